@@ -1,0 +1,1 @@
+"""cdplugin: constrained decoding for Hugging Face ``generate()`` and vLLM, with Numba kernels."""

@@ -1,0 +1,78 @@
+"""Errors that cdplugin raises on purpose. Each says where, what was expected, and what was found."""
+
+from __future__ import annotations
+
+
+class CdpluginError(Exception):
+    """Base class of every error that cdplugin raises on purpose."""
+
+
+class GrammarError(CdpluginError, ValueError):
+    """A grammar, schema or regular expression that cannot be compiled.
+
+    Attributes
+    ----------
+    message : what is wrong, without the location.
+    location : where: a JSON Pointer (``/properties/a/type``), ``line 3, column 7``, or ``position 4``; empty when unknown.
+    keyword : the JSON Schema keyword at fault, if any.
+    expected, found : what would have been right and what was there, if known.
+    context : source lines with a caret under the fault, if known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        location: str = "",
+        keyword: str = "",
+        expected: str = "",
+        found: str = "",
+        context: str = "",
+    ) -> None:
+        self.message = message
+        self.location = location
+        self.keyword = keyword
+        self.expected = expected
+        self.found = found
+        self.context = context
+        super().__init__(self._format())
+
+    def _format(self) -> str:
+        text = self.message
+        if self.expected:
+            text += f": expected {self.expected}"
+            if self.found:
+                text += f", found {self.found}"
+        elif self.found:
+            text += f": found {self.found}"
+        if self.location:
+            text += f" - at {self.location}"
+        if self.context:
+            text += "\n" + self.context
+        return text
+
+
+class UnsupportedError(GrammarError):
+    """A legal construct that cdplugin does not enforce; refused by name instead of being dropped in silence."""
+
+
+class LimitExceeded(GrammarError):  # noqa: N818 - the public name of the design
+    """A budget of :class:`cdplugin.Limits` was crossed. Only the request that crossed it is affected."""
+
+
+class VocabularyError(CdpluginError, ValueError):
+    """A tokenizer whose tokens cannot be mapped to bytes without guessing."""
+
+
+def caret_context(source: str, position: int, width: int = 70) -> str:
+    """Return the line of ``source`` that holds ``position`` (a code point index) with a caret under it.
+
+    Long lines are cut to ``width`` characters around the fault.
+    """
+    position = max(0, min(position, len(source)))
+    start = source.rfind("\n", 0, position) + 1
+    end = source.find("\n", position)
+    end = len(source) if end < 0 else end
+    left = max(start, position - width // 2)
+    right = min(end, left + width)
+    return "    " + source[left:right].replace("\t", " ") + "\n    " + " " * (position - left) + "^"

@@ -1,0 +1,255 @@
+"""Regular expressions over bytes as immutable trees: what a lexeme is made of.
+
+Front ends build these trees; :mod:`cdplugin.derivatives` turns them into hash-consed expression nodes whose derivatives
+the kernels take. Besides the textbook operators there are intersection, complement (relative to all byte strings), *counted*
+repetition that stays symbolic (``{0,100000}`` costs as much as ``{0,3}``), and sets of literals, which are kept as a sorted
+table, so that an enumeration of 10,000 values is one node.
+
+>>> word = repeat(byte_class(b"abc"), 1)
+>>> cat(literal(b'"'), word, literal(b'"'))
+cat("\\"", repeat([a-c], 1, None), "\\"")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+EMPTY_OP, EPSILON_OP, BYTES_OP, LITERALS_OP, CAT_OP, ALT_OP, AND_OP, NOT_OP, REPEAT_OP = range(9)
+
+
+class Expr:
+    """One node. Compared by identity: build a shared subexpression once and reuse the object.
+
+    Attributes: ``op`` (one of the ``*_OP`` constants) and ``args``:
+    BYTES ``(mask,)`` a 256-bit integer, bit b set when byte b matches; LITERALS: sorted tuple of distinct bytes;
+    CAT, ALT, AND: tuple of Expr; NOT ``(child,)``; REPEAT ``(child, low, high or None)``.
+    """
+
+    __slots__ = ("args", "op")
+
+    def __init__(self, op: int, args: tuple) -> None:
+        self.op = op
+        self.args = args
+
+    def __repr__(self) -> str:
+        return _show(self)
+
+
+def _show(node: Expr, depth: int = 0) -> str:
+    if depth > 20:
+        return "…"
+    op, args = node.op, node.args
+    if op == EMPTY_OP:
+        return "empty"
+    if op == EPSILON_OP:
+        return "epsilon"
+    if op == BYTES_OP:
+        return "[" + _show_mask(args[0]) + "]"
+    if op == LITERALS_OP:
+        shown = ['"' + a.decode("utf-8", "backslashreplace").replace('"', '\\"') + '"' for a in args[:4]]
+        return " | ".join(shown) + (f" | … {len(args) - 4} more" if len(args) > 4 else "")
+    name = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}[op]
+    return name + "(" + ", ".join(_show(a, depth + 1) if isinstance(a, Expr) else str(a) for a in args) + ")"
+
+
+def _show_mask(mask: int) -> str:
+    parts, byte = [], 0
+    while byte < 256:
+        if not mask >> byte & 1:
+            byte += 1
+            continue
+        end = byte
+        while end + 1 < 256 and mask >> (end + 1) & 1:
+            end += 1
+        parts.append(_show_byte(byte) + ("-" + _show_byte(end) if end > byte else ""))
+        byte = end + 1
+    return "".join(parts)
+
+
+def _show_byte(byte: int) -> str:
+    return chr(byte) if 33 <= byte < 127 and chr(byte) not in "[]-\\" else f"\\x{byte:02x}"
+
+
+EMPTY = Expr(EMPTY_OP, ())
+"""Matches nothing."""
+EPSILON = Expr(EPSILON_OP, ())
+"""Matches the empty string only."""
+ALL_BYTES = (1 << 256) - 1
+
+
+def byte_mask(mask: int) -> Expr:
+    """One byte out of a set given as a 256-bit integer (bit b: byte b)."""
+    return Expr(BYTES_OP, (mask,)) if mask else EMPTY
+
+
+def byte_range(low: int, high: int) -> Expr:
+    """One byte in ``low..high`` (inclusive)."""
+    return byte_mask((1 << (high + 1)) - (1 << low)) if low <= high else EMPTY
+
+
+def byte_class(members: bytes) -> Expr:
+    """One byte out of ``members``."""
+    mask = 0
+    for byte in members:
+        mask |= 1 << byte
+    return byte_mask(mask)
+
+
+def literal(text: bytes) -> Expr:
+    """Exactly ``text``."""
+    return Expr(LITERALS_OP, (text,)) if text else EPSILON
+
+
+def literals(texts: Iterable[bytes]) -> Expr:
+    """Any one of ``texts`` (a set; may hold the empty string)."""
+    members = tuple(sorted(set(texts)))
+    if not members:
+        return EMPTY
+    return EPSILON if members == (b"",) else Expr(LITERALS_OP, members)
+
+
+def cat(*parts: Expr) -> Expr:
+    """The parts one after the other."""
+    kept = [p for p in parts if p.op != EPSILON_OP]
+    if any(p.op == EMPTY_OP for p in kept):
+        return EMPTY
+    if not kept:
+        return EPSILON
+    return kept[0] if len(kept) == 1 else Expr(CAT_OP, tuple(kept))
+
+
+def alt(*parts: Expr) -> Expr:
+    """Any one of the parts."""
+    kept = [p for p in dict.fromkeys(parts) if p.op != EMPTY_OP]
+    if not kept:
+        return EMPTY
+    return kept[0] if len(kept) == 1 else Expr(ALT_OP, tuple(kept))
+
+
+def both(*parts: Expr) -> Expr:
+    """What every part matches (intersection)."""
+    kept = list(dict.fromkeys(parts))
+    if not kept:
+        return complement(EMPTY)
+    if any(p.op == EMPTY_OP for p in kept):
+        return EMPTY
+    return kept[0] if len(kept) == 1 else Expr(AND_OP, tuple(kept))
+
+
+def complement(part: Expr) -> Expr:
+    """Every byte string that ``part`` does not match. Intersect with valid UTF-8 where text is meant."""
+    return part.args[0] if part.op == NOT_OP else Expr(NOT_OP, (part,))
+
+
+def repeat(part: Expr, low: int = 0, high: int | None = None) -> Expr:
+    """``part`` at least ``low`` and at most ``high`` times (``None``: no bound)."""
+    if high is not None and high < low:
+        return EMPTY
+    if high == 0 or part.op == EPSILON_OP:
+        return EPSILON
+    if part.op == EMPTY_OP:
+        return EPSILON if low == 0 else EMPTY
+    if low == 1 and high == 1:
+        return part
+    return Expr(REPEAT_OP, (part, low, high))
+
+
+def optional(part: Expr) -> Expr:
+    """``part`` or nothing."""
+    return repeat(part, 0, 1)
+
+
+MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+
+
+def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Sort, merge and clip inclusive code point ranges; surrogates are cut out, as no UTF-8 text holds them."""
+    merged: list[list[int]] = []
+    for low, high in sorted(ranges):
+        low, high = max(low, 0), min(high, MAX_CODE_POINT)
+        if low > high:
+            continue
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], high)
+        else:
+            merged.append([low, high])
+    out: list[tuple[int, int]] = []
+    for low, high in merged:
+        if low < _SURROGATES[0]:
+            out.append((low, min(high, _SURROGATES[0] - 1)))
+        if high > _SURROGATES[1]:
+            out.append((max(low, _SURROGATES[1] + 1), high))
+    return tuple(out)
+
+
+def negate_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Code points (surrogates left out) that are not in ``ranges``."""
+    out, start = [], 0
+    for low, high in normalise_ranges(ranges):
+        if start < low:
+            out.append((start, low - 1))
+        start = high + 1
+    if start <= MAX_CODE_POINT:
+        out.append((start, MAX_CODE_POINT))
+    return normalise_ranges(out)
+
+
+@lru_cache(maxsize=4096)
+def utf8_ranges(ranges: tuple[tuple[int, int], ...]) -> Expr:
+    """One code point in ``ranges`` (inclusive pairs), encoded as UTF-8 (RFC 3629).
+
+    A range is cut where the encoded length changes and then into blocks whose continuation bytes run over full ranges, as in
+    Thompson's and later RE2's construction.
+    """
+    sequences: list[tuple[tuple[int, int], ...]] = []
+    for low, high in normalise_ranges(ranges):
+        for length, top in ((1, 0x7F), (2, 0x7FF), (3, 0xFFFF), (4, MAX_CODE_POINT)):
+            if low > high:
+                break
+            if low <= top:
+                _split_utf8(low, min(high, top), length, sequences)
+                low = top + 1
+    return _factor(sequences)
+
+
+def _split_utf8(low: int, high: int, length: int, out: list[tuple[tuple[int, int], ...]]) -> None:
+    """Append byte-range sequences that cover ``low..high``, all encoded in ``length`` bytes."""
+    pending = [(low, high)]
+    while pending:
+        low, high = pending.pop()
+        for i in range(1, length):
+            mask = (1 << (6 * i)) - 1
+            if low & ~mask != high & ~mask:
+                if low & mask:
+                    pending += [((low | mask) + 1, high), (low, low | mask)]
+                    break
+                if high & mask != mask:
+                    pending += [(high & ~mask, high), (low, (high & ~mask) - 1)]
+                    break
+        else:
+            first, last = chr(low).encode(), chr(high).encode()
+            out.append(tuple(zip(first, last, strict=True)))
+
+
+def _factor(sequences: Sequence[tuple[tuple[int, int], ...]]) -> Expr:
+    """An alternation of byte-range sequences with equal tails merged, then equal heads."""
+    by_tail: dict[tuple[tuple[int, int], ...], int] = {}
+    for sequence in sequences:
+        low, high = sequence[0]
+        by_tail[sequence[1:]] = by_tail.get(sequence[1:], 0) | (1 << (high + 1)) - (1 << low)
+    by_head: dict[int, list[tuple[tuple[int, int], ...]]] = {}
+    for tail, mask in by_tail.items():
+        by_head.setdefault(mask, []).append(tail)
+    parts = []
+    for mask, tails in by_head.items():
+        rest = _factor([t for t in tails if t]) if any(tails) else EPSILON
+        parts.append(cat(byte_mask(mask), rest))
+    return alt(*parts)
+
+
+ANY_CHAR = utf8_ranges(((0, MAX_CODE_POINT),))
+"""One code point, as UTF-8."""
+ANY_TEXT = repeat(ANY_CHAR)
+"""Any valid UTF-8 string."""

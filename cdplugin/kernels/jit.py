@@ -1,0 +1,163 @@
+"""The only place that talks to Numba: decorators, views on shared tables, and the folder of compiled kernels.
+
+A kernel is compiled without the GIL and cached on disk. Numba's cache does not notice an edit in *another* file that a kernel
+calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel sources
+together with Numba's version and flags.
+
+An engine's tables are found through a *header*: an int64 array whose address is passed as one integer, since a call with ten
+array arguments costs five times as much as one with an integer. :func:`view_i64` and its sisters make array views from addresses
+inside the kernel (bounds-checked when Numba is asked to); under ``NUMBA_DISABLE_JIT=1`` their Python twins do the same with ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import getpass
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba.core import types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DISABLED = bool(numba.config.DISABLE_JIT)
+BOUNDSCHECK = bool(numba.config.BOUNDSCHECK)
+
+
+def _source_key() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    flags = (numba.__version__, np.__version__, BOUNDSCHECK, numba.config.OPT, numba.config.CPU_NAME)
+    digest.update(repr(flags).encode())
+    return digest.hexdigest()[:16]
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+@lru_cache(maxsize=1)
+def cache_root() -> Path:
+    """The user-writable folder of cdplugin's caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, or one below the temporary folder."""
+    candidates = []
+    if os.environ.get("CDPLUGIN_CACHE_DIR"):
+        candidates.append(Path(os.environ["CDPLUGIN_CACHE_DIR"]))
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    try:
+        candidates.append((Path(xdg) if xdg else Path.home() / ".cache") / "cdplugin")
+    except RuntimeError:  # no home folder
+        pass
+    try:
+        user = str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
+    except (KeyError, OSError):
+        user = "user"
+    candidates.append(Path(tempfile.gettempdir()) / f"cdplugin-{user}")
+    for folder in candidates:
+        if _writable(folder):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="cdplugin-"))
+
+
+@lru_cache(maxsize=1)
+def kernel_cache_dir() -> Path:
+    """Where compiled kernels are kept: one folder per version of the kernel sources, of Numba, and of its flags."""
+    folder = cache_root() / "kernels" / _source_key()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def kernel(function: F) -> F:
+    """An inner kernel: compiled with whoever calls it, not cached on its own."""
+    if DISABLED:
+        return function
+    return numba.njit(nogil=True, error_model="numpy")(function)
+
+
+def inline_kernel(function: F) -> F:
+    """An inner kernel that Numba inlines into its callers: for one-line helpers."""
+    if DISABLED:
+        return function
+    return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+
+
+def entry_kernel(function: F) -> F:
+    """A kernel that Python calls: compiled at the first call and cached on disk."""
+    if DISABLED:
+        return function
+    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(kernel_cache_dir())  # read once, when the dispatcher's cache is made
+    try:
+        dispatcher.enable_caching()
+    finally:
+        numba.config.CACHE_DIR = previous
+    return dispatcher
+
+
+def is_compiled(dispatcher: Any) -> bool:
+    """Whether an entry kernel has machine code in this process, or never will (``NUMBA_DISABLE_JIT``)."""
+    return DISABLED or bool(dispatcher.signatures)
+
+
+if DISABLED:
+    _VIEWS: dict[tuple[int, int, type], np.ndarray] = {}
+
+    def _view(address: int, length: int, dtype: type) -> np.ndarray:
+        key = (int(address), int(length), dtype)
+        view = _VIEWS.get(key)
+        if view is None:
+            if len(_VIEWS) > 10_000:
+                _VIEWS.clear()
+            size = np.dtype(dtype).itemsize * key[1]
+            view = np.frombuffer((ctypes.c_char * size).from_address(key[0]), dtype=dtype) if size else np.empty(0, dtype)
+            _VIEWS[key] = view
+        return view
+
+    def view_i64(address: int, length: int) -> np.ndarray:
+        return _view(address, length, np.int64)
+
+    def view_i32(address: int, length: int) -> np.ndarray:
+        return _view(address, length, np.int32)
+
+    def view_u8(address: int, length: int) -> np.ndarray:
+        return _view(address, length, np.uint8)
+
+else:
+
+    @intrinsic
+    def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+        """An integer address as a pointer."""
+
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+        return types.voidptr(types.int64), codegen
+
+    @kernel
+    def view_i64(address, length):  # type: ignore[no-untyped-def]
+        """int64 view of ``length`` items at ``address``; the caller keeps the memory alive."""
+        return numba.carray(_pointer(address), (length,), np.int64)
+
+    @kernel
+    def view_i32(address, length):  # type: ignore[no-untyped-def]
+        """int32 view of ``length`` items at ``address``."""
+        return numba.carray(_pointer(address), (length,), np.int32)
+
+    @kernel
+    def view_u8(address, length):  # type: ignore[no-untyped-def]
+        """uint8 view of ``length`` items at ``address``."""
+        return numba.carray(_pointer(address), (length,), np.uint8)

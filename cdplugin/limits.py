@@ -1,0 +1,36 @@
+"""Budgets: counted, never timed, so that the same request has the same outcome on any machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Work and memory that one grammar or one request may cost. Crossing a limit raises ``LimitExceeded``.
+
+    All are counts or bytes. They are shared by every front end, so that a caller sets them in one place.
+    """
+
+    max_spec_bytes: int = 8 << 20
+    """Size of a schema, grammar or pattern as text."""
+    max_spec_depth: int = 1_000
+    """Nesting depth of a schema, grammar or pattern."""
+    max_rules: int = 400_000
+    """Rules of the compiled grammar (all alternatives of all nonterminals)."""
+    max_lexemes: int = 100_000
+    """Distinct lexemes of the compiled grammar."""
+    max_repeat: int = 1 << 24
+    """Largest count of a bounded repetition that is kept symbolic inside a lexeme."""
+    max_expr_width: int = 4_096
+    """Alternatives of one derivative; crossing it means an exponential regular expression."""
+    max_row_items: int = 100_000
+    """Kernel items of one Earley row."""
+    max_pairs: int = 4_096
+    """(row, lexer state) pairs of one parser state; more means an exponentially ambiguous lexing."""
+    emptiness_fuel: int = 200_000
+    """Derivatives taken to decide whether an expression with ``&`` or ``~`` is empty."""
+    max_arena_bytes: int = 256 << 20
+    """Bytes of states and masks of one compiled grammar before unused ones are dropped."""
+    max_cache_bytes: int = 1 << 30
+    """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
