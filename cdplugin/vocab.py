@@ -1,0 +1,339 @@
+"""The vocabulary: what bytes each token id stands for, which ids end a text, and the token trie that masks are computed on.
+
+A :class:`Vocabulary` is made once per tokenizer and shared by every grammar and thread; its arrays are read-only. Building takes
+two steps: the tokens' bytes (``tokenizer_sources.py``, always done, for it is quick and its hash is the cache key), then the self-check
+and the trie, which are skipped when a file in the cache folder holds the result.
+
+>>> vocab = Vocabulary.from_bytes([b"a", b"b", b"ab", b"</s>"], eos_token_ids=3)
+>>> vocab.decode([0, 2, 3])
+b'aab'
+>>> bytes(vocab.trie.byte), vocab.trie.skip.tolist(), vocab.trie.token.tolist()
+(b'abb', [2, 1, 1], [0, 2, 1])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import tokenizer_bytes, tokenizer_sources
+from .errors import VocabularyError
+from .kernels import trie as kernels
+from .kernels.jit import cache_root
+
+MAX_SLICE_ROWS = 64
+"""Most rows above row 0 that :attr:`Vocabulary.slice_masks` has."""
+
+_CACHED_SIZE = 8192
+"""Smaller vocabularies are built in a few milliseconds and not cached on disk."""
+
+_MAGIC = b"cdplugin vocabulary 1\n"
+_ARRAYS = ("byte", "depth", "skip", "token", "max_chars", "slice_masks", "sizes")
+_OUTSIDE_SLICE = np.zeros(256, bool)
+_OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """Two token tries, one after the other, as flat depth-first arrays: C-contiguous, read-only, one entry per node, no root.
+
+    Attributes
+    ----------
+    byte : uint8[n], the byte that leads to the node. Siblings ascend by byte.
+    depth : int32[n], bytes from the root; 1 for the root's children.
+    skip : int32[n], nodes in the subtree with the node itself: the next sibling (or whatever follows) is ``i + skip[i]``.
+    token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and depth, directly
+        after the first one's subtree.
+    slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
+    """
+
+    byte: np.ndarray
+    depth: np.ndarray
+    skip: np.ndarray
+    token: np.ndarray
+    slice_end: int
+
+    def __len__(self) -> int:
+        return len(self.byte)
+
+
+class Vocabulary:
+    """Token bytes, end tokens and the token trie. Make one with ``from_huggingface``, ``from_tiktoken``, ``from_mistral``, ``from_bytes``.
+
+    Attributes
+    ----------
+    size : width of the logits. Ids that the tokenizer does not have are absent and never allowed.
+    tokens : list of ``bytes | None``, length ``size``; None: special, end token or absent, never matches as text.
+    eos_token_ids : the ids that end a text. They never match as text.
+    special_tokens : name → id of the tokens that never match as text. ``added_tokens`` : name → id of added tokens that are text.
+    empty_token_ids : text tokens without bytes; never allowed, since they would make no progress.
+    unreadable_token_ids : added tokens that the tokenizer itself cannot decode to UTF-8; never allowed.
+    max_token_bytes : bytes of the longest text token.
+    byte_tokens : 256-bit int, bit b set where a token is the single byte b. ``missing_bytes`` : its complement.
+    absent_bytes : 256-bit int of the bytes that occur in no text token at all.
+    fingerprint : sha256 (hex) of all of the above.
+    token_bytes : uint8[...], the text tokens' bytes one after the other. ``token_offsets`` : int64[size + 1], token t lies in
+        ``[token_offsets[t], token_offsets[t + 1])``; special and absent tokens have length 0.
+    trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``, 0x00-0x1F, 0x7F.
+    max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0 elsewhere.
+    slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points, row K all of them;
+        K is ``slice_chars``, the largest count, or 64 if that is smaller.
+    slice_chars : the most code points of a slice token (0 without slice tokens).
+    encode : text → ids without special tokens, as at the start of a text, or None where there is no tokenizer.
+    """
+
+    def __init__(self, source: tokenizer_bytes.TokenSource, cache: bool = True) -> None:
+        """Build from a token source; use a ``from_...`` method instead. Raises VocabularyError if the self-check fails."""
+        self.tokens = source.tokens
+        self.size = len(source.tokens)
+        self.eos_token_ids = source.eos
+        self.special_tokens = source.special
+        self.added_tokens = source.added
+        self.unreadable_token_ids = source.unreadable
+        self.encode: Callable[[str], list[int]] | None = source.encode
+        self.label = source.label
+        lengths = np.fromiter((len(t) if t else 0 for t in self.tokens), np.int64, self.size)
+        self.token_offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+        self.token_bytes = np.frombuffer(b"".join([t for t in self.tokens if t]), np.uint8)
+        self.max_token_bytes = int(lengths.max(initial=0))
+        self.empty_token_ids = tuple(i for i in np.flatnonzero(lengths == 0).tolist() if self.tokens[i] is not None)
+        singles = self.token_bytes[self.token_offsets[:-1][lengths == 1]]
+        self.byte_tokens = sum(1 << b for b in np.unique(singles).tolist())
+        self.missing_bytes = ~self.byte_tokens & ((1 << 256) - 1)
+        self.absent_bytes = sum(1 << b for b in np.flatnonzero(np.bincount(self.token_bytes, minlength=256) == 0).tolist())
+        self.fingerprint = self._fingerprint()
+        arrays = self._arrays(source, cache)
+        frozen: list[np.ndarray] = [self.token_offsets, self.token_bytes, *arrays.values()]
+        for array in frozen:
+            array.flags.writeable = False
+        self.slice_end, self.slice_chars = arrays["sizes"].tolist()
+        self.trie = Trie(arrays["byte"], arrays["depth"], arrays["skip"], arrays["token"], self.slice_end)
+        self.max_chars = arrays["max_chars"]
+        self.slice_masks = arrays["slice_masks"]
+
+    @classmethod
+    def from_huggingface(
+        cls,
+        tokenizer: Any,
+        vocab_size: int | None = None,
+        *,
+        eos_token_ids: int | Iterable[int] | None = None,
+        cache: bool = True,
+    ) -> Vocabulary:
+        """The vocabulary of a Hugging Face tokenizer (fast; slow ones where their kind is known), or of a ``tokenizers.Tokenizer``.
+
+        Parameters
+        ----------
+        vocab_size : width of the logits where they are padded; default: the tokenizer's own.
+        eos_token_ids : the end tokens, as in ``generation_config.eos_token_id``; default: the tokenizer's ``eos_token_id``.
+        cache : whether a file in the cache folder may be read and written.
+
+        Raises
+        ------
+        VocabularyError : the decoder is not one that can be read token by token, a token decodes to other bytes than expected,
+            ``vocab_size`` is smaller than the vocabulary, or an end token is out of range.
+        """
+        return cls(tokenizer_sources.from_huggingface(tokenizer, vocab_size, eos_token_ids), cache)
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        encoding: Any,
+        vocab_size: int | None = None,
+        *,
+        eos_token_ids: int | Iterable[int] | None = None,
+        cache: bool = True,
+    ) -> Vocabulary:
+        """The vocabulary of a ``tiktoken.Encoding``, or of a tokenizer of llama-models, which holds one.
+
+        ``eos_token_ids``: default ``<|endoftext|>``, or llama-models' ``stop_tokens``. Parameters and errors as in
+        :meth:`from_huggingface`; also raises VocabularyError if no end token is known.
+        """
+        return cls(tokenizer_sources.from_tiktoken(encoding, vocab_size, eos_token_ids), cache)
+
+    @classmethod
+    def from_mistral(
+        cls,
+        tokenizer: Any,
+        vocab_size: int | None = None,
+        *,
+        eos_token_ids: int | Iterable[int] | None = None,
+        cache: bool = True,
+    ) -> Vocabulary:
+        """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece. Parameters and errors as in :meth:`from_huggingface`."""
+        return cls(tokenizer_sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        tokens: Sequence[bytes | None],
+        eos_token_ids: int | Iterable[int] | None = (),
+        special_token_ids: int | Iterable[int] = (),
+        vocab_size: int | None = None,
+        *,
+        cache: bool = True,
+    ) -> Vocabulary:
+        """A vocabulary from the tokens' bytes by id; None for absent ids.
+
+        End tokens and ``special_token_ids`` never match as text; their bytes become their names. Raises VocabularyError for ids out of
+        range, for items that are not bytes, and for an empty list.
+        """
+        return cls(tokenizer_sources.from_bytes(tokens, vocab_size, eos_token_ids, special_token_ids), cache)
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """The bytes of text tokens; special and absent ones give ``b""``. Raises VocabularyError for an id outside ``[0, size)``."""
+        parts = []
+        for token in ids:
+            if not 0 <= token < self.size:
+                raise VocabularyError(f"{self.label}: token {token}: expected an id from 0 to {self.size - 1}")
+            parts.append(self.tokens[token] or b"")
+        return b"".join(parts)
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """Id → name of special tokens and of added text tokens, for messages."""
+        return {i: n for n, i in (*self.added_tokens.items(), *self.special_tokens.items())}
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary {self.label}: {self.size} ids, {len(self.trie)} nodes, end {list(self.eos_token_ids)}>"
+
+    # ---- building -------------------------------------------------------------------------------------------------------------
+
+    def _fingerprint(self) -> str:
+        names = [sorted(self.special_tokens.items()), sorted(self.added_tokens.items())]
+        digest = hashlib.sha256(json.dumps([self.size, self.eos_token_ids, names, self.unreadable_token_ids]).encode())
+        digest.update(self.token_offsets.tobytes())
+        digest.update(bytes(t is None for t in self.tokens))
+        digest.update(self.token_bytes.tobytes())
+        return digest.hexdigest()
+
+    def _arrays(self, source: tokenizer_bytes.TokenSource, cache: bool) -> dict[str, np.ndarray]:
+        """The trie's arrays from the cache, or checked, built and put there."""
+        path = None
+        if cache and self.size >= _CACHED_SIZE:
+            key = hashlib.sha256(_code_key() + self.fingerprint.encode() + source.context).hexdigest()
+            path = cache_root() / "vocab" / f"{key[:40]}.bin"
+            arrays = load_arrays(path)
+            if arrays is not None:
+                return arrays
+        if source.check is not None:
+            source.check(source)
+        arrays = self._build()
+        if path is not None:
+            save_arrays(path, arrays)
+        return arrays
+
+    def _build(self) -> dict[str, np.ndarray]:
+        starts, stops = self.token_offsets[:-1], self.token_offsets[1:]
+        lengths = stops - starts
+        in_slice = _slice_tokens(self.tokens, self.token_bytes, self.token_offsets)
+        characters = _cumulative((self.token_bytes & 0xC0) != 0x80)
+        chars = characters[stops] - characters[starts]  # bytes that start a code point; right for slice tokens
+        order = np.array(sorted(np.flatnonzero(lengths).tolist(), key=self.tokens.__getitem__), np.int64)  # stable: ids ascend
+        halves = []
+        for ids in (order[in_slice[order]], order[~in_slice[order]]):
+            halves.append(kernels.build_trie(self.token_bytes, starts[ids], lengths[ids], ids.astype(np.int32)))
+        slice_end = len(halves[0][0])
+        byte, depth, skip, token = (np.ascontiguousarray(np.concatenate(pair)) for pair in zip(*halves))
+        ends_here = halves[0][3]
+        own = np.where(ends_here >= 0, chars[ends_here], 0) if slice_end else np.zeros(0, np.int64)
+        max_chars = np.zeros(len(byte), np.int32)
+        max_chars[:slice_end] = kernels.subtree_maximum(halves[0][1], own)
+        slice_ids = np.flatnonzero(in_slice)
+        slice_chars = int(chars[slice_ids].max(initial=0))
+        top = min(slice_chars, MAX_SLICE_ROWS)
+        masks = kernels.cumulative_masks(slice_ids, np.minimum(chars[slice_ids], top), top + 1, self.size)
+        sizes = np.array([slice_end, slice_chars], np.int64)
+        return dict(zip(_ARRAYS, (byte, depth, skip, token, max_chars, masks, sizes)))
+
+
+def _cumulative(flags: np.ndarray) -> np.ndarray:
+    """How many of the first i flags are set: int64[n + 1]."""
+    total = np.zeros(len(flags) + 1, np.int64)
+    np.cumsum(flags, out=total[1:])
+    return total
+
+
+def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """bool[size]: the tokens that are complete UTF-8, not empty, of code points outside ``"``, ``\\``, 0x00-0x1F, 0x7F."""
+    outside = _cumulative(_OUTSIDE_SLICE[data])
+    inside = (outside[offsets[1:]] == outside[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
+    high = _cumulative(data >= 0x80)
+    for i in np.flatnonzero(inside & (high[offsets[1:]] > high[offsets[:-1]])).tolist():
+        try:
+            tokens[i].decode()  # type: ignore[union-attr]
+        except UnicodeDecodeError:
+            inside[i] = False
+    return inside
+
+
+# ---- the on-disk cache --------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _code_key() -> bytes:
+    """A hash of the code that a cached result depends on."""
+    digest = hashlib.sha256()
+    for module in (__file__, tokenizer_bytes.__file__, tokenizer_sources.__file__, kernels.__file__):
+        digest.update(Path(module).read_bytes())
+    return digest.digest()
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays to a file: magic, a line of JSON (name, dtype, shape, offset), the data, a sha256 of all before it.
+
+    The file appears under its name at once or not at all; an error (full or read-only disk) is ignored, for a cache may be absent.
+    """
+    listed, body, offset = [], [], 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array).tobytes()
+        data += bytes(-len(data) % 64)
+        listed.append([name, array.dtype.str, array.shape, offset])
+        body.append(data)
+        offset += len(data)
+    head = _MAGIC + json.dumps(listed).encode()
+    head += b" " * ((-len(head) - 1) % 64) + b"\n"
+    content = b"".join((head, *body))
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.write(hashlib.sha256(content).digest())
+        os.replace(temporary, path)
+    except OSError:
+        if temporary is not None:
+            try:
+                os.unlink(temporary)
+            except OSError:
+                pass
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """The arrays of a file that :func:`save_arrays` wrote; None if it is absent, cut short or damaged."""
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError:
+        return None
+    magic = len(_MAGIC)
+    if len(content) < magic + 32 or content[:magic].tobytes() != _MAGIC:
+        return None
+    if hashlib.sha256(content[:-32].data).digest() != content[-32:].tobytes():
+        return None
+    line = content[magic : magic + 4096].tobytes().split(b"\n", 1)[0]
+    base = magic + len(line) + 1
+    arrays = {}
+    for name, dtype, shape, offset in json.loads(line):
+        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        arrays[name] = content[base + offset : base + offset + size].view(dtype).reshape(shape)
+    return arrays if tuple(arrays) == _ARRAYS else None
