@@ -1,0 +1,180 @@
+"""Owner of an engine's tables: allocates them, grows them when a kernel asks, and turns statuses into errors."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine as kernels
+from cdplugin.limits import Limits
+from cdplugin.vocab import Vocabulary
+
+_LIMIT_MESSAGES = {
+    layout.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
+    layout.LIMIT_FUEL: ("whether an expression with '&' or '~' can match could not be decided", "emptiness_fuel"),
+    layout.LIMIT_ROW: ("the grammar is too ambiguous: too many parser items at one position", "max_row_items"),
+    layout.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
+}
+
+# first capacities, in items: enough for a small schema, so that most grammars never grow
+_INITIAL = {
+    layout.DATA: 4096,
+    layout.VALUES: 1024 * layout.VALUE_WORDS,
+    layout.INDEX: 2048,
+    layout.MEMO_KEYS: 2048,
+    layout.MEMO_RESULTS: 2048,
+    layout.STACK: 4096,
+    layout.TRANSITIONS: 64 * 256,
+    layout.LEXER_STATES: 512,
+    layout.ROWS: 256,
+    layout.BASES: 256,
+    layout.MASKS: 256,
+    layout.TOKEN_LISTS: 4096,
+    layout.ENDS: 1024,
+}
+
+
+def _dtype(table: int) -> type:
+    if table in layout.INT32_TABLES:
+        return np.int32
+    return np.uint8 if table in layout.UINT8_TABLES else np.int64
+
+
+class Arena:
+    """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
+
+    The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in ``tables``
+    stay alive as long as the arena; their addresses are in the header.
+    """
+
+    def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
+        self.vocab = vocab
+        self.limits = limits
+        self.lock = threading.Lock()
+        self.header = np.zeros(layout.HEADER_WORDS, np.int64)
+        self.address: int = self.header.ctypes.data
+        self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
+        for table, size in _INITIAL.items():
+            self.set_table(table, np.zeros(size, _dtype(table)))
+        for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
+            self.header[number] = 1  # 0 means none
+        self._set_vocabulary()
+        self.call(kernels.OP_CONSTANTS)
+
+    def _set_vocabulary(self) -> None:
+        vocab, head = self.vocab, self.header
+        self.set_table(layout.TRIE_BYTE, vocab.trie.byte)
+        self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
+        self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
+        self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
+        self.set_table(layout.TRIE_CHARS, vocab.max_chars)
+        self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
+        self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
+        self.set_table(layout.TOKEN_BYTES, vocab.token_bytes)
+        head[layout.WORDS] = (vocab.size + 31) // 32
+        head[layout.SLICE_END] = vocab.slice_end
+        head[layout.N_NODES] = len(vocab.trie.byte)
+        head[layout.MAX_DEPTH] = vocab.max_token_bytes
+        head[layout.N_SLICES] = len(vocab.slice_masks)
+        head[layout.MAX_CHARS] = vocab.slice_chars
+        head[layout.USE_SLICES] = 1
+        head[layout.MAX_WIDTH] = self.limits.max_expr_width
+        head[layout.FUEL] = self.limits.emptiness_fuel
+        head[layout.MAX_ROW_ITEMS] = self.limits.max_row_items
+        head[layout.MAX_PAIRS] = self.limits.max_pairs
+
+    def clone(self) -> Arena:
+        """An arena that knows everything that this one does and shares only the vocabulary."""
+        other = object.__new__(Arena)
+        other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
+        other.header = self.header.copy()
+        other.address = other.header.ctypes.data
+        other.tables = list(self.tables)
+        for table in _INITIAL:
+            other.set_table(table, self.tables[table].copy())
+        return other
+
+    def set_table(self, table: int, array: np.ndarray) -> None:
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
+        if array.dtype != _dtype(table) or array.ndim != 1 or not array.flags.c_contiguous:
+            raise TypeError(f"table {table}: expected a contiguous 1-D array of {_dtype(table)}, found {array.dtype}, {array.ndim}-D")
+        self.tables[table] = array
+        self.header[2 * table] = array.ctypes.data
+        self.header[2 * table + 1] = len(array)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arena's own tables."""
+        return self.header.nbytes + sum(self.tables[t].nbytes for t in _INITIAL)
+
+    def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.
+
+        Raises :class:`LimitExceeded` where a budget is crossed. The caller holds :attr:`lock` where threads may share the arena.
+        """
+        result = kernels.engine(self.address, op, a, b, c)
+        while result < 0:
+            self.recover(result)
+            result = kernels.engine(self.address, op, a, b, c)
+        return result
+
+    def recover(self, status: int) -> None:
+        """Do what a negative status asks for: grow a table, or raise."""
+        if status != layout.GROW:
+            message, limit = _LIMIT_MESSAGES[status]
+            raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
+        table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
+        old = self.tables[table]
+        size = max(2 * len(old), needed)
+        if table == layout.INDEX:
+            self.set_table(table, np.zeros(1 << (size - 1).bit_length(), np.int32))
+            kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
+        elif table == layout.MEMO_KEYS:
+            results = self.tables[layout.MEMO_RESULTS]
+            self.set_table(layout.OLD_KEYS, old)
+            self.set_table(layout.OLD_RESULTS, results)
+            size = 1 << (size - 1).bit_length()
+            self.set_table(table, np.zeros(size, np.int64))
+            self.set_table(layout.MEMO_RESULTS, np.zeros(size, np.int64))
+            kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
+            self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
+            self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
+        else:
+            grown = np.empty(size, old.dtype)
+            grown[: len(old)] = old
+            self.set_table(table, grown)
+
+    def counters(self) -> dict[str, int]:
+        """What the engine has done so far: counts, since the arena was made."""
+        head = self.header
+        names = {
+            "nodes_walked": layout.C_NODES,
+            "derivatives": layout.C_DERIVATIVES,
+            "lexer_transitions": layout.C_TRANSITIONS,
+            "row_advances": layout.C_ADVANCES,
+            "mask_hits": layout.C_MASK_HITS,
+            "mask_misses": layout.C_MASK_MISSES,
+            "bases": layout.C_BASES,
+            "subtree_walks": layout.C_SUBWALKS,
+            "lexer_states": layout.N_LEXER_STATES,
+            "rows": layout.N_ROWS,
+            "values": layout.N_VALUES,
+            "memo_entries": layout.MEMO_USED,
+        }
+        return {name: int(head[word]) for name, word in names.items()} | {"bytes": self.nbytes}
+
+    # --- reading values, for messages and tests -----------------------------------------------------------------------------
+
+    def sequence(self, value: int) -> list[int]:
+        """The words of a value."""
+        record = value * layout.VALUE_WORDS
+        values = self.tables[layout.VALUES]
+        offset, length = int(values[record + layout.V_OFFSET]), int(values[record + layout.V_LENGTH])
+        return self.tables[layout.DATA][offset : offset + length].tolist()
+
+    def flags(self, values: np.ndarray) -> np.ndarray:
+        """The flags of many expressions at once (int64)."""
+        return self.tables[layout.VALUES][values * layout.VALUE_WORDS + layout.V_FLAGS]

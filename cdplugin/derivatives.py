@@ -1,0 +1,132 @@
+"""From expression trees (:mod:`cdplugin.expr`) to expression nodes of an arena.
+
+A tree is written down as a postfix program of int64 words, which :func:`cdplugin.kernels.derive.evaluate` runs in one call. A node that
+occurs several times (front ends share objects) is evaluated once. All literals go into one sorted-by-node table of bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin import expr
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.kernels import arena as layout
+from cdplugin.limits import Limits
+
+_LOAD, _KEEP = -1, -2
+_WORD = (1 << 64) - 1
+_SIGN = 1 << 63
+
+
+def _signed(word: int) -> int:
+    return (word & _WORD) - (1 << 64) if word & _SIGN else word & _WORD
+
+
+class Program:
+    """A postfix program under construction, with its table of literals.
+
+    Parameters
+    ----------
+    allowed_bytes : 256-bit integer, the bytes that the vocabulary can spell; others are cut from byte sets and literals outside
+        complements, so that no lexeme asks for a byte that no token brings.
+    literal_base : number of literals that the arena already has.
+    """
+
+    def __init__(self, limits: Limits, allowed_bytes: int = expr.ALL_BYTES) -> None:
+        self.words: list[int] = []
+        self.literals: list[bytes] = []
+        self.n_results = 0
+        self._limits = limits
+        self._allowed = allowed_bytes
+        self._cut = allowed_bytes != expr.ALL_BYTES
+        self._result_of: dict[tuple[int, bool], int] = {}
+        self._keep: list[Expr] = []
+
+    def add(self, root: Expr) -> int:
+        """Append the evaluation of ``root``; returns the number of its result."""
+        result_of, words = self._result_of, self.words
+        known = result_of.get((id(root), True))
+        if known is not None:
+            return known
+        # entries: (node, positive, visited). A node is emitted after its children; shared nodes are loaded.
+        pending: list[tuple[Expr, bool, bool]] = [(root, True, False)]
+        while pending:
+            node, positive, visited = pending.pop()
+            op, args = node.op, node.args
+            if op == expr.LITERALS_OP:
+                self._emit_literals(args, positive)
+                continue
+            if op == expr.BYTES_OP:
+                mask = args[0] & self._allowed if positive else args[0]
+                words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
+                continue
+            if op == expr.EPSILON_OP:
+                words.append(layout.K_EPSILON)
+                continue
+            if op == expr.EMPTY_OP:
+                words.append(layout.K_EMPTY)
+                continue
+            if not visited:
+                known = result_of.get((id(node), positive))
+                if known is not None:
+                    words += (_LOAD, known)
+                    continue
+                pending.append((node, positive, True))
+                if op == expr.NOT_OP:
+                    pending.append((args[0], False, False))
+                elif op == expr.REPEAT_OP:
+                    pending.append((args[0], positive, False))
+                else:
+                    pending += [(child, positive, False) for child in reversed(args)]
+                continue
+            self._emit(op, args)
+            result_of[id(node), positive] = self.n_results
+            self._keep.append(node)
+            words += (_KEEP, self.n_results)
+            self.n_results += 1
+        known = result_of.get((id(root), True))
+        if known is None:
+            known = result_of[id(root), True] = self.n_results
+            self._keep.append(root)
+            words += (_KEEP, known)
+            self.n_results += 1
+        return known
+
+    def _emit(self, op: int, args: tuple) -> None:
+        words = self.words
+        if op == expr.NOT_OP:
+            words.append(layout.K_NOT)
+            if self._cut:  # relative to what can be spelt
+                words += (layout.K_BYTES, *(_signed(self._allowed >> s) for s in (0, 64, 128, 192)), layout.K_REPEAT, 0, -1)
+                words += (layout.K_AND, 2)
+        elif op == expr.REPEAT_OP:
+            _, low, high = args
+            if max(low, high or 0) > self._limits.max_repeat:
+                raise LimitExceeded(
+                    "repetition count too large",
+                    expected=f"at most Limits.max_repeat = {self._limits.max_repeat}",
+                    found=str(max(low, high or 0)),
+                )
+            words += (layout.K_REPEAT, low, -1 if high is None else high)
+        else:
+            kind = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}[op]
+            words += (kind, len(args))
+
+    def _emit_literals(self, texts: tuple[bytes, ...], positive: bool) -> None:
+        if self._cut and positive:
+            texts = tuple(t for t in texts if all(self._allowed >> b & 1 for b in t))
+        if len(texts) == 1 and len(texts[0]) == 1:
+            mask = 1 << texts[0][0]
+            self.words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
+            return
+        low = len(self.literals)
+        self.literals += texts
+        self.words += (layout.K_LITERALS, low, low + len(texts), 0)
+
+    def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
+        offsets = np.zeros(len(self.literals) + 1, np.int64)
+        if self.literals:
+            np.cumsum(np.fromiter(map(len, self.literals), np.int64, len(self.literals)), out=offsets[1:])
+        return offsets, np.frombuffer(b"".join(self.literals), np.uint8)

@@ -1,0 +1,516 @@
+"""The Earley parser: rows are values, and so are origins (DESIGN 4.1; `rows.py` of the sketches is the executable description).
+
+A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference; predicted items are a static closure of the
+dots and completed ones are gone once completion has run, which is ZapFormat's pruning (Sun et al., ICML 2025) by construction. An
+*origin* is the map {S: the items that completing S gives} over the nonterminals S that a kernel item of the predicting row waits for,
+restricted to those that have the item's own nonterminal as a left corner. Completing a nonterminal at an origin is a worklist over
+static left recursion; where the rest of a waiting rule is nullable its own completion is included, so right-recursive tails vanish
+(Leo, 1991).
+
+Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text is the lexeme
+``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    C_ADVANCES,
+    CORNER_DOTS,
+    CORNER_OFFSETS,
+    DOT_LEFT,
+    DOT_NULL_REST,
+    DOT_SYMBOL,
+    END_SYMBOL,
+    GROW,
+    K_CORNERS,
+    K_FIRST,
+    K_ITEMS,
+    K_ORIGIN,
+    LEXEMES,
+    LIMIT_ROW,
+    LOW_32,
+    M_ADVANCE,
+    M_COMPLETE,
+    M_CORNERS,
+    M_FIRST,
+    M_RESTRICT,
+    M_START,
+    MARKS,
+    MAX_ROW_ITEMS,
+    N_ROWS,
+    NULLABLE,
+    ROWS,
+    RULE_DOTS,
+    RULE_OFFSETS,
+    STACK,
+    STACK_TOP,
+    STAMP,
+    V_AUX,
+    VALUE_WORDS,
+    VALUES,
+    has_room,
+    header,
+    i64,
+    intern,
+    length_of,
+    memo_get,
+    memo_put,
+    offset_of,
+    pack,
+    sort_unique,
+    word_of,
+)
+from cdplugin.kernels.arena import DATA as DATA_TABLE
+from cdplugin.kernels.derive import push
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.lexer import lexer_state
+
+# record of a row
+R_ITEMS, R_ORIGIN, R_START, R_ACCEPTS = range(4)
+ROW_WORDS = 4
+
+END_OF_RULE = -1
+
+
+@kernel
+def _left_corners(h, nonterminal):
+    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)``s.
+
+    Both are memoised; returns the id of the corners or a status.
+    """
+    known = memo_get(h, M_CORNERS, nonterminal, 0)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    marks = i64(h, MARKS)
+    head[STAMP] += 1
+    stamp = head[STAMP]
+    symbols = i64(h, DOT_SYMBOL)
+    rule_offsets = i64(h, RULE_OFFSETS)
+    rule_dots = i64(h, RULE_DOTS)
+    nullable = i64(h, NULLABLE)
+    marks[nonterminal] = stamp
+    if push(h, nonterminal) < 0:
+        return GROW
+    at = base
+    while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
+        left = i64(h, STACK)[at]
+        at += 1
+        for r in range(rule_offsets[left], rule_offsets[left + 1]):
+            dot = rule_dots[r]
+            while symbols[dot] >= 0:
+                symbol = symbols[dot]
+                if marks[symbol] != stamp:
+                    marks[symbol] = stamp
+                    if push(h, symbol) < 0:
+                        return GROW
+                if not nullable[symbol]:
+                    break
+                dot += 1
+    end = head[STACK_TOP]
+    for at in range(base, end):
+        left = i64(h, STACK)[at]
+        for r in range(rule_offsets[left], rule_offsets[left + 1]):
+            dot = rule_dots[r]
+            while symbols[dot] >= 0 and nullable[symbols[dot]]:
+                dot += 1
+            if symbols[dot] < END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
+                return GROW
+    n_first = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
+    first = intern(h, K_FIRST, end, n_first)
+    if first < 0 or memo_put(h, M_FIRST, nonterminal, 0, first) < 0:
+        return GROW
+    n_corners = sort_unique(i64(h, STACK), base, end - base)
+    corners = intern(h, K_CORNERS, base, n_corners)
+    head[STACK_TOP] = base
+    if corners < 0:
+        return GROW
+    return memo_put(h, M_CORNERS, nonterminal, 0, corners)
+
+
+@kernel
+def _contains(h, value, word):
+    """Whether the sorted sequence of ``value`` holds ``word``."""
+    data = i64(h, DATA_TABLE)
+    low = offset_of(h, value)
+    high = low + length_of(h, value)
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if data[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and data[low] == word
+
+
+@kernel
+def _first_at(h, value, lexeme):
+    """Position in a ``K_FIRST`` sequence of the first entry of ``lexeme`` (or of what follows it)."""
+    data = i64(h, DATA_TABLE)
+    offset = offset_of(h, value)
+    low = np.int64(0)
+    high = length_of(h, value)
+    word = pack(lexeme, 0)
+    while low < high:
+        middle = (low + high) >> 1
+        if data[offset + middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _restrict(h, origin, nonterminal):
+    """The origin less the entries that do not have ``nonterminal`` as a left corner."""
+    count = length_of(h, origin)
+    if count == 0:
+        return origin
+    known = memo_get(h, M_RESTRICT, origin, nonterminal)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(count):
+        entry = word_of(h, origin, i)
+        corners = _left_corners(h, entry >> 32)
+        if corners < 0:
+            return corners
+        if _contains(h, corners, nonterminal) and push(h, entry) < 0:
+            return GROW
+    result = origin
+    if head[STACK_TOP] - base < count:
+        result = intern(h, K_ORIGIN, base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base
+    if result < 0:
+        return result
+    return memo_put(h, M_RESTRICT, origin, nonterminal, result)
+
+
+@kernel
+def _push_items(h, items):
+    """Push all items of a ``K_ITEMS`` value."""
+    head = header(h)
+    count = length_of(h, items)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + count):
+        return GROW
+    words = i64(h, STACK)
+    data = i64(h, DATA_TABLE)
+    offset = offset_of(h, items)
+    for i in range(count):
+        words[top + i] = data[offset + i]
+    head[STACK_TOP] = top + count
+    return 0
+
+
+@kernel
+def _complete(h, nonterminal, origin):
+    """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status."""
+    known = memo_get(h, M_COMPLETE, origin, nonterminal)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    waiting = length_of(h, origin)
+    # stack: the worklist of nonterminals [base, pending), then the items
+    symbols = i64(h, DOT_SYMBOL)
+    lefts = i64(h, DOT_LEFT)
+    null_rest = i64(h, DOT_NULL_REST)
+    corner_offsets = i64(h, CORNER_OFFSETS)
+    corner_dots = i64(h, CORNER_DOTS)
+    head[STAMP] += 1
+    stamp = head[STAMP]
+    marks = i64(h, MARKS)
+    marks[nonterminal] = stamp
+    if push(h, nonterminal) < 0:
+        return GROW
+    at = base
+    while at < head[STACK_TOP]:  # which nonterminals are complete
+        done = i64(h, STACK)[at]
+        at += 1
+        for c in range(corner_offsets[done], corner_offsets[done + 1]):
+            dot = corner_dots[c]
+            left = lefts[dot]
+            if null_rest[dot + 1] and marks[left] != stamp:
+                inside = _is_predicted(h, origin, waiting, left)
+                if inside < 0:
+                    return inside
+                stamp = _restamp(h, base, stamp)
+                if inside:
+                    marks[left] = stamp
+                    if push(h, left) < 0:
+                        return GROW
+    end = head[STACK_TOP]
+    for at in range(base, end):  # what each of them gives
+        done = i64(h, STACK)[at]
+        for i in range(waiting):
+            entry = word_of(h, origin, i)
+            if entry >> 32 == done and _push_items(h, entry & LOW_32) < 0:
+                return GROW
+        for c in range(corner_offsets[done], corner_offsets[done + 1]):
+            dot = corner_dots[c]
+            if symbols[dot + 1] == END_OF_RULE:
+                continue
+            left = lefts[dot]
+            inside = _is_predicted(h, origin, waiting, left)
+            if inside < 0:
+                return inside
+            if inside:
+                restricted = _restrict(h, origin, left)
+                if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
+                    return GROW
+    count = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
+    items = intern(h, K_ITEMS, end, count)
+    head[STACK_TOP] = base
+    if items < 0:
+        return items
+    return memo_put(h, M_COMPLETE, origin, nonterminal, items)
+
+
+@kernel
+def _restamp(h, base, stamp):
+    """Computing left corners takes stamps of its own: if it did, mark the worklist again under a fresh one."""
+    head = header(h)
+    if head[STAMP] == stamp:
+        return stamp
+    head[STAMP] += 1
+    marks = i64(h, MARKS)
+    words = i64(h, STACK)
+    for i in range(base, head[STACK_TOP]):
+        marks[words[i]] = head[STAMP]
+    return head[STAMP]
+
+
+@kernel
+def _is_predicted(h, origin, waiting, nonterminal):
+    """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status."""
+    for i in range(waiting):
+        corners = _left_corners(h, word_of(h, origin, i) >> 32)
+        if corners < 0:
+            return corners
+        if _contains(h, corners, nonterminal):
+            return 1
+    return 0
+
+
+@kernel
+def _push_after(h, dot, origin):
+    """Push what moving over the symbol at ``dot`` gives: the item after it, and completions if the rest is nullable."""
+    if i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
+        return GROW
+    if i64(h, DOT_NULL_REST)[dot + 1]:
+        items = _complete(h, i64(h, DOT_LEFT)[dot], origin)
+        if items < 0:
+            return items
+        return _push_items(h, items)
+    return 0
+
+
+@kernel
+def make_row(h, start, count):
+    """Number of the row whose kernel items are ``STACK[start:start + count]`` (sorted here); or a status. Numbers start at 1."""
+    head = header(h)
+    count = sort_unique(i64(h, STACK), start, count)
+    if count > head[MAX_ROW_ITEMS]:
+        return LIMIT_ROW
+    items = intern(h, K_ITEMS, start, count)
+    if items < 0:
+        return items
+    return row_of(h, items)
+
+
+@kernel
+def row_of(h, items):
+    """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status."""
+    number = i64(h, VALUES)[items * VALUE_WORDS + V_AUX]
+    if number > 0:
+        return number
+    head = header(h)
+    base = head[STACK_TOP]
+    symbols = i64(h, DOT_SYMBOL)
+    nullable = i64(h, NULLABLE)
+    count = length_of(h, items)
+    accepts = 0
+    # 1. the nonterminals waited for, and the lexemes that kernel items scan themselves
+    n_waited = 0
+    for i in range(count):
+        item = word_of(h, items, i)
+        dot = item >> 32
+        while symbols[dot] >= 0:
+            if push(h, symbols[dot]) < 0:
+                return GROW
+            n_waited += 1
+            if not nullable[symbols[dot]]:
+                break
+            dot += 1
+        if symbols[dot] == -2 - head[END_SYMBOL]:
+            accepts = 1
+    n_waited = sort_unique(i64(h, STACK), base, n_waited)
+    head[STACK_TOP] = base + n_waited
+    # 2. the origin of what this row predicts: one entry for each nonterminal waited for
+    entries = head[STACK_TOP]
+    if not has_room(h, STACK, entries + n_waited):
+        return GROW
+    head[STACK_TOP] = entries + n_waited
+    for w in range(n_waited):
+        waited = i64(h, STACK)[base + w]
+        top = head[STACK_TOP]
+        for i in range(count):
+            item = word_of(h, items, i)
+            dot = item >> 32
+            while symbols[dot] >= 0:
+                if symbols[dot] == waited:
+                    status = _push_after(h, dot, item & LOW_32)
+                    if status < 0:
+                        return status
+                if not nullable[symbols[dot]]:
+                    break
+                dot += 1
+        given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
+        if given > head[MAX_ROW_ITEMS]:
+            return LIMIT_ROW
+        gives = intern(h, K_ITEMS, top, given)
+        if gives < 0:
+            return gives
+        i64(h, STACK)[entries + w] = pack(waited, gives)
+        head[STACK_TOP] = top
+    origin = intern(h, K_ORIGIN, entries, n_waited)
+    if origin < 0:
+        return origin
+    # 3. the lexemes that may come next
+    first_state = _start_state(h, items, base, n_waited)
+    if first_state < 0:
+        return first_state
+    head[STACK_TOP] = base
+    number = head[N_ROWS]
+    if not has_room(h, ROWS, (number + 1) * ROW_WORDS):
+        return GROW
+    records = i64(h, ROWS)
+    record = number * ROW_WORDS
+    records[record + R_ITEMS] = items
+    records[record + R_ORIGIN] = origin
+    records[record + R_START] = first_state
+    records[record + R_ACCEPTS] = accepts
+    i64(h, VALUES)[items * VALUE_WORDS + V_AUX] = number
+    head[N_ROWS] = number + 1
+    return number
+
+
+@kernel
+def _start_state(h, items, waited, n_waited):
+    """The lexer state in which every lexeme that the row allows starts; 0 if only the end may come."""
+    head = header(h)
+    end_symbol = head[END_SYMBOL]
+    symbols = i64(h, DOT_SYMBOL)
+    nullable = i64(h, NULLABLE)
+    base = head[STACK_TOP]
+    for i in range(length_of(h, items)):
+        dot = word_of(h, items, i) >> 32
+        while symbols[dot] >= 0 and nullable[symbols[dot]]:
+            dot += 1
+        if symbols[dot] < END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
+            return GROW
+    only = np.int64(-1)
+    if n_waited == 1 and head[STACK_TOP] == base:
+        only = i64(h, STACK)[waited]
+        known = memo_get(h, M_START, only, 0)
+        if known >= 0:
+            return known
+    for w in range(n_waited):
+        nonterminal = i64(h, STACK)[waited + w]
+        corners = _left_corners(h, nonterminal)
+        if corners < 0:
+            return corners
+        first = memo_get(h, M_FIRST, nonterminal, 0)
+        count = length_of(h, first)
+        if not has_room(h, STACK, head[STACK_TOP] + count):
+            return GROW
+        words = i64(h, STACK)
+        data = i64(h, DATA_TABLE)
+        offset = offset_of(h, first)
+        previous = np.int64(-1)
+        for i in range(count):
+            lexeme = data[offset + i] >> 32
+            if lexeme != previous:
+                words[head[STACK_TOP]] = lexeme
+                head[STACK_TOP] += 1
+                previous = lexeme
+    count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    words = i64(h, STACK)
+    lexemes = i64(h, LEXEMES)
+    for i in range(base, base + count):
+        words[i] = pack(words[i], lexemes[words[i]])
+    state = lexer_state(h, base, count)
+    head[STACK_TOP] = base
+    if state >= 0 and only >= 0:
+        return memo_put(h, M_START, only, 0, state)
+    return state
+
+
+@kernel
+def advance(h, row, accepted):
+    """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a status."""
+    known = memo_get(h, M_ADVANCE, row, accepted)
+    if known >= 0:
+        return known
+    head = header(h)
+    head[C_ADVANCES] += 1
+    base = head[STACK_TOP]
+    symbols = i64(h, DOT_SYMBOL)
+    nullable = i64(h, NULLABLE)
+    lefts = i64(h, DOT_LEFT)
+    record = row * ROW_WORDS
+    items = i64(h, ROWS)[record + R_ITEMS]
+    origin = i64(h, ROWS)[record + R_ORIGIN]
+    for a in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, a)
+        for i in range(length_of(h, items)):
+            item = word_of(h, items, i)
+            dot = item >> 32
+            while symbols[dot] >= 0 and nullable[symbols[dot]]:
+                dot += 1
+            if symbols[dot] == -2 - lexeme:
+                status = _push_after(h, dot, item & LOW_32)
+                if status < 0:
+                    return status
+        for w in range(length_of(h, origin)):
+            nonterminal = word_of(h, origin, w) >> 32
+            if _left_corners(h, nonterminal) < 0:
+                return GROW
+            first = memo_get(h, M_FIRST, nonterminal, 0)
+            for f in range(_first_at(h, first, lexeme), length_of(h, first)):
+                entry = word_of(h, first, f)
+                if entry >> 32 != lexeme:
+                    break
+                dot = entry & LOW_32
+                restricted = _restrict(h, origin, lefts[dot])
+                if restricted < 0:
+                    return restricted
+                status = _push_after(h, dot, restricted)
+                if status < 0:
+                    return status
+    after = make_row(h, base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base
+    if after < 0:
+        return after
+    return memo_put(h, M_ADVANCE, row, accepted, after)
+
+
+@kernel
+def unite_rows(h, a, b):
+    """The row that holds the kernel items of rows ``a`` and ``b``; a number or a status."""
+    head = header(h)
+    base = head[STACK_TOP]
+    records = i64(h, ROWS)
+    items_a = records[a * ROW_WORDS + R_ITEMS]
+    items_b = records[b * ROW_WORDS + R_ITEMS]
+    if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
+        return GROW
+    row = make_row(h, base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base
+    return row

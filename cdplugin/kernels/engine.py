@@ -1,0 +1,165 @@
+"""The engine's one entry point: everything above compiled once, called with an operation code.
+
+One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the header.
+Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    GROW,
+    K_EMPTY,
+    K_EPSILON,
+    K_NOT,
+    K_ORIGIN,
+    STACK,
+    STACK_TOP,
+    TOKEN_BYTES,
+    TOKEN_OFFSETS,
+    V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
+    WORDS,
+    has_room,
+    header,
+    i64,
+    intern,
+    pack,
+    reindex,
+    rememo,
+    u8,
+)
+from cdplugin.kernels.derive import (
+    EMPTY,
+    FINITE,
+    NULLABLE,
+    PURE,
+    derive,
+    evaluate,
+    is_nonempty,
+    make_not,
+    nullable,
+)
+from cdplugin.kernels.earley import make_row
+from cdplugin.kernels.jit import entry_kernel, kernel, view_i32, view_i64
+from cdplugin.kernels.masks import fill
+from cdplugin.kernels.states import accepts_at, start_of, step, step_bytes
+
+(
+    OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
+    OP_EVALUATE,  # a: length of the postfix program at the bottom of the stack -> expression id
+    OP_STATUS,  # a: expression -> bit 0: nonempty, bit 1: nullable
+    OP_DERIVE,  # a: expression, b: byte -> its derivative
+    OP_ROOT,  # the start cursor of the grammar in the static tables
+    OP_ACCEPT,  # a: cursor, b: token -> cursor (0: not allowed)
+    OP_STEP,  # a: cursor, b: byte -> cursor (0: dead)
+    OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
+    OP_FILL,  # a: cursor, b: address of an int32 mask row, c: address of the stop tokens -> 0
+    OP_FILL_MANY,  # a: address of int64 (n, 5) jobs [header, cursor, row address, stops address, result], b: n -> 0
+    OP_REINDEX,
+    OP_REMEMO,
+) = range(12)
+
+JOB_WORDS = 5
+TERMINATED = -1  # the cursor after a stop token
+
+
+@kernel
+def _constants(h):
+    head = header(h)
+    if not has_room(h, STACK, 4):
+        return GROW
+    empty = intern(h, K_EMPTY, 0, 0)
+    epsilon = intern(h, K_EPSILON, 0, 0)
+    if empty < 0 or epsilon < 0:
+        return GROW
+    values = i64(h, VALUES)
+    values[empty * VALUE_WORDS + V_FLAGS] = PURE | FINITE
+    values[epsilon * VALUE_WORDS + V_FLAGS] = PURE | FINITE | NULLABLE
+    head[STACK_TOP] = 0
+    return make_not(h, EMPTY)
+
+
+@kernel
+def _root(h):
+    head = header(h)
+    if not has_room(h, STACK, 4):
+        return GROW
+    origin = intern(h, K_ORIGIN, 0, 0)
+    if origin < 0:
+        return origin
+    i64(h, STACK)[0] = pack(0, origin)  # dot 0: S' -> . S END
+    head[STACK_TOP] = 1
+    row = make_row(h, 0, 1)
+    return start_of(h, row) if row > 0 else row
+
+
+@kernel
+def _fill_many(jobs_address, count):
+    """Fill ``count`` rows, of any grammars; each job's status goes into its fourth word."""
+    jobs = view_i64(jobs_address, JOB_WORDS * count)
+    for i in range(count):
+        job = JOB_WORDS * i
+        jobs[job + 4] = _fill_row(jobs[job], jobs[job + 1], jobs[job + 2], jobs[job + 3])
+    return 0
+
+
+@kernel
+def _fill_row(h, cursor, row_address, stops_address):
+    """Write one mask row: what ``cursor`` allows, and the stop tokens exactly when the text may end.
+
+    ``stops_address``: int64 words, the number of stop tokens and their ids. A stop token never counts as text.
+    """
+    head = header(h)
+    head[STACK_TOP] = 0
+    out = view_i32(row_address, head[WORDS])
+    ended = cursor == TERMINATED
+    status = fill(h, np.int64(0) if ended else cursor, out)
+    if status < 0:
+        return np.int64(status)
+    count = view_i64(stops_address, 1)[0]
+    stops = view_i64(stops_address, count + 1)
+    allowed = ended or accepts_at(h, cursor)
+    for i in range(1, count + 1):
+        word = stops[i] >> 5
+        bit = np.int32(1 << (stops[i] & 31))
+        if allowed:
+            out[word] |= bit
+        else:
+            out[word] &= ~bit
+    return np.int64(0)
+
+
+@entry_kernel
+def engine(h, op, a, b, c):
+    """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status."""
+    if op == OP_FILL_MANY:
+        return np.int64(_fill_many(a, b))
+    head = header(h)
+    head[STACK_TOP] = 0
+    if op == OP_FILL:
+        return _fill_row(h, a, b, c)
+    if op == OP_ACCEPT:
+        offsets = i64(h, TOKEN_OFFSETS)
+        return np.int64(step_bytes(h, a, u8(h, TOKEN_BYTES), offsets[b], offsets[b + 1]))
+    if op == OP_STEP:
+        return np.int64(step(h, a, b))
+    if op == OP_ACCEPTS:
+        return np.int64(1 if accepts_at(h, a) else 0)
+    if op == OP_EVALUATE:
+        head[STACK_TOP] = a
+        return np.int64(evaluate(h, 0, a))
+    if op == OP_STATUS:
+        alive = is_nonempty(h, a)
+        return np.int64(alive if alive < 0 else alive + (2 if nullable(h, a) else 0))
+    if op == OP_DERIVE:
+        return np.int64(derive(h, a, b))
+    if op == OP_CONSTANTS:
+        return np.int64(_constants(h))
+    if op == OP_ROOT:
+        return np.int64(_root(h))
+    if op == OP_REINDEX:
+        return np.int64(reindex(h))
+    return np.int64(rememo(h))

@@ -1,0 +1,249 @@
+"""Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
+
+A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state is left
+when those that cannot go on are dropped, how many plain characters keep it alive, and where its base mask is. A transition row has
+256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a lexeme ends in it. A transition
+is computed for a whole class of bytes at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    C_TRANSITIONS,
+    GROW,
+    K_ACCEPTED,
+    K_LEXER,
+    LEXER_STATES,
+    LOW_32,
+    N_LEXER_STATES,
+    STACK,
+    STACK_TOP,
+    TRANSITIONS,
+    V_AUX,
+    VALUE_WORDS,
+    VALUES,
+    has_room,
+    header,
+    i32,
+    i64,
+    intern,
+    length_of,
+    pack,
+    word_of,
+)
+from cdplugin.kernels.derive import (
+    EMPTY,
+    EPSILON,
+    UNBOUNDED,
+    derive,
+    is_nonempty,
+    nullable,
+    push,
+    refine_class,
+    saturate,
+    stay,
+)
+from cdplugin.kernels.jit import kernel
+
+# record of a lexer state
+L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE = range(6)
+LEXER_WORDS = 6
+
+ENDS_BIT = 1 << 30
+STATE_MASK = ENDS_BIT - 1
+
+
+@kernel
+def _new_lexer_state(h, value, accepted, rest):
+    """A fresh record; its number, or ``GROW``."""
+    head = header(h)
+    number = head[N_LEXER_STATES]
+    if not has_room(h, LEXER_STATES, (number + 1) * LEXER_WORDS) or not has_room(h, TRANSITIONS, (number + 1) * 256):
+        return GROW
+    records = i64(h, LEXER_STATES)
+    record = number * LEXER_WORDS
+    records[record + L_VALUE] = value
+    records[record + L_ACCEPTED] = accepted
+    records[record + L_REST] = number if rest < 0 else rest
+    records[record + L_STAY] = -1
+    records[record + L_SATURATED] = 0
+    records[record + L_BASE] = -1
+    transitions = i32(h, TRANSITIONS)
+    for i in range(number * 256, number * 256 + 256):
+        transitions[i] = -1
+    i64(h, VALUES)[value * VALUE_WORDS + V_AUX] = number
+    head[N_LEXER_STATES] = number + 1
+    return number
+
+
+@kernel
+def lexer_state(h, start, count):
+    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none."""
+    if count == 0:
+        return 0
+    head = header(h)
+    value = intern(h, K_LEXER, start, count)
+    if value < 0:
+        return value
+    number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
+    if number > 0:
+        return number
+    saved = head[STACK_TOP]
+    base = max(saved, start + count)
+    if not has_room(h, STACK, base + 2 * count):
+        return GROW
+    words = i64(h, STACK)
+    ended = 0
+    going = 0
+    for i in range(start, start + count):
+        expression = words[i] & LOW_32
+        if nullable(h, expression):
+            words[base + count + ended] = words[i] >> 32
+            ended += 1
+        if expression != EPSILON:
+            words[base + going] = words[i]
+            going += 1
+    if ended == 0:
+        return _new_lexer_state(h, value, 0, -1)
+    head[STACK_TOP] = base + 2 * count
+    accepted = intern(h, K_ACCEPTED, base + count, ended)
+    rest = np.int64(0)
+    if accepted >= 0 and going == count:
+        rest = np.int64(-1)
+    elif accepted >= 0 and going > 0:
+        rest = _rest_state(h, base, going)
+    head[STACK_TOP] = saved
+    if accepted < 0 or rest < -1:
+        return GROW
+    return _new_lexer_state(h, value, accepted, rest)
+
+
+@kernel
+def _rest_state(h, start, count):
+    """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``."""
+    value = intern(h, K_LEXER, start, count)
+    if value < 0:
+        return np.int64(-2)
+    number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
+    if number > 0:
+        return number
+    head = header(h)
+    base = head[STACK_TOP]
+    if not has_room(h, STACK, base + count):
+        return np.int64(-2)
+    words = i64(h, STACK)
+    ended = 0
+    for i in range(start, start + count):
+        if nullable(h, words[i] & LOW_32):
+            words[base + ended] = words[i] >> 32
+            ended += 1
+    accepted = np.int64(0)
+    if ended:
+        accepted = intern(h, K_ACCEPTED, base, ended)
+        if accepted < 0:
+            return np.int64(-2)
+    number = _new_lexer_state(h, value, accepted, -1)
+    return number if number >= 0 else np.int64(-2)
+
+
+@kernel
+def lexer_step(h, state, byte):
+    """The transition of ``state`` by ``byte``, computed now and stored for the byte's whole class; or a status.
+
+    0: dead; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme ends.
+    """
+    head = header(h)
+    head[C_TRANSITIONS] += 1
+    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    count = length_of(h, value)
+    base = head[STACK_TOP]
+    if not has_room(h, STACK, base + count):
+        return GROW
+    head[STACK_TOP] = base + count
+    byte_class = np.empty(4, np.int64)
+    for i in range(4):
+        byte_class[i] = -1
+    kept = 0
+    for i in range(count):
+        word = word_of(h, value, i)
+        expression = word & LOW_32
+        child = derive(h, expression, byte)
+        if child < 0:
+            return child
+        status = refine_class(h, expression, byte, byte_class)
+        if status < 0:
+            return status
+        if child == EMPTY:
+            continue
+        alive = is_nonempty(h, child)
+        if alive < 0:
+            return alive
+        if alive:
+            i64(h, STACK)[base + kept] = pack(word >> 32, child)
+            kept += 1
+    after = lexer_state(h, base, kept)
+    head[STACK_TOP] = base
+    if after < 0:
+        return after
+    if after > 0 and i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED] != 0:
+        after |= ENDS_BIT
+    transitions = i32(h, TRANSITIONS)
+    for other in range(256):
+        if (byte_class[other >> 6] >> (other & 63)) & 1:
+            transitions[state * 256 + other] = after
+    return after
+
+
+@kernel
+def stay_of(h, state):
+    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.derive.stay`): the best of its expressions."""
+    records = i64(h, LEXER_STATES)
+    known = records[state * LEXER_WORDS + L_STAY]
+    if known >= 0:
+        return known
+    value = records[state * LEXER_WORDS + L_VALUE]
+    count = length_of(h, value)
+    best = np.int64(0)
+    for i in range(count):
+        part = stay(h, word_of(h, value, i) & LOW_32)
+        if part < 0:
+            return part
+        if count > 1:
+            part &= ~np.int64(1)
+        best = max(best, part)
+        if best >= 2 * UNBOUNDED:
+            break
+    i64(h, LEXER_STATES)[state * LEXER_WORDS + L_STAY] = best
+    return best
+
+
+@kernel
+def saturated(h, state, longest):
+    """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes; or a status."""
+    records = i64(h, LEXER_STATES)
+    known = records[state * LEXER_WORDS + L_SATURATED]
+    if known > 0:
+        return known
+    head = header(h)
+    value = records[state * LEXER_WORDS + L_VALUE]
+    count = length_of(h, value)
+    base = head[STACK_TOP]
+    result = state
+    changed = False
+    for i in range(count):
+        word = word_of(h, value, i)
+        cut = saturate(h, word & LOW_32, longest)
+        if cut < 0:
+            return cut
+        changed = changed or cut != word & LOW_32
+        if push(h, pack(word >> 32, cut)) < 0:
+            return GROW
+    if changed:
+        result = lexer_state(h, base, count)
+    head[STACK_TOP] = base
+    if result < 0:
+        return result
+    i64(h, LEXER_STATES)[state * LEXER_WORDS + L_SATURATED] = result
+    return result

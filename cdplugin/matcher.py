@@ -1,0 +1,309 @@
+"""Compiled grammars and the matchers that follow sequences through them.
+
+A :class:`Grammar` is shared by all sequences that use it; a :class:`Matcher` is one sequence's place in it: a stack of cursors, one per
+accepted token. A cursor is one integer (:mod:`cdplugin.kernels.states`), so rollback pops, fork copies a list of integers, and
+nothing else is copied.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cdplugin import explain
+from cdplugin.arena import Arena
+from cdplugin.bitmask import bitmask_view
+from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
+from cdplugin.vocab import Vocabulary
+
+if TYPE_CHECKING:
+    from cdplugin.compiler import StaticTables
+
+
+class Grammar:
+    """A compiled grammar. Make one with :meth:`cdplugin.Compiler.compile`; threads and sequences may share it.
+
+    Attributes: ``vocab``; ``relaxed``: ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
+    """
+
+    def __init__(self, tables: StaticTables, template: Arena, arena: Arena, relaxed: Iterable[tuple[str, str]] = ()) -> None:
+        self.vocab: Vocabulary = template.vocab
+        self.relaxed = list(relaxed)
+        self._tables = tables
+        self._template = template
+        self._arena = arena
+        self._start = tables.install(arena)
+        self._epoch = 0
+        self._budget = template.limits.max_arena_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the grammar's states and masks take now."""
+        return self._arena.nbytes + sum(array.nbytes for array in self._tables.tables.values()) + self._tables.program.nbytes
+
+    def counters(self) -> dict[str, int]:
+        """Counts of the engine's work and states so far (see :meth:`cdplugin.arena.Arena.counters`)."""
+        return self._arena.counters()
+
+    def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
+        """A matcher at the beginning of a text.
+
+        ``stop_token_ids``: the tokens that end the text, allowed exactly when it may end, and never taken as text; default: the
+        vocabulary's end tokens. Raises ``ValueError`` for an id outside the vocabulary.
+        """
+        ids = self.vocab.eos_token_ids if stop_token_ids is None else tuple(dict.fromkeys(stop_token_ids))
+        for token in ids:
+            if not 0 <= token < self.vocab.size:
+                raise ValueError(f"stop token id: expected 0 to {self.vocab.size - 1}, found {token}")
+        return Matcher(self, np.array([len(ids), *ids], np.int64))
+
+    def _current(self) -> Arena:
+        """The arena, replaced by a fresh one when its states have outgrown their budget. Called with its lock not held."""
+        arena = self._arena
+        if arena.nbytes > self._budget:
+            with arena.lock:
+                if self._arena is arena:
+                    fresh = self._template.clone()
+                    self._tables.evaluate(fresh)
+                    self._start = self._tables.install(fresh)
+                    self._arena = fresh
+                    self._epoch += 1
+        return self._arena
+
+
+class Matcher:
+    """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads."""
+
+    __slots__ = ("_arena", "_cursors", "_epoch", "_grammar", "_stops", "_stops_address", "_tokens", "_unchecked")
+
+    def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
+        self._grammar = grammar
+        self._stops = stops
+        self._stops_address: int = stops.ctypes.data
+        self._arena = grammar._current()
+        self._epoch = grammar._epoch
+        self._cursors: list[int] = [grammar._start]
+        self._tokens: list[int] = []
+        self._unchecked = 0
+
+    # --- following tokens ---------------------------------------------------------------------------------------------------
+
+    def accept_token(self, token_id: int) -> bool:
+        """Follow one token. False, and nothing changes, if it is not allowed. Raises ``ValueError`` for an id outside the vocabulary."""
+        cursor = self._step(self._cursor(), token_id)
+        if cursor == 0:
+            return False
+        self._cursors.append(cursor)
+        self._tokens.append(token_id)
+        return True
+
+    def accept_tokens(self, token_ids: Iterable[int]) -> int:
+        """Follow tokens until one is not allowed; returns how many were followed."""
+        count = 0
+        for token in token_ids:
+            if not self.accept_token(token):
+                break
+            count += 1
+        return count
+
+    def validate_tokens(self, token_ids: Iterable[int]) -> int:
+        """How many leading tokens are allowed; the matcher stays where it is."""
+        cursor = self._cursor()
+        count = 0
+        for token in token_ids:
+            cursor = self._step(cursor, token)
+            if cursor == 0:
+                break
+            count += 1
+        return count
+
+    def rollback(self, n: int) -> None:
+        """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
+        if not 0 <= n <= len(self._tokens):
+            raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
+        if n:
+            del self._cursors[-n:]
+            del self._tokens[-n:]
+
+    def reset(self) -> None:
+        """Back to the beginning of the text."""
+        self.rollback(len(self._tokens))
+
+    def fork(self) -> Matcher:
+        """A second matcher at the same place, independent of this one."""
+        other = object.__new__(Matcher)
+        other._grammar, other._stops, other._stops_address = self._grammar, self._stops, self._stops_address
+        other._arena, other._epoch, other._unchecked = self._arena, self._epoch, self._unchecked
+        other._cursors, other._tokens = self._cursors.copy(), self._tokens.copy()
+        return other
+
+    # --- asking -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def grammar(self) -> Grammar:
+        return self._grammar
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens followed so far."""
+        return tuple(self._tokens)
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        return tuple(self._stops[1:].tolist())
+
+    def is_accepting(self) -> bool:
+        """Whether the text may end here (a stop token is allowed)."""
+        cursor = self._cursor()
+        if cursor == TERMINATED:
+            return True
+        with self._arena.lock:
+            return bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was followed."""
+        return self._cursors[-1] == TERMINATED
+
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None:
+        """Write the allowed tokens into row ``index`` of ``bitmask``.
+
+        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token ``t`` is bit ``t % 32``
+        of word ``t // 32``. After the end, stop tokens are all that is allowed. Raises ``TypeError`` or ``ValueError`` for a wrong bitmask
+        and :class:`LimitExceeded` where a budget is crossed; then the row's content is undefined.
+        """
+        row = _row_address(bitmask, index, self._grammar.vocab.size)
+        cursor = self._cursor()
+        arena = self._arena
+        with arena.lock:
+            arena.call(kernels.OP_FILL, cursor, row, self._stops_address)
+
+    def explain(self, token_id: int) -> str:
+        """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
+        cursor = self._cursor()
+        self._check(token_id)
+        with self._arena.lock:
+            return explain.explain_token(self, self._arena, cursor, token_id)
+
+    def counters(self) -> dict[str, int]:
+        """The grammar's counters."""
+        return self._grammar.counters()
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _check(self, token_id: int) -> None:
+        if not 0 <= token_id < self._grammar.vocab.size:
+            raise ValueError(f"token id: expected 0 to {self._grammar.vocab.size - 1}, found {token_id}")
+
+    def _cursor(self) -> int:
+        """The cursor, valid in the grammar's present arena."""
+        arena = self._grammar._current()
+        if arena is not self._arena:
+            self._replay(arena)
+        return self._cursors[-1]
+
+    def _replay(self, arena: Arena) -> None:
+        """The grammar's arena was replaced: find the cursors again from the tokens."""
+        self._arena = arena
+        cursors = [self._grammar._start]
+        for token in self._tokens:
+            cursors.append(self._step(cursors[-1], token))
+        self._cursors = cursors
+
+    def _step(self, cursor: int, token_id: int) -> int:
+        """The cursor after a token; 0 if it is not allowed."""
+        self._check(token_id)
+        if cursor == TERMINATED:
+            return 0
+        arena = self._arena
+        with arena.lock:
+            if token_id in self._stops[1:]:
+                return TERMINATED if arena.call(kernels.OP_ACCEPTS, cursor) else 0
+            if not self._grammar.vocab.tokens[token_id]:
+                return 0
+            return arena.call(kernels.OP_ACCEPT, cursor, token_id)
+
+
+def _row_address(bitmask: Any, index: int, size: int) -> int:
+    """Address of a row of a bitmask that was checked."""
+    view = bitmask_view(bitmask, size)
+    rows = len(view)
+    if not -rows <= index < rows:
+        raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
+    return view.ctypes.data + view.strides[0] * (index % rows)
+
+
+_pool: ThreadPoolExecutor | None = None
+_pool_lock = threading.Lock()
+_FEW = 4  # jobs that one thread does faster than two can be told to
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="cdplugin")
+        return _pool
+
+
+def fill_next_token_bitmasks(
+    matchers: Sequence[Matcher | None], bitmask: Any, indices: Sequence[int] | None = None, *, threads: int | None = None
+) -> None:
+    """Fill the rows of a whole batch, on threads, without the GIL.
+
+    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …; ``threads``: at most so many, default the
+    number of cores. One grammar is stepped by one thread at a time. Raises as :meth:`Matcher.fill_next_token_bitmask` does, for the first row
+    at fault, after all others are filled.
+    """
+    rows = range(len(matchers)) if indices is None else indices
+    if len(rows) != len(matchers):
+        raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
+    by_arena: dict[int, list[tuple[Matcher, int]]] = {}
+    for matcher, index in zip(matchers, rows, strict=True):
+        if matcher is not None:
+            address = _row_address(bitmask, index, matcher._grammar.vocab.size)
+            matcher._cursor()
+            by_arena.setdefault(id(matcher._arena), []).append((matcher, address))
+    groups = sorted(by_arena.values(), key=len, reverse=True)
+    workers = min(threads or os.cpu_count() or 1, len(groups))
+    total = sum(map(len, groups))
+    if workers <= 1 or total <= _FEW:
+        _fill_groups(groups)
+        return
+    shares: list[list[list[tuple[Matcher, int]]]] = [[] for _ in range(workers)]
+    loads = [0] * workers
+    for group in groups:
+        lightest = loads.index(min(loads))
+        shares[lightest].append(group)
+        loads[lightest] += len(group)
+    futures = [_threads().submit(_fill_groups, share) for share in shares[1:]]
+    errors: list[Exception] = []
+    for run in [lambda: _fill_groups(shares[0]), *(f.result for f in futures)]:
+        try:
+            run()
+        except Exception as error:  # the other shares are finished first
+            errors.append(error)
+    if errors:
+        raise errors[0]
+
+
+def _fill_groups(groups: list[list[tuple[Matcher, int]]]) -> None:
+    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow."""
+    error: Exception | None = None
+    for group in groups:
+        arena = group[0][0]._arena
+        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row in group], np.int64)
+        with arena.lock:
+            kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(group), 0)
+            for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
+                try:
+                    arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
+                except Exception as caught:
+                    error = error or caught
+    if error is not None:
+        raise error

@@ -1,0 +1,123 @@
+"""What a user asks for: the kinds of grammar that :meth:`cdplugin.Compiler.compile` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdplugin.errors import GrammarError
+from cdplugin.frontends import json_schema, literals
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.grammar import GrammarIR
+from cdplugin.limits import Limits
+
+
+class Spec:
+    """A grammar as the user wrote it. Subclasses know how to become rules over lexemes."""
+
+    def key(self) -> Hashable | None:
+        """Equal keys compile to the same grammar; ``None``: do not cache."""
+        raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
+
+    def to_ir(self, limits: Limits) -> GrammarIR:
+        """The rules; raises :class:`GrammarError` with the location of what is wrong."""
+        raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
+
+
+class JsonSchema(Spec):
+    """JSON that is valid under a JSON Schema (draft 2020-12 unless ``$schema`` says otherwise).
+
+    Parameters
+    ----------
+    schema : dict, bool, JSON text, or a pydantic model class.
+    whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
+    property_order : ``"schema"``: properties come in the order in which the schema declares them.
+    formats : ``"enforce"`` or ``"annotation"`` (the specification's default: ``format`` does not validate).
+    on_unsupported : ``"error"``: refuse a keyword that is not enforced, by name; ``"relax"``: let it go and list it in
+        ``grammar.relaxed``.
+    registry : a ``referencing.Registry`` for remote ``$ref``; nothing is ever fetched.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        whitespace: str = "flexible",
+        property_order: str = "schema",
+        formats: str = "enforce",
+        on_unsupported: str = "error",
+        registry: Any = None,
+    ) -> None:
+        self.schema = schema
+        self.options = Options(
+            whitespace=whitespace,
+            property_order=property_order,
+            formats=formats,
+            on_unsupported=on_unsupported,
+            registry=registry,
+        )
+
+    def key(self) -> Hashable | None:
+        if self.options.registry is not None:
+            return None
+        schema = self.schema
+        if not isinstance(schema, str):
+            if isinstance(schema, type):
+                return (JsonSchema, schema, self.options)
+            try:
+                schema = json.dumps(schema, ensure_ascii=False)
+            except (TypeError, ValueError, RecursionError):
+                return None  # the front end says what is wrong with it
+        return (JsonSchema, schema, self.options)
+
+    def to_ir(self, limits: Limits) -> GrammarIR:
+        return json_schema.compile_schema(self.schema, self.options, limits)
+
+
+class JsonObject(Spec):
+    """Any JSON object."""
+
+    def __init__(self, *, whitespace: str = "flexible") -> None:
+        self.options = Options(whitespace=whitespace)
+
+    def key(self) -> Hashable:
+        return (JsonObject, self.options)
+
+    def to_ir(self, limits: Limits) -> GrammarIR:
+        return json_schema.compile_json_object(self.options, limits)
+
+
+@dataclass(frozen=True)
+class Regex(Spec):
+    """Text that matches a regular expression from its beginning to its end.
+
+    ``dialect``: ``"rust"`` (default), ``"python"`` or ``"ecma"``. Look-around and back-references are refused.
+    """
+
+    pattern: str
+    dialect: str = "rust"
+
+    def key(self) -> Hashable:
+        return (Regex, self.pattern, self.dialect)
+
+    def to_ir(self, limits: Limits) -> GrammarIR:
+        if not isinstance(self.pattern, str):
+            raise GrammarError("wrong type of regular expression", expected="str", found=type(self.pattern).__name__)
+        return literals.compile_regex(self.pattern, limits, dialect=self.dialect)
+
+
+class Choice(Spec):
+    """One of some texts."""
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise GrammarError("wrong type of choices", expected="a sequence of str", found=type(choices).__name__)
+        self.choices = tuple(choices)
+
+    def key(self) -> Hashable:
+        return (Choice, self.choices)
+
+    def to_ir(self, limits: Limits) -> GrammarIR:
+        return literals.compile_choice(self.choices, limits)
