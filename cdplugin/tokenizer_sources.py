@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -97,11 +98,11 @@ def _unknown(model: Any) -> int | None:
 
 def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
     """Tokens of a Hugging Face tokenizer: fast (or a bare ``tokenizers.Tokenizer``), or slow where its kind is known."""
-    if type(tokenizer).__module__.startswith("mistral_common") or type(tokenizer).__name__ == "MistralCommonBackend":
-        return from_mistral(tokenizer, vocab_size, eos_token_ids)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None and hasattr(tokenizer, "to_str"):
         backend = tokenizer
+    if backend is None and _mistral_inside(tokenizer) is not None:
+        return from_mistral(tokenizer, vocab_size, eos_token_ids)
     name = getattr(tokenizer, "name_or_path", "") or ""
     label = type(tokenizer).__name__ + (f" {name}" if name else "")
     if backend is None and not hasattr(tokenizer, "get_vocab"):
@@ -124,6 +125,7 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
         special |= {i for i in (_unknown(backend.model),) if i is not None}
     else:
         decoder, normalizer, pre_tokenizer = _slow_decoder(tokenizer, label), {"type": "slow"}, None
+        special |= _hidden_pieces(getattr(tokenizer, "sp_model", None), strings)
     ids = [i for i, s in enumerate(strings) if s is not None and i not in special]
     byte_lists = decode_each([strings[i] for i in ids], decoder, label)  # type: ignore[misc]
     tokens: list[bytes | None] = [None] * len(strings)
@@ -155,7 +157,8 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
 
     named = {s: i for i, s in enumerate(strings) if s is not None and i in special}
     extra_names = {entry.content: i for i, entry in added.items() if i not in special}
-    context = json.dumps([label, decoder, normalizer, pre_tokenizer]).encode()
+    version = getattr(sys.modules.get("tokenizers"), "__version__", "")
+    context = json.dumps([label, version, decoder, normalizer, pre_tokenizer]).encode()
     source = TokenSource(label, tokens, named, (), extra_names, unreadable, context, encode, check)
     if eos_token_ids is None:
         eos_token_ids = getattr(tokenizer, "eos_token_id", None)
@@ -175,6 +178,14 @@ def _slow_decoder(tokenizer: Any, label: str) -> dict[str, Any]:
     if getattr(tokenizer, "byte_decoder", None) == byte_level_alphabet():
         return {"type": "ByteLevel"}
     raise VocabularyError(f"{label}: this slow tokenizer does not say which bytes its tokens stand for; use its fast version")
+
+
+def _hidden_pieces(model: Any, strings: list[str | None]) -> set[int]:
+    """Ids of a SentencePiece model's control, unknown and unused pieces, where the tokenizer uses the model's ids."""
+    if model is None:
+        return set()
+    ids = (i for i, s in enumerate(strings[: model.get_piece_size()]) if s == model.id_to_piece(i))
+    return {i for i in ids if model.is_control(i) or model.is_unknown(i) or model.is_unused(i)}
 
 
 # ---- tiktoken, mistral-common, plain bytes ------------------------------------------------------------------------------------
@@ -222,18 +233,23 @@ def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
             raise misread(source, i, source.tokens[i], look(i))
 
 
+def _mistral_inside(tokenizer: Any) -> Any:
+    """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or holds, or None."""
+    for _ in range(4):
+        if tokenizer is None or (
+            hasattr(tokenizer, "n_words") and hasattr(tokenizer, "bos_id") and hasattr(tokenizer, "_model")
+        ):
+            return tokenizer
+        held = (getattr(tokenizer, name, None) for name in ("instruct_tokenizer", "tokenizer", "instruct", "mistral"))
+        tokenizer = next((h for h in held if h is not None), None)
+    return None
+
+
 def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
     """Tokens of mistral-common: a ``MistralTokenizer``, a ``Tekkenizer`` or a ``SentencePieceTokenizer``, or an object that holds one."""
-    inner, label = tokenizer, type(tokenizer).__name__
-    for _ in range(4):
-        if hasattr(inner, "n_words") and hasattr(inner, "bos_id"):
-            break
-        held = (getattr(inner, a, None) for a in ("instruct_tokenizer", "tokenizer", "instruct", "mistral"))
-        inner = next((h for h in held if h is not None), None)
-    else:
-        inner = None
-    if inner is None or not hasattr(inner, "n_words"):
-        raise VocabularyError(f"{label}: expected a tokenizer of mistral-common")
+    inner = _mistral_inside(tokenizer)
+    if inner is None:
+        raise VocabularyError(f"{type(tokenizer).__name__}: expected a tokenizer of mistral-common")
     label = f"{type(inner).__name__} {getattr(getattr(inner, 'file_path', None), 'name', '')}".strip()
     if eos_token_ids is None:
         eos_token_ids = inner.eos_id

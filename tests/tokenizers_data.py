@@ -47,7 +47,7 @@ def llama3() -> Any:
     """Llama 3 (128,256 ids): llama-models' tokenizer; its ``.model`` is a ``tiktoken.Encoding``."""
     pytest.importorskip("tiktoken")
     package_file("llama_models", "llama3", "tokenizer.model")
-    from llama_models.llama3.tokenizer import Tokenizer
+    from llama_models.llama3.tokenizer import Tokenizer  # type: ignore[import-untyped]
 
     return Tokenizer.get_instance()
 
@@ -57,7 +57,7 @@ def llama4() -> Any:
     """Llama 4 (202,048 ids): llama-models' tokenizer; its ``.model`` is a ``tiktoken.Encoding``."""
     pytest.importorskip("tiktoken")
     package_file("llama_models", "llama4", "tokenizer.model")
-    from llama_models.llama4.tokenizer import Tokenizer
+    from llama_models.llama4.tokenizer import Tokenizer  # type: ignore[import-untyped]
 
     return Tokenizer.get_instance()
 
