@@ -354,9 +354,7 @@ def random_expr(rng: random.Random, alphabet: bytes = b"xy", depth: int = 2, boo
             return expr.literal(bytes(rng.choice(alphabet) for _ in range(rng.choice([1, 1, 2]))))
         if kind < 0.75:
             return expr.byte_class(bytes(rng.sample(list(alphabet), rng.randint(1, len(alphabet)))))
-        return expr.literals(
-            bytes(rng.choice(alphabet) for _ in range(rng.randint(0, 2))) for _ in range(rng.randint(1, 3))
-        )
+        return expr.literals(bytes(rng.choice(alphabet) for _ in range(rng.randint(0, 2))) for _ in range(rng.randint(1, 3)))
     kind = rng.choice(["cat", "alt", "repeat", "repeat"] + (["both", "complement", "minus"] if boolean else []))
     part = random_expr(rng, alphabet, depth - 1, boolean)
     if kind == "repeat":
@@ -418,7 +416,8 @@ def random_grammar(rng: random.Random, alphabet: bytes = b"xy", *, boolean: bool
                 right = [left, left]
             else:
                 right = [
-                    rng.choice(names) if rng.random() < 0.45 else rng.choice(lexemes) for _ in range(rng.choice([1, 1, 2, 2, 3]))
+                    rng.choice(names) if rng.random() < 0.45 else rng.choice(lexemes)
+                    for _ in range(rng.choice([1, 1, 2, 2, 3]))
                 ]
             ir.rule(left, right)
     return ir
