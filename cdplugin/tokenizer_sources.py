@@ -109,10 +109,12 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
         raise VocabularyError(f"{label}: not a Hugging Face tokenizer: it has neither backend_tokenizer nor get_vocab")
     vocab: dict[str, int] = backend.get_vocab(with_added_tokens=False) if backend is not None else tokenizer.get_vocab()
     added = backend.get_added_tokens_decoder() if backend is not None else getattr(tokenizer, "added_tokens_decoder", {})
-    base = max((i for i in vocab.values() if i not in added), default=-1) + 1
-    strings: list[str | None] = [None] * (max([base - 1, *vocab.values(), *added]) + 1)
+    strings: list[str | None] = [None] * (max([*vocab.values(), *added], default=-1) + 1)
     for string, token in vocab.items():
         strings[token] = string
+    base = len(strings)  # ids up to the model's last one that is not an added token
+    while base and (strings[base - 1] is None or base - 1 in added):
+        base -= 1
     for token, entry in added.items():
         strings[token] = entry.content
     special = {i for i, entry in added.items() if entry.special}
@@ -126,11 +128,12 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
     else:
         decoder, normalizer, pre_tokenizer = _slow_decoder(tokenizer, label), {"type": "slow"}, None
         special |= _hidden_pieces(getattr(tokenizer, "sp_model", None), strings)
-    ids = [i for i, s in enumerate(strings) if s is not None and i not in special]
-    byte_lists = decode_each([strings[i] for i in ids], decoder, label)  # type: ignore[misc]
-    tokens: list[bytes | None] = [None] * len(strings)
-    for i, value in zip(ids, byte_lists):
-        tokens[i] = value
+    absent = [i for i, s in enumerate(strings) if s is None] if None in strings else []
+    filled: list[str] = [s or "" for s in strings] if absent else strings  # type: ignore[assignment]
+    tokens: list[bytes | None] = [*decode_each(filled, decoder, label)]
+    special = {i for i in special if i < len(strings)}
+    for i in (*absent, *special):
+        tokens[i] = None
     unreadable = tuple(sorted(i for i in added if tokens[i] is not None and not is_utf8(tokens[i] or b"")))
     for i in unreadable:
         tokens[i] = None
@@ -155,7 +158,7 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
             prefixes = ("", " ") if backend is None else _prefixes(decoder, normalizer, pre_tokenizer)
             check_encoding(source, prefixes, normalize)
 
-    named = {s: i for i, s in enumerate(strings) if s is not None and i in special}
+    named = {name: i for i in sorted(special) if (name := strings[i]) is not None}
     extra_names = {entry.content: i for i, entry in added.items() if i not in special}
     version = getattr(sys.modules.get("tokenizers"), "__version__", "")
     context = json.dumps([label, version, decoder, normalizer, pre_tokenizer]).encode()

@@ -101,9 +101,10 @@ class Vocabulary:
         self.unreadable_token_ids = source.unreadable
         self.encode: Callable[[str], list[int]] | None = source.encode
         self.label = source.label
-        lengths = np.fromiter((len(t) if t else 0 for t in self.tokens), np.int64, self.size)
+        filled = [t or b"" for t in self.tokens]
+        lengths = np.fromiter(map(len, filled), np.int64, self.size)
         self.token_offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        self.token_bytes = np.frombuffer(b"".join([t for t in self.tokens if t]), np.uint8)
+        self.token_bytes = np.frombuffer(b"".join(filled), np.uint8)
         self.max_token_bytes = int(lengths.max(initial=0))
         self.empty_token_ids = tuple(i for i in np.flatnonzero(lengths == 0).tolist() if self.tokens[i] is not None)
         singles = self.token_bytes[self.token_offsets[:-1][lengths == 1]]
@@ -212,7 +213,7 @@ class Vocabulary:
         names = [sorted(self.special_tokens.items()), sorted(self.added_tokens.items())]
         digest = hashlib.sha256(json.dumps([self.size, self.eos_token_ids, names, self.unreadable_token_ids]).encode())
         digest.update(self.token_offsets.tobytes())
-        digest.update(bytes(t is None for t in self.tokens))
+        digest.update(bytes([t is None for t in self.tokens]))
         digest.update(self.token_bytes.tobytes())
         return digest.hexdigest()
 
