@@ -1,0 +1,11 @@
+"""JSON Schema (Draft 2020-12, and Drafts 4 to 2019-09 by ``$schema``) as a front end.
+
+``source`` checks what the caller passed, ``schema`` reads and validates every reachable subschema, ``refs`` resolves
+references, ``shapes`` intersects and splits what applies in one place, ``compile`` writes the rules; ``numbers``, ``strings``
+and ``values`` build the lexemes, ``layout`` puts the whitespace.
+"""
+
+from cdplugin.frontends.json_schema.compile import compile_json_object, compile_schema
+from cdplugin.frontends.json_schema.options import Options
+
+__all__ = ["Options", "compile_json_object", "compile_schema"]

@@ -1,0 +1,385 @@
+"""From a JSON Schema to rules over lexemes.
+
+Serialisation choices (promise 2 of the design counts completeness up to these): properties in schema order, then required names
+that are not declared, then further names; no whitespace before or after the whole value; numbers as ``numbers.py`` says; fixed
+texts as ``json.dumps`` spells them. Two *further* names (which ``additionalProperties`` allows) may be equal to each other:
+a grammar without memory cannot forbid that. Both values are then valid under ``additionalProperties``, so that the value a
+reader keeps is valid too. Declared names occur at most once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.frontends.json_schema.layout import layout_of
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.source import load_schema
+from cdplugin.frontends.json_schema.strings import other_text
+from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.limits import Limits
+
+_CHAIN = 32
+"""Counts up to this are written as a chain of rules; larger ones by doubling, with O(log n) rules."""
+
+
+def compile_schema(schema: Any, options: Options | None = None, limits: Limits | None = None) -> GrammarIR:
+    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class).
+
+    Raises ``GrammarError`` for a schema that is wrong or that nothing satisfies, ``UnsupportedError`` for a keyword that is not
+    enforced, ``LimitExceeded`` for one that is too large or too deep; each with a JSON Pointer.
+    """
+    options = options or Options()
+    limits = limits or Limits()
+    document = load_schema(schema, limits)
+    reader = Reader(document, options, limits)
+    root = reader.read_all()
+    return _Writer(reader, options, limits).write(root)
+
+
+def compile_json_object(options: Options | None = None, limits: Limits | None = None) -> GrammarIR:
+    """Any JSON object."""
+    return compile_schema({"type": "object"}, options, limits)
+
+
+class _Writer:
+    """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
+
+    def __init__(self, reader: Reader, options: Options, limits: Limits) -> None:
+        self.ir = GrammarIR()
+        self._reader = reader
+        self._layout = layout_of(options.whitespace)
+        self._limits = limits
+        self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits)
+        self._pending: list[tuple[Place, bool]] = []
+        self._bodies: dict[tuple[str, frozenset[Subschema]], Symbol | None] = {}
+        self._loops: dict[Symbol, Symbol] = {}
+        self._steps: dict[tuple[Symbol, int], Symbol] = {}
+        self._counts: dict[tuple[str, Symbol, int], Symbol] = {}
+        self._dead = False
+        lexeme, layout = self.ir.lexeme, self._layout
+        self._comma = lexeme(layout.comma, ",")
+        self._close_brace = lexeme(layout.close_brace, "}")
+        self._close_bracket = lexeme(layout.close_bracket, "]")
+
+    def write(self, root: Subschema) -> GrammarIR:
+        """Write everything and set the start symbol."""
+        if self._reader.has_references:
+            check_loops(self._reader.subschemas)
+        start = self._symbol(self._shaper.place((root,)), bare=True)
+        pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
+        while pending:
+            place, bare = pending.pop()
+            self._write_place(place, bare)
+            if len(rules) > limit:
+                raise LimitExceeded("schema too large", expected=f"at most {limit} rules", location=place.pointer)
+        if start is None:
+            raise self._unsatisfiable(root.pointer)
+        if start < 0:  # a single lexeme
+            whole = self.ir.nonterminal("value")
+            self.ir.rule(whole, [start])
+            start = whole
+        self.ir.start = start
+        if self._dead or self._reader.has_references:
+            self._drop_unproductive()
+        self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]
+        return self.ir
+
+    # Values
+
+    def _symbol(self, place: Place, bare: bool = False) -> Symbol | None:
+        """The symbol of a place (with leading whitespace unless ``bare``); None when it is known that nothing fits there."""
+        found = place.symbols[bare]
+        if found is not None:
+            return found
+        if not place.split:
+            self._shaper.split(place)
+        if not place.arrays and not place.objects:
+            if place.scalar is None:
+                self._dead = True
+                return None
+            found = self._scalar(place.scalar, bare)
+        else:
+            found = self.ir.nonterminal(place.pointer)
+            self._pending.append((place, bare))
+        place.symbols[bare] = found
+        return found
+
+    def _scalar(self, scalar: Expr, bare: bool) -> Symbol:
+        return self.ir.lexeme(scalar if bare else self._layout.value(scalar), "value")
+
+    def _write_place(self, place: Place, bare: bool) -> None:
+        symbol, ir, layout = place.symbols[bare], self.ir, self._layout
+        assert symbol is not None
+        if place.scalar is not None:
+            ir.rule(symbol, [self._scalar(place.scalar, bare)])
+        if place.objects:
+            opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
+            for alternative in place.objects:
+                body = self._body("object", alternative, place.pointer)
+                if body is not None:
+                    ir.rule(symbol, [opening, body])
+        if place.arrays:
+            opening = ir.lexeme(layout.bare_bracket if bare else layout.open_bracket, "[")
+            for alternative in place.arrays:
+                body = self._body("array", alternative, place.pointer)
+                if body is not None:
+                    ir.rule(symbol, [opening, body])
+
+    def _body(self, kind: str, alternative: Alternative, pointer: str) -> Symbol | None:
+        """What follows the opening bracket, or None if nothing fits; the same subschemas give the same symbol."""
+        key = (kind, frozenset(alternative))
+        if key not in self._bodies:
+            write = self._object if kind == "object" else self._array
+            body = self._bodies[key] = write(alternative, pointer)
+            self._dead = self._dead or body is None
+        return self._bodies[key]
+
+    # Objects
+
+    def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
+        """The members and the closing brace, or None if no object fits.
+
+        Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
+        brace. Both are kept reversed, as they grow at their front.
+        """
+        ir, layout, place = self.ir, self._layout, self._shaper.place
+        parts = [sub.object for sub in alternative if sub.object is not None]
+        names: dict[str, bool] = {}  # declared or required names in order; whether required
+        for part in parts:
+            for name in part.properties:
+                names.setdefault(name, False)
+        for part in parts:
+            for name in part.required:
+                names[name] = True
+        rest = [part.additional for part in parts if part.additional is not None]
+        after, first = self._further(names, rest)
+        entries: list[tuple[Symbol, Symbol, bool]] = []
+        for name, required in names.items():
+            children = []
+            for part in parts:
+                child = part.properties.get(name, part.additional)
+                if child is not None:
+                    children.append(child)
+            value = self._symbol(place(children))
+            if value is not None:
+                entries.append((ir.lexeme(layout.key(name), name), value, required))
+            elif required:
+                return None
+        # The last entry that may come first is the first required one.
+        opening = next((i for i, entry in enumerate(entries) if entry[2]), len(entries))
+        for i in range(len(entries) - 1, -1, -1):
+            key, value, required = entries[i]
+            if i <= opening:
+                member = [*after, value, key]
+                if required:
+                    first = member
+                else:
+                    choice = ir.nonterminal(pointer)
+                    ir.rule(choice, member[::-1])
+                    ir.rule(choice, first[::-1])
+                    first = [choice]
+            if required:
+                after += (value, key, self._comma)
+            else:
+                choice = ir.nonterminal(pointer)
+                ir.rule(choice, [self._comma, key, value, *reversed(after)])
+                ir.rule(choice, after[::-1])
+                after = [choice]
+        body = ir.nonterminal(pointer)
+        ir.rule(body, first[::-1])
+        return body
+
+    def _further(self, names: dict[str, bool], rest: list[Subschema]) -> tuple[list[Symbol], list[Symbol]]:
+        """What may follow the declared names: further members and the closing brace (after a member; at first)."""
+        ir = self.ir
+        closing = [self._close_brace]
+        value = self._symbol(self._shaper.place(rest))
+        if value is None:
+            return closing, closing.copy()
+        text = self._layout.text_key(other_text(names)) if names else self._layout.any_key
+        key = ir.lexeme(text, "key")
+        more = ir.nonterminal("members")
+        ir.rule(more, closing)
+        ir.rule(more, [self._comma, key, value, more])
+        first = ir.nonterminal("members")
+        ir.rule(first, closing)
+        ir.rule(first, [key, value, more])
+        return [more], [first]
+
+    # Arrays
+
+    def _array(self, alternative: Alternative, pointer: str) -> Symbol | None:
+        """The items and the closing bracket, or None if no array fits."""
+        ir, place = self.ir, self._shaper.place
+        parts = [sub.array for sub in alternative if sub.array is not None]
+        low = max((part.low for part in parts), default=0)
+        highs = [part.high for part in parts if part.high is not None]
+        high = min(highs) if highs else None
+        fixed: list[Symbol] = []
+        for i in range(max((len(part.prefix) for part in parts), default=0)):
+            if high is not None and i >= high:
+                break
+            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+            item = self._symbol(place([child for child in children if child is not None]))
+            if item is None:
+                high = i
+                break
+            fixed.append(item)
+        further = self._symbol(place([part.rest for part in parts if part.rest is not None]))
+        if further is None and (high is None or high > len(fixed)):
+            high = len(fixed)
+        if high is not None and low > high:
+            return None
+        body = ir.nonterminal(pointer)
+        if low == 0:
+            ir.rule(body, [self._close_bracket])
+        if high == 0:
+            return body
+        start = max(len(fixed), 1)
+        closing = [self._close_bracket]
+        if further is not None and (high is None or high > start):
+            after = self._many(further, max(low - start, 0), None if high is None else high - start)[::-1]
+        else:
+            after = closing
+        for i in range(len(fixed) - 1, 0, -1):  # the items after the first that have their own schema, from the end
+            if i < low:
+                after = [*after, fixed[i], self._comma]
+            else:
+                choice = ir.nonterminal(pointer)
+                ir.rule(choice, closing)
+                ir.rule(choice, [self._comma, fixed[i], *reversed(after)])
+                after = [choice]
+        head = fixed[0] if fixed else further
+        assert head is not None
+        ir.rule(body, [head, *reversed(after)])
+        return body
+
+    def _many(self, item: Symbol, low: int, high: int | None) -> list[Symbol]:
+        """``low`` to ``high`` times a comma and the item, then the closing bracket."""
+        must = [self._comma, item] * low if low <= _CHAIN else self._exactly(item, low)
+        if high is None:
+            return [*must, self._loop(item)]
+        free = high - low
+        if free <= _CHAIN:
+            return [*must, self._at_most(item, free)]
+        return [*must, *self._fewer(item, free + 1), self._close_bracket]
+
+    def _loop(self, item: Symbol) -> Symbol:
+        """Any number of further items, then the closing bracket."""
+        loop = self._loops.get(item)
+        if loop is None:
+            loop = self._loops[item] = self.ir.nonterminal("items")
+            self.ir.rule(loop, [self._close_bracket])
+            self.ir.rule(loop, [self._comma, item, loop])
+        return loop
+
+    def _at_most(self, item: Symbol, count: int) -> Symbol:
+        """At most ``count`` further items, then the closing bracket: one rule more per count, shared by all counts."""
+        symbol = self._close_bracket
+        for n in range(1, count + 1):
+            longer = self._steps.get((item, n))
+            if longer is None:
+                longer = self._steps[(item, n)] = self.ir.nonterminal("items")
+                self.ir.rule(longer, [self._close_bracket])
+                self.ir.rule(longer, [self._comma, item, symbol])
+            symbol = longer
+        return symbol
+
+    def _power(self, item: Symbol, exponent: int) -> Symbol:
+        """Exactly 2**exponent further items."""
+        symbol: Symbol | None = None
+        for n in range(exponent + 1):
+            found = self._counts.get(("power", item, n))
+            if found is None:
+                found = self._counts[("power", item, n)] = self.ir.nonterminal("items")
+                self.ir.rule(found, [self._comma, item] if symbol is None else [symbol, symbol])
+            symbol = found
+        assert symbol is not None
+        return symbol
+
+    def _exactly(self, item: Symbol, count: int) -> list[Symbol]:
+        return [self._power(item, n) for n in range(count.bit_length() - 1, -1, -1) if count >> n & 1]
+
+    def _fewer(self, item: Symbol, count: int) -> list[Symbol]:
+        """Fewer than ``count`` further items, without ambiguity: the binary digits of ``count`` from the top.
+
+        ``below(2**k)`` is ``below(2**(k-1)) | power(k-1) below(2**(k-1))``.
+        """
+        ir = self.ir
+        smaller: list[Symbol] | None = None
+        for n in range(count.bit_length()):
+            if not count >> n & 1:
+                continue
+            below = self._below_power(item, n)
+            if smaller is None:
+                smaller = below
+                continue
+            both = ir.nonterminal("items")
+            ir.rule(both, below)
+            ir.rule(both, [self._power(item, n), *smaller])
+            smaller = [both]
+        return smaller or []
+
+    def _below_power(self, item: Symbol, exponent: int) -> list[Symbol]:
+        """Fewer than 2**exponent further items."""
+        below: list[Symbol] = []
+        for n in range(1, exponent + 1):
+            found = self._counts.get(("below", item, n))
+            if found is None:
+                found = self._counts[("below", item, n)] = self.ir.nonterminal("items")
+                self.ir.rule(found, below)
+                self.ir.rule(found, [self._power(item, n - 1), *below])
+            below = [found]
+        return below
+
+    # What nothing satisfies
+
+    def _drop_unproductive(self) -> None:
+        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+        ir = self.ir
+        missing: list[int] = []
+        waiting: dict[Symbol, list[int]] = {}
+        productive: set[Symbol] = set()
+        ready: list[Symbol] = []
+        for number, (left, right) in enumerate(ir.rules):
+            needs = {s for s in right if s >= 0}
+            missing.append(len(needs))
+            for symbol in needs:
+                waiting.setdefault(symbol, []).append(number)
+            if not needs and left not in productive:
+                productive.add(left)
+                ready.append(left)
+        while ready:
+            for number in waiting.get(ready.pop(), ()):
+                missing[number] -= 1
+                left = ir.rules[number][0]
+                if not missing[number] and left not in productive:
+                    productive.add(left)
+                    ready.append(left)
+        if ir.start not in productive:
+            raise self._unsatisfiable(self._blame(productive))
+        if any(missing):
+            ir.rules = [rule for rule, lacks in zip(ir.rules, missing, strict=True) if not lacks]
+
+    def _blame(self, productive: set[Symbol]) -> str:
+        """The pointer of the innermost place on the way from the start that nothing satisfies."""
+        rules: dict[Symbol, tuple[Symbol, ...]] = {}
+        for left, right in self.ir.rules:
+            rules.setdefault(left, right)
+        symbol, pointer = self.ir.start, ""
+        seen: set[Symbol] = set()
+        while symbol not in seen:
+            seen.add(symbol)
+            pointer = self.ir.names[symbol] or pointer
+            for needed in rules.get(symbol, ()):
+                if needed >= 0 and needed not in productive:
+                    symbol = needed
+                    break
+        return pointer
+
+    def _unsatisfiable(self, pointer: str) -> GrammarError:
+        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer or "/")

@@ -1,0 +1,145 @@
+"""Drafts of JSON Schema: which keywords each knows, and where a keyword's meaning changed.
+
+A schema without ``$schema`` is read as Draft 2020-12 that also understands the older forms where they cannot be confused
+(``items`` as an array, boolean ``exclusiveMinimum``): refusing or ignoring them would either be useless or drop a constraint in
+silence. ``dependencies`` counts as a keyword in every draft for the same reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Groups of keywords. One bit each: reading a schema ORs the bits of its keywords, so that absent groups cost nothing.
+ANNOTATION, TYPE, VALUES, NUMBER, STRING, ARRAY, OBJECT, IN_PLACE, REFUSED, IDENTITY = (0, *(1 << i for i in range(9)))
+
+NULL_BIT, TRUE_BIT, FALSE_BIT, INTEGER_BIT, FRACTION_BIT, STRING_BIT, ARRAY_BIT, OBJECT_BIT = (1 << i for i in range(8))
+BOOLEAN_BITS = TRUE_BIT | FALSE_BIT
+NUMBER_BITS = INTEGER_BIT | FRACTION_BIT
+ALL_TYPES = 255
+TYPE_BITS = {
+    "null": NULL_BIT,
+    "boolean": BOOLEAN_BITS,
+    "integer": INTEGER_BIT,
+    "number": NUMBER_BITS,
+    "string": STRING_BIT,
+    "array": ARRAY_BIT,
+    "object": OBJECT_BIT,
+}
+
+_GROUPS = {
+    "type": TYPE,
+    "enum": VALUES,
+    "const": VALUES,
+    "minimum": NUMBER,
+    "maximum": NUMBER,
+    "exclusiveMinimum": NUMBER,
+    "exclusiveMaximum": NUMBER,
+    "minLength": STRING,
+    "maxLength": STRING,
+    "pattern": STRING,
+    "format": STRING,
+    "items": ARRAY,
+    "prefixItems": ARRAY,
+    "additionalItems": ARRAY,
+    "minItems": ARRAY,
+    "maxItems": ARRAY,
+    "properties": OBJECT,
+    "required": OBJECT,
+    "additionalProperties": OBJECT,
+    "allOf": IN_PLACE,
+    "anyOf": IN_PLACE,
+    "$ref": IN_PLACE,
+    "oneOf": REFUSED,
+    "not": REFUSED,
+    "if": REFUSED,
+    "$dynamicRef": REFUSED,
+    "$recursiveRef": REFUSED,
+    "multipleOf": REFUSED,
+    "contains": REFUSED,
+    "uniqueItems": REFUSED,
+    "unevaluatedItems": REFUSED,
+    "patternProperties": REFUSED,
+    "propertyNames": REFUSED,
+    "minProperties": REFUSED,
+    "maxProperties": REFUSED,
+    "dependentRequired": REFUSED,
+    "dependentSchemas": REFUSED,
+    "dependencies": REFUSED,
+    "unevaluatedProperties": REFUSED,
+    "$id": IDENTITY,
+}
+
+REFUSED_TYPES = {
+    "multipleOf": NUMBER_BITS,
+    "contains": ARRAY_BIT,
+    "uniqueItems": ARRAY_BIT,
+    "unevaluatedItems": ARRAY_BIT,
+    "patternProperties": OBJECT_BIT,
+    "propertyNames": OBJECT_BIT,
+    "minProperties": OBJECT_BIT,
+    "maxProperties": OBJECT_BIT,
+    "dependentRequired": OBJECT_BIT,
+    "dependentSchemas": OBJECT_BIT,
+    "dependencies": OBJECT_BIT,
+    "unevaluatedProperties": OBJECT_BIT,
+}
+"""Keywords that are not enforced, and the types of instances they constrain (those not listed: all)."""
+
+_SINCE_6 = ("const", "contains", "propertyNames", "$id")
+_SINCE_7 = ("if",)
+_SINCE_2019 = ("dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties")
+_SINCE_2020 = ("prefixItems", "$dynamicRef")
+
+
+@dataclass(frozen=True, eq=False)
+class Dialect:
+    """How one draft reads a schema.
+
+    ``groups`` maps its keywords to group bits; ``array_items``: ``items`` may be an array; ``boolean_bounds`` and
+    ``number_bounds``: forms of ``exclusiveMinimum``; ``ref_alone``: siblings of ``$ref`` are ignored; ``integral_floats``:
+    1.0 is an integer (since Draft 6).
+    """
+
+    name: str
+    groups: dict[str, int] = field(repr=False)
+    id_keyword: str = "$id"
+    array_items: bool = True
+    boolean_bounds: bool = False
+    number_bounds: bool = True
+    ref_alone: bool = False
+    integral_floats: bool = True
+    boolean_schemas: bool = True
+
+
+def _without(*names: str) -> dict[str, int]:
+    return {k: v for k, v in _GROUPS.items() if k not in names}
+
+
+LENIENT = Dialect("2020-12 (no $schema)", _without("$recursiveRef"), boolean_bounds=True)
+DRAFT_2020 = Dialect("2020-12", _without("$recursiveRef", "additionalItems"), array_items=False)
+DRAFT_2019 = Dialect("2019-09", _without(*_SINCE_2020))
+DRAFT_7 = Dialect("7", _without(*_SINCE_2020, *_SINCE_2019, "$recursiveRef"), ref_alone=True)
+DRAFT_6 = Dialect("6", _without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, "$recursiveRef"), ref_alone=True)
+DRAFT_4 = Dialect(
+    "4",
+    {**_without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, *_SINCE_6, "$recursiveRef"), "id": IDENTITY},
+    id_keyword="id",
+    boolean_bounds=True,
+    number_bounds=False,
+    ref_alone=True,
+    integral_floats=False,
+)
+
+_BY_URI = {
+    "json-schema.org/draft/2020-12/schema": DRAFT_2020,
+    "json-schema.org/draft/2019-09/schema": DRAFT_2019,
+    "json-schema.org/draft-07/schema": DRAFT_7,
+    "json-schema.org/draft-06/schema": DRAFT_6,
+    "json-schema.org/draft-04/schema": DRAFT_4,
+    "json-schema.org/schema": LENIENT,
+}
+
+
+def dialect_of(uri: str) -> Dialect | None:
+    """The dialect that a ``$schema`` names, if it is one of ours."""
+    return _BY_URI.get(uri.partition("://")[2].rstrip("#").rstrip("/"))

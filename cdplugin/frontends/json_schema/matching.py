@@ -1,0 +1,132 @@
+"""Does a byte string match an expression? For fixed values at compile time; generating text is the kernels' work.
+
+Brzozowski derivatives (1964) over interned nodes, memoised per pattern, so that 10,000 enumerated values against one pattern
+cost a table look-up per byte.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cdplugin import regex
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import (
+    ALT_OP,
+    AND_OP,
+    BYTES_OP,
+    CAT_OP,
+    EMPTY,
+    EPSILON,
+    EPSILON_OP,
+    LITERALS_OP,
+    NOT_OP,
+    REPEAT_OP,
+    Expr,
+    alt,
+    both,
+    cat,
+    complement,
+    literals,
+    repeat,
+)
+
+_MAX_STATES = 50_000
+
+
+class Matcher:
+    """A lazily built automaton of one expression."""
+
+    def __init__(self, expression: Expr) -> None:
+        self._interned: dict[tuple, Expr] = {}
+        self._steps: dict[tuple[int, int], Expr] = {}
+        self._nullable: dict[int, bool] = {}
+        self._keep: list[Expr] = [expression]
+        self._start = expression
+
+    def matches(self, data: bytes) -> bool:
+        """Whether the whole of ``data`` matches."""
+        state = self._start
+        try:
+            for byte in data:
+                key = (id(state), byte)
+                following = self._steps.get(key)
+                if following is None:
+                    following = self._steps[key] = self._derive(state, byte)
+                state = following
+                if state is EMPTY:
+                    return False
+            return self._accepts(state)
+        except RecursionError:
+            raise LimitExceeded("pattern too deeply nested to match enumerated values against") from None
+
+    def _intern(self, node: Expr) -> Expr:
+        args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
+        key = (node.op, frozenset(args) if node.op in (ALT_OP, AND_OP) else args)
+        found = self._interned.setdefault(key, node)
+        if found is node:
+            self._keep.append(node)
+            if len(self._keep) > _MAX_STATES:
+                raise LimitExceeded("pattern too complex to match enumerated values against")
+        return found
+
+    def _accepts(self, node: Expr) -> bool:
+        found = self._nullable.get(id(node))
+        if found is None:
+            op, args = node.op, node.args
+            if op in (CAT_OP, AND_OP):
+                found = all(self._accepts(a) for a in args)
+            elif op == ALT_OP:
+                found = any(self._accepts(a) for a in args)
+            elif op == NOT_OP:
+                found = not self._accepts(args[0])
+            elif op == REPEAT_OP:
+                found = args[1] == 0 or self._accepts(args[0])
+            else:
+                found = op == EPSILON_OP or (op == LITERALS_OP and args[0] == b"")
+            self._nullable[id(node)] = found
+            self._keep.append(node)
+        return found
+
+    def _derive(self, node: Expr, byte: int) -> Expr:
+        op, args = node.op, node.args
+        if op == BYTES_OP:
+            return EPSILON if args[0] >> byte & 1 else EMPTY
+        if op == LITERALS_OP:
+            result = literals(a[1:] for a in args if a and a[0] == byte)
+        elif op == CAT_OP:
+            parts = []
+            for i, part in enumerate(args):
+                parts.append(self._intern(cat(self._derive(part, byte), *args[i + 1 :])))
+                if not self._accepts(part):
+                    break
+            result = self._union(parts)
+        elif op == ALT_OP:
+            result = self._union([self._derive(a, byte) for a in args])
+        elif op == AND_OP:
+            result = both(*(self._derive(a, byte) for a in args))
+        elif op == NOT_OP:
+            result = complement(self._derive(args[0], byte))
+        elif op == REPEAT_OP:
+            part, low, high = args
+            rest = repeat(part, max(low - 1, 0), None if high is None else high - 1)
+            result = cat(self._derive(part, byte), self._intern(rest))
+        else:
+            return EMPTY
+        return result if result is EMPTY or result is EPSILON else self._intern(result)
+
+    def _union(self, parts: list[Expr]) -> Expr:
+        flat: list[Expr] = []
+        for part in parts:
+            flat += part.args if part.op == ALT_OP else (part,)
+        return alt(*flat)
+
+
+@lru_cache(maxsize=256)
+def _matcher(pattern: str) -> Matcher:
+    return Matcher(regex.parse(pattern, "ecma", "u").search_expr(UTF8))
+
+
+def finds(pattern: str, text: str) -> bool:
+    """Whether ``pattern`` (ECMA-262, unanchored) finds a match in ``text``."""
+    return _matcher(pattern).matches(text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,246 @@
+"""References: base URIs, embedded resources, anchors, JSON Pointers (Core, sections 8 and 9; RFC 6901).
+
+References are resolved within the document and, when the caller passes a ``referencing.Registry``, within that. Nothing is ever
+fetched from the network.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin
+
+from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.frontends.json_schema.dialect import LENIENT, Dialect, dialect_of
+from cdplugin.frontends.json_schema.source import check_value, escape_token
+from cdplugin.limits import Limits
+
+_SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
+_SUBSCHEMAS = frozenset(
+    "items prefixItems additionalItems contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties "
+    "allOf anyOf oneOf not if then else contentSchema".split()
+)
+
+
+class Resource:
+    """A schema resource: where relative references start. ``pointer`` is for messages."""
+
+    __slots__ = ("base", "dialect", "number", "pointer", "root")
+
+    def __init__(self, number: int, base: str, root: Any, pointer: str, dialect: Dialect) -> None:
+        self.number = number
+        self.base = base
+        self.root = root
+        self.pointer = pointer
+        self.dialect = dialect
+
+
+class Target(NamedTuple):
+    """What a reference leads to."""
+
+    schema: Any
+    pointer: str
+    resource: Resource
+
+
+def _join(base: str, reference: str, location: str) -> tuple[str, str]:
+    try:
+        uri, fragment = urldefrag(urljoin(base, reference) if base else reference)
+    except ValueError as error:
+        raise GrammarError(f"reference {reference!r} is no URI: {error}", location=location) from None
+    if base.startswith("urn:") and reference.startswith("#"):
+        uri = base
+    return uri, unquote(fragment)
+
+
+class Documents:
+    """The document being compiled and, with a registry, those it refers to."""
+
+    def __init__(self, document: dict | bool, registry: Any, limits: Limits, relax: bool) -> None:
+        self._registry = registry.crawl() if registry is not None else None
+        self._limits = limits
+        self._relax = relax
+        self.relaxed: list[tuple[str, str]] = []
+        self._resources: list[Resource] = []
+        self._entered: dict[tuple[int, int], Resource] = {}
+        self._by_uri: dict[str, Resource] = {}
+        self._anchors: dict[tuple[int, str], Target] = {}
+        self._indexed: set[int] = set()
+        self.root = self._document(document, "", "", LENIENT)
+
+    def _new(self, base: str, root: Any, pointer: str, dialect: Dialect) -> Resource:
+        resource = Resource(len(self._resources), base, root, pointer, dialect)
+        self._resources.append(resource)
+        self._by_uri.setdefault(base, resource)
+        return resource
+
+    def _document(self, document: Any, uri: str, pointer: str, default: Dialect) -> Resource:
+        dialect, base = default, uri
+        if isinstance(document, dict):
+            if "$schema" in document:
+                dialect = self._declared(document, pointer)
+            own = document.get(dialect.id_keyword)
+            if own is not None and not (dialect.ref_alone and "$ref" in document):
+                base = _join(uri, _string(own, dialect.id_keyword, pointer), pointer)[0]
+        resource = self._new(base, document, pointer, dialect)
+        if uri and uri != base:
+            self._by_uri.setdefault(uri, resource)
+        return resource
+
+    def _declared(self, schema: dict, pointer: str) -> Dialect:
+        uri = _string(schema["$schema"], "$schema", pointer)
+        dialect = dialect_of(uri)
+        if dialect is None:
+            if not self._relax:
+                raise UnsupportedError(
+                    f"$schema {uri!r} is not supported (leave it out for Draft 2020-12)",
+                    location=f"{pointer}/$schema",
+                    keyword="$schema",
+                    expected="Draft 4, 6, 7, 2019-09 or 2020-12",
+                )
+            self.relaxed.append(("$schema", f"{pointer}/$schema"))
+            dialect = LENIENT
+        return dialect
+
+    def enter(self, resource: Resource, schema: dict, pointer: str) -> Resource:
+        """The resource that ``schema``, found in ``resource``, belongs to: its own when it has an identifier."""
+        if schema is resource.root:
+            return resource
+        dialect = resource.dialect
+        if "$schema" in schema and isinstance(schema["$schema"], str):
+            dialect = self._declared(schema, pointer)
+        own = schema.get(dialect.id_keyword)
+        if own is None or (dialect.ref_alone and "$ref" in schema):
+            return resource
+        if dialect.id_keyword == "id" and not isinstance(own, str):
+            return resource  # common in the wild: a property called "id" outside of `properties`
+        if _string(own, dialect.id_keyword, pointer).startswith("#"):
+            return resource  # an anchor, as Drafts 4 to 7 wrote it
+        key = (id(schema), resource.number)
+        found = self._entered.get(key)
+        if found is None:
+            base = _join(resource.base, own, pointer)[0]
+            found = self._by_uri.get(base)
+            if found is None or found.root is not schema:
+                found = self._new(base, schema, pointer, dialect)
+            self._entered[key] = found
+        return found
+
+    def resolve(self, reference: str, resource: Resource, location: str) -> Target:
+        """Where ``reference``, met in ``resource``, leads; ``GrammarError`` when nowhere."""
+        if reference.startswith("#"):
+            fragment = unquote(reference[1:])
+        else:
+            uri, fragment = _join(resource.base, reference, location)
+            found = self._by_uri.get(uri) or self._find(uri, resource)
+            if found is None:
+                raise self._unknown(uri, reference, location)
+            resource = found
+        if not fragment:
+            return Target(resource.root, resource.pointer, resource)
+        target = self._walk(fragment, resource) if fragment.startswith("/") else self._anchor(fragment, resource)
+        if target is None:
+            raise GrammarError(f"unresolvable $ref {reference!r}", location=location, keyword="$ref")
+        if not isinstance(target.schema, (dict, bool)):
+            raise GrammarError(
+                f"$ref {reference!r}",
+                location=location,
+                keyword="$ref",
+                expected="a schema (object or boolean)",
+                found=type(target.schema).__name__,
+            )
+        return target
+
+    def _unknown(self, uri: str, reference: str, location: str) -> GrammarError:
+        if "json-schema.org/draft" in uri:
+            return UnsupportedError(f"$ref {reference!r} to a meta-schema is not supported", location=location, keyword="$ref")
+        where = "it is not in the registry" if self._registry is not None else "pass a registry that holds it"
+        return GrammarError(
+            f"unresolvable $ref {reference!r}: {uri!r} is another document; {where} (the network is never used)",
+            location=location,
+            keyword="$ref",
+        )
+
+    def _find(self, uri: str, resource: Resource) -> Resource | None:
+        self._index_all()
+        found = self._by_uri.get(uri)
+        if found is None and self._registry is not None:
+            from referencing.exceptions import NoSuchResource, Unretrievable
+
+            try:
+                contents = self._registry.get_or_retrieve(uri).value.contents
+            except (NoSuchResource, Unretrievable):
+                return None
+            check_value(contents, self._limits)
+            found = self._document(contents, uri, uri + "#", resource.dialect)
+            self._index_all()
+        return found
+
+    def _walk(self, fragment: str, resource: Resource) -> Target | None:
+        value, pointer = resource.root, resource.pointer
+        for token in fragment.split("/")[1:]:
+            name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
+            if isinstance(value, dict):
+                if name not in value:
+                    return None
+                value = value[name]
+            elif isinstance(value, list):
+                if not name.isdecimal() or not name.isascii() or len(name) > 9 or int(name) >= len(value):
+                    return None
+                value = value[int(name)]
+            else:
+                return None
+            pointer += "/" + token
+            if isinstance(value, dict) and isinstance(value.get(resource.dialect.id_keyword), str):
+                resource = self.enter(resource, value, pointer)
+        return Target(value, pointer, resource)
+
+    def _anchor(self, name: str, resource: Resource) -> Target | None:
+        self._index_all()
+        return self._anchors.get((resource.number, name))
+
+    def _index_all(self) -> None:
+        """Find identifiers and anchors of all documents, at the places where the drafts put schemas."""
+        for document in list(self._resources):
+            if document.number in self._indexed:
+                continue
+            stack: list[tuple[Any, Resource, str]] = [(document.root, document, document.pointer)]
+            seen: set[tuple[int, int]] = set()
+            while stack:
+                schema, resource, pointer = stack.pop()
+                if not isinstance(schema, dict):
+                    continue
+                if isinstance(schema.get(resource.dialect.id_keyword), str):
+                    resource = self.enter(resource, schema, pointer)
+                if (id(schema), resource.number) in seen:
+                    continue
+                seen.add((id(schema), resource.number))
+                self._indexed.add(resource.number)
+                self._add_anchors(schema, resource, pointer)
+                for keyword, value in schema.items():
+                    if keyword in _SCHEMA_MAPS and isinstance(value, dict):
+                        stack.extend((v, resource, f"{pointer}/{keyword}/{escape_token(k)}") for k, v in value.items())
+                    elif keyword in _SUBSCHEMAS:
+                        if isinstance(value, list):
+                            stack.extend((v, resource, f"{pointer}/{keyword}/{i}") for i, v in enumerate(value))
+                        else:
+                            stack.append((value, resource, f"{pointer}/{keyword}"))
+
+    def _add_anchors(self, schema: dict, resource: Resource, pointer: str) -> None:
+        own = schema.get(resource.dialect.id_keyword)
+        names = [own[1:]] if isinstance(own, str) and own.startswith("#") and len(own) > 1 else []
+        if not resource.dialect.ref_alone:
+            names += [schema[k] for k in ("$anchor", "$dynamicAnchor") if isinstance(schema.get(k), str)]
+        for name in names:
+            self._anchors.setdefault((resource.number, name), Target(schema, pointer, resource))
+
+
+def _string(value: Any, keyword: str, pointer: str) -> str:
+    if not isinstance(value, str):
+        raise GrammarError(
+            f"keyword {keyword!r}",
+            location=f"{pointer}/{keyword}",
+            keyword=keyword,
+            expected="a URI (string)",
+            found=type(value).__name__,
+        )
+    return value

@@ -1,0 +1,476 @@
+"""Reading: every reachable subschema becomes a checked :class:`Subschema`, its references resolved.
+
+Reading is eager and complete: wrong types, patterns that do not parse and references that lead nowhere raise here, with the
+JSON Pointer, whether or not an instance could ever meet them. It is a loop over a worklist; nothing recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.frontends.json_schema import strings
+from cdplugin.frontends.json_schema.dialect import (
+    ALL_TYPES,
+    ARRAY,
+    FRACTION_BIT,
+    IDENTITY,
+    IN_PLACE,
+    NUMBER,
+    OBJECT,
+    REFUSED,
+    REFUSED_TYPES,
+    STRING,
+    STRING_BIT,
+    TYPE,
+    TYPE_BITS,
+    VALUES,
+)
+from cdplugin.frontends.json_schema.numbers import Bound
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.refs import Documents, Resource
+from cdplugin.frontends.json_schema.source import escape_token
+from cdplugin.limits import Limits
+
+KNOWN_FORMATS = frozenset(
+    "date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri iri-reference "
+    "uri-template uuid json-pointer relative-json-pointer regex".split()
+)
+"""Formats of Draft 2020-12 (Validation, section 7.3); any other is an annotation."""
+
+
+class ArrayPart:
+    """``prefixItems``, ``items``, ``minItems``, ``maxItems``; ``rest`` None: anything."""
+
+    __slots__ = ("high", "low", "prefix", "rest")
+
+    def __init__(self) -> None:
+        self.prefix: tuple[Subschema, ...] = ()
+        self.rest: Subschema | None = None
+        self.low = 0
+        self.high: int | None = None
+
+
+class ObjectPart:
+    """``properties``, ``required``, ``additionalProperties``; ``additional`` None: anything."""
+
+    __slots__ = ("additional", "properties", "required")
+
+    def __init__(self) -> None:
+        self.properties: dict[str, Subschema] = {}
+        self.required: tuple[str, ...] = ()
+        self.additional: Subschema | None = None
+
+
+class Subschema:
+    """One schema object at one place, read and checked.
+
+    Attributes
+    ----------
+    types : bits of the types that ``type`` allows.
+    values : the members of ``enum`` (or the value of ``const``), or None.
+    low, high : numeric bounds. text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
+    before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
+        schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
+    refused : keywords that are not enforced, with the type bits they matter to.
+    plain : whether nothing but ``types`` and parts is set (no before, after, choices).
+    """
+
+    __slots__ = (
+        "after",
+        "array",
+        "before",
+        "choices",
+        "high",
+        "low",
+        "object",
+        "pointer",
+        "refused",
+        "resource",
+        "schema",
+        "text",
+        "types",
+        "values",
+    )
+
+    def __init__(self, schema: Any, pointer: str, resource: Resource) -> None:
+        self.schema = schema
+        self.pointer = pointer
+        self.resource = resource
+        self.types = ALL_TYPES
+        self.values: list[Any] | None = None
+        self.low: Bound | None = None
+        self.high: Bound | None = None
+        self.text: tuple[int, int | None, tuple[str, ...]] | None = None
+        self.array: ArrayPart | None = None
+        self.object: ObjectPart | None = None
+        self.before: tuple[Subschema, ...] = ()
+        self.after: tuple[Subschema, ...] = ()
+        self.choices: tuple[tuple[Subschema, ...], ...] = ()
+        self.refused: tuple[tuple[str, int], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Subschema({self.pointer or '/'})"
+
+    def constrains_itself(self) -> bool:
+        """Whether this schema says anything besides what ``before``, ``after`` and ``choices`` say."""
+        return bool(
+            self.types != ALL_TYPES
+            or self.values is not None
+            or self.low
+            or self.high
+            or self.text
+            or self.array
+            or self.object
+            or self.refused
+        )
+
+    def is_anything(self) -> bool:
+        """Whether every instance is valid, as far as the keywords of this very object say."""
+        return not (self.before or self.after or self.choices or self.constrains_itself())
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a Python value, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    for kinds, name in (((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, kinds):  # type: ignore[arg-type]
+            return name
+    return type(value).__name__
+
+
+def describe(value: Any) -> str:
+    """A value for the ``found`` of a message."""
+    text = repr(value)
+    return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+class Reader:
+    """Reads a schema document and what it refers to. ``read_all()`` returns the root."""
+
+    def __init__(self, document: dict | bool, options: Options, limits: Limits) -> None:
+        self.options = options
+        self.limits = limits
+        self.documents = Documents(document, options.registry, limits, options.on_unsupported == "relax")
+        self.subschemas: list[Subschema] = []
+        self.has_references = False
+        self._pending: list[Subschema] = []
+        self._known: dict[tuple[int, int], Subschema] = {}
+        self.anything = Subschema(True, "", self.documents.root)
+        self.root = self.subschema(document, "", self.documents.root)
+
+    def read_all(self) -> Subschema:
+        """Read everything reachable from the root."""
+        pending = self._pending
+        while pending:
+            self._read(pending.pop())
+        return self.root
+
+    def subschema(self, schema: Any, pointer: str, resource: Resource) -> Subschema:
+        """The subschema at a place; the same object at the same base is the same subschema."""
+        if schema is True or (not schema and isinstance(schema, dict)):
+            return self.anything
+        key = (id(schema), resource.number) if schema is not False else (-len(self.subschemas), -1)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Subschema(schema, pointer, resource)
+            self.subschemas.append(found)
+            if len(self.subschemas) > self.limits.max_rules:
+                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most {self.limits.max_rules}")
+            self._pending.append(found)
+        return found
+
+    # One schema
+
+    def _read(self, sub: Subschema) -> None:
+        schema = sub.schema
+        if schema is False:
+            sub.types = 0
+            return
+        if not isinstance(schema, dict):
+            raise GrammarError("a schema", location=sub.pointer, expected="object or boolean", found=describe(schema))
+        dialect = sub.resource.dialect
+        if dialect.ref_alone and "$ref" in schema:
+            sub.after = (self._reference(sub, schema["$ref"]),)
+            return
+        if dialect.id_keyword in schema:
+            sub.resource = self.documents.enter(sub.resource, schema, sub.pointer)
+            dialect = sub.resource.dialect
+        group_of = dialect.groups
+        groups = 0
+        for key in schema:
+            groups |= group_of.get(key, 0)
+        if not groups & ~IDENTITY:
+            return
+        if groups & TYPE:
+            sub.types = self._types(sub, schema["type"])
+        if groups & OBJECT:
+            self._read_object(sub, schema)
+        if groups & STRING:
+            self._read_string(sub, schema)
+        if groups & ARRAY:
+            self._read_array(sub, schema)
+        if groups & NUMBER:
+            self._read_number(sub, schema)
+        if groups & VALUES:
+            self._read_values(sub, schema)
+        if groups & IN_PLACE:
+            self._read_in_place(sub, schema)
+        if groups & REFUSED:
+            self._read_refused(sub, schema)
+
+    def wrong(self, sub: Subschema, keyword: str, expected: str, found: Any) -> GrammarError:
+        """The error for a keyword whose value has the wrong form."""
+        return GrammarError(
+            f"keyword {keyword!r}",
+            location=f"{sub.pointer}/{escape_token(keyword)}",
+            keyword=keyword,
+            expected=expected,
+            found=describe(found),
+        )
+
+    def _types(self, sub: Subschema, value: Any) -> int:
+        if isinstance(value, str):
+            bits = TYPE_BITS.get(value)
+            if bits:
+                return bits
+        elif isinstance(value, list) and value:
+            bits = 0
+            for name in value:
+                bit = TYPE_BITS.get(name) if isinstance(name, str) else None
+                if not bit:
+                    bits = 0
+                    break
+                bits |= bit
+            if bits:
+                return bits
+        raise self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
+
+    def _count(self, sub: Subschema, keyword: str, value: Any) -> int:
+        """A non-negative integer (Validation, section 6.3.1); 2.0 is one."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
+            raise self.wrong(sub, keyword, "a non-negative integer", value)
+        return int(value)
+
+    def _counts(self, sub: Subschema, schema: dict, low: str, high: str) -> tuple[int, int | None]:
+        return (
+            self._count(sub, low, schema[low]) if low in schema else 0,
+            self._count(sub, high, schema[high]) if high in schema else None,
+        )
+
+    def _child(self, sub: Subschema, keyword: str, value: Any) -> Subschema:
+        if type(value) is not bool and not isinstance(value, dict):
+            raise self.wrong(sub, keyword, "a schema (object or boolean)", value)
+        return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource)
+
+    def _children(self, sub: Subschema, keyword: str, value: Any, empty: bool = False) -> tuple[Subschema, ...]:
+        if not isinstance(value, list) or not (value or empty):
+            raise self.wrong(sub, keyword, "an array of schemas" if empty else "a non-empty array of schemas", value)
+        return tuple(self._child(sub, f"{keyword}/{i}", member) for i, member in enumerate(value))
+
+    def _read_object(self, sub: Subschema, schema: dict) -> None:
+        part = sub.object = ObjectPart()
+        properties = schema.get("properties")
+        if properties is not None or "properties" in schema:
+            if not isinstance(properties, dict):
+                raise self.wrong(sub, "properties", "an object", properties)
+            for name, member in properties.items():
+                part.properties[name] = self._child(sub, "properties/" + escape_token(name), member)
+        if "required" in schema:
+            required = schema["required"]
+            if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+                raise self.wrong(sub, "required", "an array of strings", required)
+            part.required = tuple(required)
+        if "additionalProperties" in schema:
+            part.additional = self._child(sub, "additionalProperties", schema["additionalProperties"])
+            if part.additional is self.anything:
+                part.additional = None
+
+    def _read_string(self, sub: Subschema, schema: dict) -> None:
+        low, high = self._counts(sub, schema, "minLength", "maxLength")
+        patterns: tuple[str, ...] = ()
+        if "pattern" in schema:
+            pattern = schema["pattern"]
+            self._check_pattern(sub, "pattern", pattern)
+            patterns = (pattern,)
+        if "format" in schema:
+            name = schema["format"]
+            if not isinstance(name, str):
+                raise self.wrong(sub, "format", "a string", name)
+            if name in KNOWN_FORMATS and self.options.formats == "enforce":
+                sub.refused += (("format", STRING_BIT),)
+        if low or high is not None or patterns:
+            sub.text = (low, high, patterns)
+
+    def _check_pattern(self, sub: Subschema, keyword: str, pattern: Any) -> None:
+        if not isinstance(pattern, str):
+            raise self.wrong(sub, keyword, "a regular expression (string)", pattern)
+        try:
+            strings.pattern_text(pattern)
+        except GrammarError as error:
+            raise type(error)(
+                f"{error.message} ({error.location})" if error.location else error.message,
+                location=f"{sub.pointer}/{keyword}",
+                keyword=keyword,
+                expected=error.expected,
+                found=error.found,
+                context=error.context,
+            ) from None
+
+    def _read_array(self, sub: Subschema, schema: dict) -> None:
+        part = sub.array = ArrayPart()
+        dialect = sub.resource.dialect
+        known = dialect.groups
+        if "prefixItems" in schema and "prefixItems" in known:
+            part.prefix = self._children(sub, "prefixItems", schema["prefixItems"])
+        items = schema.get("items", True)
+        if isinstance(items, list) and dialect.array_items and not part.prefix:
+            part.prefix = self._children(sub, "items", items, empty=True)
+            if "additionalItems" in schema:
+                part.rest = self._child(sub, "additionalItems", schema["additionalItems"])
+        else:
+            part.rest = self._child(sub, "items", items)
+        if part.rest is self.anything:
+            part.rest = None
+        part.low, part.high = self._counts(sub, schema, "minItems", "maxItems")
+
+    def _read_number(self, sub: Subschema, schema: dict) -> None:
+        sub.low = self._bound(sub, schema, "minimum", "exclusiveMinimum", 1)
+        sub.high = self._bound(sub, schema, "maximum", "exclusiveMaximum", -1)
+
+    def _bound(self, sub: Subschema, schema: dict, closed: str, opened: str, sign: int) -> Bound | None:
+        bound: Bound | None = None
+        dialect = sub.resource.dialect
+        if closed in schema:
+            value = schema[closed]
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise self.wrong(sub, closed, "a number", value)
+            bound = (value, False)
+        if opened in schema and opened in dialect.groups:
+            value = schema[opened]
+            if isinstance(value, bool):
+                if not dialect.boolean_bounds:
+                    raise self.wrong(sub, opened, "a number", value)
+                return (bound[0], True) if value and bound else bound  # Draft 4: a modifier of `minimum`
+            if not isinstance(value, (int, float)) or not dialect.number_bounds:
+                raise self.wrong(sub, opened, "a number" if dialect.number_bounds else "a boolean", value)
+            if bound is None or (value >= bound[0] if sign > 0 else value <= bound[0]):
+                bound = (value, True)
+        return bound
+
+    def _read_values(self, sub: Subschema, schema: dict) -> None:
+        if "enum" in schema:
+            if not isinstance(schema["enum"], list):
+                raise self.wrong(sub, "enum", "an array", schema["enum"])
+            sub.values = schema["enum"]
+        if "const" in schema and "const" in sub.resource.dialect.groups:
+            if sub.values is None:
+                sub.values = [schema["const"]]
+            else:  # both: `enum` here, `const` as a neighbour in the same place
+                twin = Subschema({"const": schema["const"]}, sub.pointer, sub.resource)
+                twin.values = [schema["const"]]
+                sub.after += (twin,)
+
+    def _read_in_place(self, sub: Subschema, schema: dict) -> None:
+        own_seen = False
+        before: list[Subschema] = []
+        after: list[Subschema] = list(sub.after)
+        for keyword, value in schema.items():
+            if keyword == "properties":
+                own_seen = True
+            elif keyword == "allOf":
+                (after if own_seen else before).extend(self._children(sub, keyword, value))
+            elif keyword == "$ref":
+                (after if own_seen else before).append(self._reference(sub, value))
+            elif keyword == "anyOf":
+                branches = self._children(sub, keyword, value)
+                if self.anything not in branches:
+                    sub.choices += (branches,)
+        sub.before = tuple(s for s in before if s is not self.anything)
+        sub.after = tuple(s for s in after if s is not self.anything)
+
+    def _reference(self, sub: Subschema, reference: Any) -> Subschema:
+        if not isinstance(reference, str):
+            raise self.wrong(sub, "$ref", "a URI reference (string)", reference)
+        self.has_references = True
+        target = self.documents.resolve(reference, sub.resource, f"{sub.pointer}/$ref")
+        return self.subschema(target.schema, target.pointer, target.resource)
+
+    def _read_refused(self, sub: Subschema, schema: dict) -> None:
+        groups = sub.resource.dialect.groups
+        refused = list(sub.refused)
+        for keyword, value in schema.items():
+            if groups.get(keyword) != REFUSED:
+                continue
+            check, expected = _FORMS[keyword]
+            if not check(value):
+                raise self.wrong(sub, keyword, expected, value)
+            if keyword == "oneOf" and len(value) == 1:
+                sub.choices += (self._children(sub, keyword, value),)
+            elif keyword == "multipleOf" and value == 1:
+                # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
+                twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
+                twin.types = ALL_TYPES & ~FRACTION_BIT
+                sub.after += (twin,)
+            elif not _says_nothing(keyword, value, schema, "dependentRequired" in groups):
+                refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
+        sub.refused = tuple(refused)
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, (dict, bool))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 and value == int(value)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+
+
+def _is_map(member: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(member(v) for v in value.values())
+
+
+_SCHEMA = (_is_schema, "a schema (object or boolean)")
+_COUNT = (_is_count, "a non-negative integer")
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "oneOf": (lambda v: isinstance(v, list) and bool(v) and all(map(_is_schema, v)), "a non-empty array of schemas"),
+    "not": _SCHEMA,
+    "if": _SCHEMA,
+    "contains": _SCHEMA,
+    "unevaluatedItems": _SCHEMA,
+    "unevaluatedProperties": _SCHEMA,
+    "propertyNames": _SCHEMA,
+    "minProperties": _COUNT,
+    "maxProperties": _COUNT,
+    "uniqueItems": (lambda v: isinstance(v, bool), "a boolean"),
+    "multipleOf": (
+        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0,
+        "a number above 0",
+    ),
+    "patternProperties": (_is_map(_is_schema), "an object of schemas"),
+    "dependentSchemas": (_is_map(_is_schema), "an object of schemas"),
+    "dependentRequired": (_is_map(_is_names), "an object of arrays of strings"),
+    "dependencies": (_is_map(lambda v: _is_schema(v) or _is_names(v)), "an object of schemas or arrays of strings"),
+    "$dynamicRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
+    "$recursiveRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
+}
+
+
+def _says_nothing(keyword: str, value: Any, schema: dict, since_2019: bool) -> bool:
+    """Whether a keyword that is not enforced holds for every instance anyway."""
+    if keyword in ("patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
+        return not value
+    if keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties"):
+        return value is True or value == {}
+    if keyword == "if":
+        return "then" not in schema and "else" not in schema
+    if keyword == "contains":
+        return since_2019 and schema.get("minContains") == 0 and "maxContains" not in schema
+    return (keyword in ("uniqueItems", "not") and value is False) or (keyword == "minProperties" and value == 0)

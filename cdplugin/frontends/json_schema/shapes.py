@@ -1,0 +1,329 @@
+"""What a place in the instance may hold: the conjunction of several subschemas, split into alternatives.
+
+A *place* is a set of subschemas that all apply to one instance location. Its children are again such sets, made on demand,
+so that ``allOf``, ``$ref`` with siblings, and properties declared on several sides are intersected exactly, without copying a
+schema; sets that meet again are the same place (and later the same nonterminal), which is what makes recursion end.
+
+In one location, ``anyOf`` is multiplied out into *alternatives*: tuples of subschemas without choices. Each alternative splits
+by type; scalars of all types and alternatives become one expression, arrays and objects one rule per alternative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.expr import EMPTY, Expr, alt, literals
+from cdplugin.frontends.json_schema.dialect import (
+    ALL_TYPES,
+    ARRAY_BIT,
+    BOOLEAN_BITS,
+    FALSE_BIT,
+    NULL_BIT,
+    NUMBER_BITS,
+    OBJECT_BIT,
+    STRING_BIT,
+    TRUE_BIT,
+)
+from cdplugin.frontends.json_schema.layout import Layout
+from cdplugin.frontends.json_schema.numbers import Bound, number_expr
+from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.strings import string_expr
+from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, scalar_spellings
+from cdplugin.grammar import Symbol
+from cdplugin.limits import Limits
+
+Alternative = tuple[Subschema, ...]
+
+_WORDS = {
+    bits: literals(text for bit, text in ((NULL_BIT, b"null"), (TRUE_BIT, b"true"), (FALSE_BIT, b"false")) if bits & bit)
+    for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
+}
+_MAX_ALTERNATIVES = 20_000
+
+
+class Place:
+    """A set of subschemas for one instance location, and what became of it.
+
+    ``scalar``: everything that is one lexeme, or None; ``arrays`` and ``objects``: alternatives that allow those types.
+    ``symbols``: the grammar symbols, with and without leading whitespace, once they exist.
+    """
+
+    __slots__ = ("arrays", "objects", "parts", "scalar", "split", "symbols")
+
+    def __init__(self, parts: Alternative) -> None:
+        self.parts = parts
+        self.split = False
+        self.scalar: Expr | None = None
+        self.arrays: list[Alternative] = []
+        self.objects: list[Alternative] = []
+        self.symbols: list[Symbol | None] = [None, None]
+
+    @property
+    def pointer(self) -> str:
+        """Where the schema says what this place holds (the first of several)."""
+        return self.parts[0].pointer if self.parts else ""
+
+
+class Shaper:
+    """Makes places and splits them. Work is counted against ``limits.max_rules``."""
+
+    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits) -> None:
+        self.relaxed: dict[tuple[str, str], None] = {}
+        self._reader = reader
+        self._layout = layout
+        self._relax = on_unsupported == "relax"
+        self._limits = limits
+        self._work = 0
+        self._places: dict[Any, Place] = {}
+        self._unions: dict[frozenset[Expr], Expr] = {}
+        self._evaluator = Evaluator(reader, self.refuse)
+        self._alias: dict[Subschema, Subschema | None] = {}
+
+    # Places
+
+    def place(self, parts: Sequence[Subschema]) -> Place:
+        """The place where all ``parts`` apply."""
+        if len(parts) == 1:
+            part = self._resolved(parts[0])
+            found = self._places.get(part)
+            if found is None:
+                found = self._places[part] = Place((part,) if part is not None else ())
+            return found
+        kept = tuple(dict.fromkeys(p for p in map(self._resolved, parts) if p is not None))
+        if len(kept) < 2:
+            key: Any = kept[0] if kept else None
+        else:
+            key = frozenset(kept)
+        found = self._places.get(key)
+        if found is None:
+            self._count(len(kept))
+            found = self._places[key] = Place(kept)
+        return found
+
+    def _resolved(self, part: Subschema) -> Subschema | None:
+        """The subschema itself, or the one it merely refers to; None if it allows everything."""
+        while not part.constrains_itself() and not part.choices:
+            others = part.before + part.after
+            if not others:
+                return None
+            if len(others) > 1:
+                break
+            part = others[0]
+        return part
+
+    def _count(self, work: int) -> None:
+        self._work += work
+        if self._work > self._limits.max_rules:
+            raise LimitExceeded(
+                "merging allOf, anyOf and $ref takes too much work", expected=f"at most {self._limits.max_rules} steps"
+            )
+
+    def refuse(self, sub: Subschema, keyword: str) -> None:
+        """Refuse a keyword that is not enforced, or list it when the caller relaxed that."""
+        pointer = f"{sub.pointer}/{keyword}"
+        if self._relax:
+            self.relaxed[(keyword, pointer)] = None
+            return
+        detail = f" {sub.schema[keyword]!r}" if keyword == "format" else ""
+        raise UnsupportedError(f"keyword {keyword!r}{detail} is not supported yet", location=pointer, keyword=keyword)
+
+    # Splitting
+
+    def split(self, place: Place) -> Place:
+        """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
+        place.split = True
+        if len(place.parts) == 1 and not (place.parts[0].before or place.parts[0].after or place.parts[0].choices):
+            alternatives: list[Alternative] = [place.parts]
+        else:
+            alternatives = self._alternatives(place.parts)
+        scalars: dict[Expr, None] = {}
+        texts: set[bytes] = set()
+        for alternative in alternatives:
+            self._split_types(place, alternative, scalars, texts)
+        if texts:
+            scalars[literals(texts)] = None
+        if scalars:
+            place.scalar = self._union(tuple(scalars))
+        return place
+
+    def _union(self, parts: tuple[Expr, ...]) -> Expr:
+        if len(parts) == 1:
+            return parts[0]
+        key = frozenset(parts)
+        found = self._unions.get(key)
+        if found is None:
+            found = self._unions[key] = alt(*parts)
+        return found
+
+    def _split_types(self, place: Place, alternative: Alternative, scalars: dict[Expr, None], texts: set[bytes]) -> None:
+        types = ALL_TYPES
+        finite: list[Any] | None = None
+        for sub in alternative:
+            types &= sub.types
+            if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
+                finite = sub.values
+        if finite is not None:
+            self._split_values(alternative, finite, scalars, texts)
+            return
+        if not types:
+            return
+        for sub in alternative:
+            for keyword, needed in sub.refused:
+                if needed & types:
+                    self.refuse(sub, keyword)
+        if types & STRING_BIT:
+            found = _merged_string(alternative)
+            if found is not EMPTY:
+                scalars[found] = None
+        if types & NUMBER_BITS:
+            found = _merged_number(alternative, types & NUMBER_BITS)
+            if found is not EMPTY:
+                scalars[found] = None
+        words = types & (NULL_BIT | BOOLEAN_BITS)
+        if words:
+            scalars[_WORDS[words]] = None
+        if types & ARRAY_BIT:
+            place.arrays.append(tuple(s for s in alternative if s.array is not None))
+        if types & OBJECT_BIT:
+            place.objects.append(tuple(s for s in alternative if s.object is not None))
+
+    def _split_values(self, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]) -> None:
+        only_types = all(
+            not (s.refused or s.low or s.high or s.text or s.array or s.object) and s.values in (None, values)
+            for s in alternative
+        )
+        types = ALL_TYPES
+        for sub in alternative:
+            types &= sub.types
+        if only_types and types & STRING_BIT and all(type(v) is str for v in values):
+            texts.update(spelling for value in values for spelling in scalar_spellings(value))
+            return
+        integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
+        seen: set[str] = set()
+        for value in values:
+            if isinstance(value, (list, dict)):
+                key = canonical(value)
+                if key in seen:
+                    continue
+                seen.add(key)
+            self._count(1)
+            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
+            if not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
+                continue
+            if isinstance(value, (list, dict)):
+                scalars[compound_expr(value, self._layout, integral_floats)] = None
+            else:
+                texts.update(scalar_spellings(value, integral_floats))
+
+    # Alternatives
+
+    def _alternatives(self, parts: Iterable[Subschema]) -> list[Alternative]:
+        """Multiply out the choices of a place; alternatives without a common type are left out."""
+        out: dict[frozenset[Subschema], Alternative] = {}
+        basics, choices = self._flatten(parts)
+        pending = [(basics, choices)]
+        while pending:
+            basics, choices = pending.pop()
+            if not choices:
+                out.setdefault(frozenset(basics), tuple(basics))
+                if len(out) > _MAX_ALTERNATIVES:
+                    raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
+                continue
+            types = ALL_TYPES
+            for sub in basics:
+                types &= sub.types
+            # Popped in the order of the branches: reversed here.
+            for branch in reversed(choices[0]):
+                self._count(1)
+                more, more_choices = self._flatten((branch,))
+                common = types
+                for sub in more:
+                    common &= sub.types
+                if common:
+                    self._count(len(basics) + len(more))
+                    merged = dict.fromkeys(basics)
+                    merged.update(dict.fromkeys(more))
+                    pending.append((list(merged), choices[1:] + more_choices))
+        return list(out.values())
+
+    def _flatten(self, parts: Iterable[Subschema]) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
+        """Follow ``allOf`` and ``$ref``: subschemas that constrain by themselves, in document order, and open choices."""
+        basics: dict[Subschema, None] = {}
+        choices: dict[tuple[Subschema, ...], None] = {}
+        seen: set[Subschema] = set()
+        stack: list[tuple[Subschema, bool]] = [(part, False) for part in reversed(list(parts))]
+        while stack:
+            sub, entered = stack.pop()
+            if entered:
+                if sub.constrains_itself():
+                    basics[sub] = None
+                continue
+            if sub in seen:
+                continue
+            seen.add(sub)
+            self._count(1)
+            stack += [(s, False) for s in reversed(sub.after)]
+            stack.append((sub, True))
+            stack += [(s, False) for s in reversed(sub.before)]
+            choices.update(dict.fromkeys(sub.choices))
+        return list(basics), tuple(choices)
+
+
+def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a[0] == b[0]:
+        return a if a[1] else b
+    return a if (a[0] > b[0]) == (sign > 0) else b
+
+
+def _merged_number(alternative: Alternative, types: int) -> Expr:
+    low: Bound | None = None
+    high: Bound | None = None
+    integral_floats = True
+    for sub in alternative:
+        low = _tighter(low, sub.low, 1)
+        high = _tighter(high, sub.high, -1)
+        integral_floats = integral_floats and sub.resource.dialect.integral_floats
+    return number_expr(types, low, high, integral_floats)
+
+
+def _merged_string(alternative: Alternative) -> Expr:
+    low, high = 0, None
+    patterns: dict[str, None] = {}
+    for sub in alternative:
+        if sub.text is not None:
+            low = max(low, sub.text[0])
+            if sub.text[1] is not None:
+                high = sub.text[1] if high is None else min(high, sub.text[1])
+            patterns.update(dict.fromkeys(sub.text[2]))
+    return string_expr(low, high, tuple(patterns))
+
+
+def check_loops(subschemas: Iterable[Subschema]) -> None:
+    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
+    state: dict[Subschema, int] = {}
+    for root in subschemas:
+        stack: list[tuple[Subschema, bool]] = [(root, False)]
+        while stack:
+            sub, leave = stack.pop()
+            if leave:
+                state[sub] = 2
+                continue
+            if sub in state:
+                continue
+            state[sub] = 1
+            stack.append((sub, True))
+            for other in (*sub.before, *sub.after, *(b for branches in sub.choices for b in branches)):
+                mark = state.get(other)
+                if mark == 1:
+                    raise GrammarError(
+                        "$ref loop: the schema applies itself to the same value for ever",
+                        location=sub.pointer,
+                        keyword="$ref",
+                        found=f"a way back to {other.pointer or 'the root'!r}",
+                    )
+                if mark is None:
+                    stack.append((other, False))

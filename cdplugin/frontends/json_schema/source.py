@@ -1,0 +1,147 @@
+"""From what a caller passes to a JSON value that is safe to walk: its size, depth and types are known.
+
+Nothing here, nor in the modules that read the result, is recursive on the depth of the schema.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.limits import Limits
+
+MAX_INTEGER_BITS = 8_192
+"""Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+_SCALARS = (str, bool, int, type(None))
+
+
+def load_schema(schema: Any, limits: Limits) -> dict | bool:
+    """Return the schema as a dict or bool.
+
+    ``schema`` may be a dict, a bool, JSON text, or anything with a ``model_json_schema`` method (a pydantic model class).
+    Raises ``LimitExceeded`` beyond ``limits.max_spec_depth`` or ``max_spec_bytes`` and ``GrammarError`` for what is not JSON.
+    """
+    if isinstance(schema, (str, bytes)):
+        schema = _parse_text(schema, limits)
+    elif not isinstance(schema, (dict, bool)) and callable(getattr(schema, "model_json_schema", None)):
+        try:
+            schema = schema.model_json_schema()
+        except Exception as error:  # the model's own failure, whatever its type
+            raise GrammarError(f"the model gives no JSON Schema: {error}") from error
+    if not isinstance(schema, (dict, bool)):
+        raise GrammarError("a JSON Schema", expected="a dict, a bool, JSON text or a pydantic model", found=_name(schema))
+    check_value(schema, limits)
+    return schema
+
+
+def _name(value: Any) -> str:
+    return f"{value.__name__} (a class)" if isinstance(value, type) else type(value).__name__
+
+
+def _parse_text(text: str | bytes, limits: Limits) -> Any:
+    if len(text) > limits.max_spec_bytes:
+        raise LimitExceeded("schema text too long", expected=f"at most {limits.max_spec_bytes} bytes", found=str(len(text)))
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        if text.count("{") + text.count("[") > limits.max_spec_depth:
+            depth = 0
+            for match in _BRACKETS.finditer(text):
+                if match.group(1):
+                    depth += 1
+                    if depth > limits.max_spec_depth:
+                        raise _too_deep(limits)
+                elif match.group(2):
+                    depth -= 1
+        return json.loads(text, parse_constant=_reject_constant)
+    except RecursionError:
+        raise _too_deep(limits) from None
+    except json.JSONDecodeError as error:
+        raise GrammarError(
+            "the schema is not JSON", location=f"line {error.lineno}, column {error.colno}", found=error.msg
+        ) from None
+    except UnicodeDecodeError as error:
+        raise GrammarError("the schema is not UTF-8", location=f"byte {error.start}") from None
+    except GrammarError:
+        raise
+    except ValueError as error:  # integers of more digits than Python converts
+        raise LimitExceeded(f"the schema holds a number that is too long: {error}") from None
+
+
+def _reject_constant(name: str) -> Any:
+    raise GrammarError("the schema is not JSON", found=name)
+
+
+def _too_deep(limits: Limits) -> LimitExceeded:
+    return LimitExceeded("schema nested too deeply", expected=f"at most {limits.max_spec_depth} levels", found="more")
+
+
+def check_value(root: Any, limits: Limits) -> None:
+    """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep."""
+    max_depth, budget = limits.max_spec_depth, limits.max_spec_bytes
+    level: list[Any] = [root]
+    depth = 0
+    seen: set[int] = set()
+    while level:
+        if depth > max_depth:
+            raise _too_deep(limits)
+        depth += 1
+        below: list[Any] = []
+        for value in level:
+            if type(value) is dict:
+                budget -= 2
+                for key, member in value.items():
+                    if type(key) is not str and not isinstance(key, str):
+                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=repr(key))
+                    budget -= len(key) + 4
+                    kind = type(member)
+                    if kind is str:
+                        budget -= len(member) + 2
+                    elif kind is not bool:
+                        below.append(member)
+            elif type(value) is list:
+                budget -= 2
+                for member in value:
+                    if type(member) is str:
+                        budget -= len(member) + 4
+                    else:
+                        below.append(member)
+            else:
+                budget -= 8
+                _check_scalar(value, below)
+        if budget < 0:
+            raise LimitExceeded("schema too large", expected=f"at most {limits.max_spec_bytes} bytes", found="more")
+        if len(below) > 1:  # the same object met twice on one level is walked once: shared parts may be exponentially many
+            seen.clear()
+            unique = []
+            for value in below:
+                if id(value) not in seen:
+                    seen.add(id(value))
+                    unique.append(value)
+            below = unique
+        level = below
+
+
+def _check_scalar(value: Any, below: list[Any]) -> None:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise GrammarError("the schema is not JSON", expected="finite numbers", found=repr(value))
+    elif isinstance(value, int):
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise LimitExceeded("the schema holds an integer of too many digits")
+    elif isinstance(value, (dict, list)):
+        # A subclass (OrderedDict and the like): walk it as what it is.
+        below.append(dict(value) if isinstance(value, dict) else list(value))
+    elif not isinstance(value, _SCALARS):
+        raise GrammarError("the schema is not JSON", expected="JSON values", found=f"{type(value).__name__} {value!r:.40}")
+
+
+def escape_token(token: str) -> str:
+    """A JSON Pointer reference token (RFC 6901, section 3)."""
+    if "~" in token or "/" in token:
+        return token.replace("~", "~0").replace("/", "~1")
+    return token

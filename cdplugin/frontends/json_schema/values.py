@@ -1,0 +1,211 @@
+"""Fixed values: how ``enum`` and ``const`` members are spelt, and whether a value is valid under a subschema.
+
+``Evaluator.holds`` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
+keywords is filtered exactly. Nothing is recursive on the depth of a value or schema: generators are driven from a stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from cdplugin.expr import Expr, cat, literal, literals
+from cdplugin.frontends.json_schema.dialect import (
+    ARRAY_BIT,
+    FALSE_BIT,
+    FRACTION_BIT,
+    INTEGER_BIT,
+    NULL_BIT,
+    OBJECT_BIT,
+    STRING_BIT,
+    TRUE_BIT,
+)
+from cdplugin.frontends.json_schema.layout import Layout
+from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.strings import spellings
+
+_MAX_PLAIN = 10**21
+
+
+def number_spellings(value: int | float, integral_floats: bool) -> tuple[bytes, ...]:
+    """``json.dumps`` of every Python number equal to ``value``, minus zero included (integers up to 21 digits)."""
+    texts = {repr(value)}
+    if value == 0:
+        texts |= {"0", "-0"}
+        if integral_floats or isinstance(value, float):
+            texts |= {"0.0", "-0.0"}
+    elif isinstance(value, float):
+        if value.is_integer() and abs(value) < _MAX_PLAIN:
+            texts.add(repr(int(value)))
+    elif integral_floats:
+        try:
+            if float(value) == value:
+                texts.add(repr(float(value)))
+        except OverflowError:
+            pass
+    return tuple(text.encode() for text in sorted(texts))
+
+
+def scalar_spellings(value: Any, integral_floats: bool = True) -> tuple[bytes, ...]:
+    """Spellings of a value that is neither array nor object."""
+    if isinstance(value, str):
+        return spellings(value)
+    if value is None or value is True or value is False:
+        return (b"null" if value is None else b"true" if value else b"false",)
+    return number_spellings(value, integral_floats)
+
+
+def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True) -> Expr:
+    """A fixed array or object as one lexeme, with the layout's whitespace inside."""
+    parts: list[Expr] = []
+    stack: list[Any] = [value]  # values, or (expression,) to emit as it is
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            parts.append(item[0])
+        elif isinstance(item, list):
+            stack.append((cat(layout.space, literal(b"]")),))
+            for i in range(len(item) - 1, -1, -1):
+                stack += [item[i], (layout.space,)]
+                if i:
+                    stack.append((layout.comma,))
+            stack.append((literal(b"["),))
+        elif isinstance(item, dict):
+            stack.append((cat(layout.space, literal(b"}")),))
+            for i, (name, member) in reversed(list(enumerate(item.items()))):
+                stack += [member, (layout.space,), (layout.key(name),)]
+                if i:
+                    stack.append((layout.comma,))
+            stack.append((literal(b"{"),))
+        else:
+            parts.append(literals(scalar_spellings(item, integral_floats)))
+    return cat(*parts)
+
+
+def canonical(value: Any) -> str:
+    """A text that two values share exactly when they are equal (Core, section 4.2.2): 1 and 1.0 are, true and 1 are not."""
+    out: list[str] = []
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            out.append(item[0])
+        elif isinstance(item, list):
+            out.append("[")
+            stack.append(("]",))
+            stack += reversed(item)
+        elif isinstance(item, dict):
+            out.append("{")
+            stack.append(("}",))
+            for name in sorted(item, reverse=True):
+                stack += [item[name], (repr(name),)]
+        elif isinstance(item, float) and item.is_integer():
+            out.append(repr(int(item)))
+        else:
+            out.append(repr(item))
+        out.append(",")
+    return "".join(out)
+
+
+def type_bit(value: Any, integral_floats: bool) -> int:
+    """The type bit of a value."""
+    if isinstance(value, str):
+        return STRING_BIT
+    if value is None:
+        return NULL_BIT
+    if isinstance(value, bool):
+        return TRUE_BIT if value else FALSE_BIT
+    if isinstance(value, int):
+        return INTEGER_BIT
+    if isinstance(value, float):
+        return INTEGER_BIT if integral_floats and value.is_integer() else FRACTION_BIT
+    return ARRAY_BIT if isinstance(value, list) else OBJECT_BIT
+
+
+Verdict = Generator[tuple[Subschema, Any], bool, bool]
+
+
+class Evaluator:
+    """Validates fixed values against read subschemas. ``refuse(sub, keyword)`` is called for what cannot be judged."""
+
+    def __init__(self, reader: Reader, refuse: Any) -> None:
+        self._reader = reader
+        self._refuse = refuse
+        self._sets: dict[int, frozenset[str]] = {}
+
+    def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
+        """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref`` and ``anyOf``."""
+        stack: list[Verdict] = [self._judge(sub, value, itself)]
+        answer: bool | None = None
+        while stack:
+            try:
+                asked, member = stack[-1].send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                stack.pop()
+                answer = stop.value
+            else:
+                answer = None
+                stack.append(self._judge(asked, member))
+        return bool(answer)
+
+    def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
+        bit = type_bit(value, sub.resource.dialect.integral_floats)
+        if not bit & sub.types:
+            return False
+        if sub.values is not None and not self._listed(sub, value):
+            return False
+        for keyword, types in sub.refused:
+            if types & bit:
+                self._refuse(sub, keyword)
+        if bit & STRING_BIT:
+            if sub.text is not None and not _text_holds(sub.text, value):
+                return False
+        elif bit & (INTEGER_BIT | FRACTION_BIT):
+            if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
+                return False
+            if sub.high and (value > sub.high[0] or (sub.high[1] and value == sub.high[0])):
+                return False
+        elif bit & ARRAY_BIT and sub.array is not None:
+            array = sub.array
+            if len(value) < array.low or (array.high is not None and len(value) > array.high):
+                return False
+            for i, member in enumerate(value):
+                below = array.prefix[i] if i < len(array.prefix) else array.rest
+                if below is not None and not (yield below, member):
+                    return False
+        elif bit & OBJECT_BIT and sub.object is not None:
+            part = sub.object
+            if any(name not in value for name in part.required):
+                return False
+            for name, member in value.items():
+                below = part.properties.get(name, part.additional)
+                if below is not None and not (yield below, member):
+                    return False
+        if itself:
+            return True
+        for other in sub.before + sub.after:
+            if not (yield other, value):
+                return False
+        for branches in sub.choices:
+            for branch in branches:
+                if (yield branch, value):
+                    break
+            else:
+                return False
+        return True
+
+    def _listed(self, sub: Subschema, value: Any) -> bool:
+        known = self._sets.get(id(sub))
+        if known is None:
+            known = self._sets[id(sub)] = frozenset(canonical(v) for v in sub.values or ())
+        return canonical(value) in known
+
+
+def _text_holds(text: tuple[int, int | None, tuple[str, ...]], value: str) -> bool:
+    low, high, patterns = text
+    if len(value) < low or (high is not None and len(value) > high):
+        return False
+    if not patterns:
+        return True
+    return all(finds(pattern, value) for pattern in patterns)
