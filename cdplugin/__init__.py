@@ -1,1 +1,85 @@
-"""cdplugin: constrained decoding for Hugging Face ``generate()`` and vLLM, with Numba kernels."""
+"""cdplugin: constrained decoding for Hugging Face ``generate()`` and vLLM, with Numba kernels.
+
+>>> import cdplugin as cd
+>>> vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+>>> grammar = cd.Compiler(vocab).compile(cd.Regex("[0-9]{3}"))
+>>> matcher = grammar.matcher()
+>>> matcher.accept_tokens(b"42"), matcher.accept_token(ord("x")), matcher.accept_token(ord("7")), matcher.is_accepting()
+(2, False, True, True)
+
+Everything is imported at its first use; PyTorch and transformers only by what needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdplugin.adapters.hf import GrammarLogitsProcessor
+    from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+    from cdplugin.compiler import Compiler
+    from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
+    from cdplugin.limits import Limits
+    from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
+    from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+    from cdplugin.vocab import Vocabulary
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "GrammarLogitsProcessor": "adapters.hf",
+    "allocate_token_bitmask": "bitmask",
+    "apply_token_bitmask_inplace": "bitmask",
+    "Compiler": "compiler",
+    "CdpluginError": "errors",
+    "GrammarError": "errors",
+    "LimitExceeded": "errors",
+    "UnsupportedError": "errors",
+    "VocabularyError": "errors",
+    "Limits": "limits",
+    "Grammar": "matcher",
+    "Matcher": "matcher",
+    "fill_next_token_bitmasks": "matcher",
+    "Choice": "specs",
+    "JsonObject": "specs",
+    "JsonSchema": "specs",
+    "Regex": "specs",
+    "Spec": "specs",
+    "Vocabulary": "vocab",
+}
+
+__all__ = [
+    "CdpluginError",
+    "Choice",
+    "Compiler",
+    "Grammar",
+    "GrammarError",
+    "GrammarLogitsProcessor",
+    "JsonObject",
+    "JsonSchema",
+    "LimitExceeded",
+    "Limits",
+    "Matcher",
+    "Regex",
+    "Spec",
+    "UnsupportedError",
+    "Vocabulary",
+    "VocabularyError",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "fill_next_token_bitmasks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'cdplugin' has no attribute {name!r}")
+    value = getattr(import_module(f"cdplugin.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -18,8 +18,8 @@ from cdplugin.derivatives import Program
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.grammar import GrammarIR
 from cdplugin.kernels import arena as layout
-from cdplugin.kernels import derive
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels import expressions
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.specs import Spec
@@ -153,9 +153,9 @@ def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
 def _lexeme_status(arena: Arena, ids: np.ndarray) -> tuple[list[bool], list[bool]]:
     """For each lexeme: whether it matches some text that is not empty, and whether it matches the empty text."""
     flags = arena.flags(ids)
-    productive = (ids != derive.EMPTY) & (ids != derive.EPSILON)
-    nullable = flags & derive.NULLABLE != 0
-    for i in np.flatnonzero(productive & (flags & derive.PURE == 0)).tolist():
+    productive = (ids != expressions.EMPTY) & (ids != expressions.EPSILON)
+    nullable = flags & expressions.NULLABLE != 0
+    for i in np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist():
         productive[i] = _matches_text(arena, int(ids[i]))
     return productive.tolist(), nullable.tolist()
 

@@ -63,7 +63,9 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.arena import DATA as DATA_TABLE
-from cdplugin.kernels.derive import push
+from cdplugin.kernels.expressions import (
+    push,
+)
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
 

@@ -32,13 +32,15 @@ from cdplugin.kernels.arena import (
     u8,
 )
 from cdplugin.kernels.derive import (
+    derive,
+    is_nonempty,
+)
+from cdplugin.kernels.expressions import (
     EMPTY,
     FINITE,
     NULLABLE,
     PURE,
-    derive,
     evaluate,
-    is_nonempty,
     make_not,
     nullable,
 )

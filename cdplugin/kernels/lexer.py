@@ -34,14 +34,18 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.derive import (
+    derive,
+    is_nonempty,
+    refine_class,
+)
+from cdplugin.kernels.expressions import (
     EMPTY,
     EPSILON,
     UNBOUNDED,
-    derive,
-    is_nonempty,
     nullable,
     push,
-    refine_class,
+)
+from cdplugin.kernels.slices import (
     saturate,
     stay,
 )

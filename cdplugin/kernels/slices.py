@@ -1,0 +1,268 @@
+"""How much plain text keeps an expression alive, and which counts no token can tell apart.
+
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8. Tokens that consist of it are kept by the vocabulary as masks, cumulative by
+their number of characters (llguidance's slicer, with the containment read off the expression's structure instead of searched for).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    GROW,
+    K_ALT,
+    K_AND,
+    K_BYTES,
+    K_CAT,
+    K_NOT,
+    K_REPEAT,
+    M_ONE_CHAR,
+    M_SATURATE,
+    M_STAY,
+    STACK,
+    STACK_TOP,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    kind_of,
+    length_of,
+    memo_get,
+    memo_put,
+    word_of,
+)
+from cdplugin.kernels.derive import (
+    derive,
+    is_nonempty,
+    refine_class,
+)
+from cdplugin.kernels.expressions import (
+    EMPTY,
+    EPSILON,
+    FINITE,
+    PURE,
+    UNBOUNDED,
+    make_cat,
+    make_repeat,
+    nullable,
+)
+from cdplugin.kernels.jit import kernel
+
+# --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
+
+
+@kernel
+def _slice_step(state, byte):
+    """One step of the automaton of ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8 (RFC 3629): next state, 0 = a whole character, -1 = no."""
+    if state == 0:
+        if byte < 0x80:
+            return 0 if byte >= 0x20 and byte != 0x22 and byte != 0x5C and byte != 0x7F else -1
+        if 0xC2 <= byte <= 0xDF:
+            return 1
+        if byte == 0xE0:
+            return 2
+        if byte == 0xED:
+            return 3
+        if 0xE1 <= byte <= 0xEF:
+            return 4
+        if byte == 0xF0:
+            return 5
+        if 0xF1 <= byte <= 0xF3:
+            return 6
+        return 7 if byte == 0xF4 else -1
+    low, high = 0x80, 0xBF
+    if state == 2:
+        low = 0xA0
+    elif state == 3:
+        high = 0x9F
+    elif state == 5:
+        low = 0x90
+    elif state == 7:
+        high = 0x8F
+    if byte < low or byte > high:
+        return -1
+    if state == 1:
+        return 0
+    return 4 if state >= 5 else 1
+
+
+@kernel
+def one_char(h, e):
+    """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing longer
+    that starts with one. Or a status.
+    """
+    known = memo_get(h, M_ONE_CHAR, e, 0)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    if not has_room(h, STACK, base + 2):
+        return GROW
+    words = i64(h, STACK)
+    words[base] = e
+    words[base + 1] = 0
+    head[STACK_TOP] = base + 2
+    byte_class = np.empty(4, np.int64)
+    answer = np.int64(2)
+    status = np.int64(0)
+    steps = 0
+    while head[STACK_TOP] > base and answer > 0 and status == 0:
+        head[STACK_TOP] -= 2
+        part = i64(h, STACK)[head[STACK_TOP]]
+        state = i64(h, STACK)[head[STACK_TOP] + 1]
+        covered = np.zeros(4, np.int64)
+        for byte in range(0x20, 0xF5):
+            if (covered[byte >> 6] >> (byte & 63)) & 1:
+                continue
+            after = _slice_step(state, byte)
+            if after < 0:
+                continue
+            for i in range(4):
+                byte_class[i] = -1
+            if refine_class(h, part, byte, byte_class) < 0:
+                status = np.int64(GROW)
+                break
+            for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
+                if (byte_class[other >> 6] >> (other & 63)) & 1 and _slice_step(state, other) == after:
+                    covered[other >> 6] |= np.int64(1) << (other & 63)
+            steps += 1
+            child = derive(h, part, byte)
+            if child < 0:
+                status = child
+                break
+            if child == EMPTY or steps > 400:
+                answer = np.int64(0)
+                break
+            if after == 0:
+                if child != EPSILON:
+                    answer = min(answer, np.int64(1)) if nullable(h, child) else np.int64(0)
+                    if answer == 0:
+                        break
+            else:
+                if not has_room(h, STACK, head[STACK_TOP] + 2):
+                    status = np.int64(GROW)
+                    break
+                words = i64(h, STACK)
+                words[head[STACK_TOP]] = child
+                words[head[STACK_TOP] + 1] = after
+                head[STACK_TOP] += 2
+    head[STACK_TOP] = base
+    if status < 0:
+        return status
+    return memo_put(h, M_ONE_CHAR, e, 0, answer)
+
+
+@kernel
+def stay(h, e):
+    """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
+
+    A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
+    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language, from which
+    taking away a finite one (``& ~F``) leaves something.
+    """
+    known = memo_get(h, M_STAY, e, 0)
+    if known >= 0:
+        return known
+    kind = kind_of(h, e)
+    answer = np.int64(0)
+    body, tail = e, np.int64(EPSILON)
+    if kind == K_CAT:
+        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    if kind_of(h, body) == K_REPEAT:
+        alive = is_nonempty(h, tail)
+        if alive < 0:
+            return alive
+        matches = one_char(h, word_of(h, body, 0)) if alive else np.int64(0)
+        if matches < 0:
+            return matches
+        if matches > 0:
+            high = word_of(h, body, 2)
+            if high < 0 or high >= UNBOUNDED:
+                answer = np.int64(2 * UNBOUNDED)
+            else:
+                exact = matches == 2 and (tail == EPSILON or _never_starts_plain(h, tail))
+                answer = 2 * high + (1 if exact else 0)
+    elif kind == K_ALT:
+        for i in range(length_of(h, e)):
+            part = memo_get(h, M_STAY, word_of(h, e, i), 0)
+            if part < 0:
+                part = _stay_simple(h, word_of(h, e, i))
+            if part < 0:
+                return part
+            answer = max(answer, part & ~np.int64(1))
+    elif kind == K_AND:
+        positive = np.int64(0)
+        for i in range(length_of(h, e)):
+            part = word_of(h, e, i)
+            if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
+                continue
+            positive = part if positive == 0 else np.int64(-1)
+        if positive > 0:
+            part = _stay_simple(h, positive)
+            if part < 0:
+                return part
+            if part >= 2 * UNBOUNDED and flags_of(h, positive) & PURE:
+                answer = np.int64(2 * UNBOUNDED)
+    return memo_put(h, M_STAY, e, 0, answer)
+
+
+@kernel
+def _stay_simple(h, e):
+    """:func:`stay` for ``R{m,n} T`` only, unbounded part: what ``|`` and ``&`` look at inside."""
+    body, tail = e, np.int64(EPSILON)
+    if kind_of(h, e) == K_CAT:
+        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    if kind_of(h, body) != K_REPEAT:
+        return np.int64(0)
+    alive = is_nonempty(h, tail)
+    if alive <= 0:
+        return np.int64(alive)
+    matches = one_char(h, word_of(h, body, 0))
+    if matches <= 0:
+        return np.int64(matches)
+    high = word_of(h, body, 2)
+    if high < 0 or high >= UNBOUNDED:
+        return np.int64(2 * UNBOUNDED)
+    return 2 * high
+
+
+@kernel
+def _never_starts_plain(h, e):
+    """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
+    if kind_of(h, e) == K_CAT:
+        e = word_of(h, e, 0)
+    if kind_of(h, e) != K_BYTES:
+        return False
+    for byte in range(0x20, 0xF5):
+        if _slice_step(0, byte) >= 0 and (word_of(h, e, byte >> 6) >> (byte & 63)) & 1:
+            return False
+    return True
+
+
+@kernel
+def saturate(h, e, longest):
+    """``e`` with the counts of a leading repetition cut to ``longest`` (bytes of the longest token): no token can tell them apart.
+
+    ``R{m,n} T`` with ``m > longest`` stays alive, and open, through any token that ``R``s spell; so it becomes ``R{longest+1,} T`` when
+    both bounds are out of reach and ``R{m,} T`` when only the upper one is. Only used where every turn of R takes at least a byte.
+    """
+    known = memo_get(h, M_SATURATE, e, 0)
+    if known >= 0:
+        return known
+    body, tail = e, np.int64(EPSILON)
+    if kind_of(h, e) == K_CAT:
+        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    result = e
+    if kind_of(h, body) == K_REPEAT and not nullable(h, word_of(h, body, 0)):
+        low = word_of(h, body, 1)
+        high = word_of(h, body, 2)
+        if high > longest or low > longest + 1:
+            if high > longest:
+                high = np.int64(-1)
+            repeated = make_repeat(h, word_of(h, body, 0), min(low, longest + 1), high)
+            if repeated < 0:
+                return repeated
+            result = make_cat(h, repeated, tail)
+            if result < 0:
+                return result
+    return memo_put(h, M_SATURATE, e, 0, result)
