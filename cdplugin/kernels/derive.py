@@ -149,12 +149,10 @@ def derive(h, e, byte):
         if kind == K_CAT:
             result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
             if result >= 0 and n == 2:
-                if not has_room(h, STACK, top + 2):
+                if push(h, result) < 0 or push(h, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
                     return GROW
-                words = i64(h, STACK)
-                words[top] = result
-                words[top + 1] = _known_derivative(h, word_of(h, e, 1), byte)
                 result = make_alt(h, top, 2)
+                head[STACK_TOP] = top
         elif kind == K_REPEAT:
             low = word_of(h, e, 1)
             high = word_of(h, e, 2)
@@ -165,12 +163,11 @@ def derive(h, e, byte):
         elif kind == K_NOT:
             result = make_not(h, _known_derivative(h, word_of(h, e, 0), byte))
         else:
-            if not has_room(h, STACK, top + n):
-                return GROW
-            words = i64(h, STACK)
             for i in range(n):
-                words[top + i] = _known_derivative(h, word_of(h, e, i), byte)
+                if push(h, _known_derivative(h, word_of(h, e, i), byte)) < 0:
+                    return GROW
             result = make_alt(h, top, n) if kind == K_ALT else make_and(h, top, n)
+            head[STACK_TOP] = top
         if result < 0:
             return result
         if memo_put(h, M_DERIVATIVE, e, byte, result) < 0:
