@@ -2,7 +2,7 @@
 
     .venv/bin/python perf/bench_bitmask.py [--vocab 131072] [--repeat 300]
 
-Each line is one shape: percentiles of the call in microseconds for both, and the ratio of the medians (below 1: ours is faster).
+Each line is one shape: percentiles of the call in microseconds for both, and the ratio of the medians.
 ``allowed`` is the part of the tokens that a mask allows; the bits are drawn independently, the worst case for skipping words.
 On CUDA the times are those of the kernel's queue (events around the call), after a warm-up.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 
 try:
     from hypothesis import HealthCheck, settings
@@ -17,6 +17,13 @@ except ImportError:  # the reference and the layer tests run without it
 else:
     settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in tests/kernels also runs interpreted and with checked bounds (see `make test`)."""
+    for item in items:
+        if (ROOT / "tests" / "kernels") in item.path.parents:
+            item.add_marker(pytest.mark.kernel)
 
 
 @pytest.fixture(scope="session")

