@@ -186,7 +186,7 @@ MASK = torch.full((2, 2), -1, dtype=torch.int32)
         (
             (GOOD.unsqueeze(0), MASK),
             ValueError,
-            r"logits: expected shape \(batch, vocabulary\) or \(vocabulary,\), found \(1, 2, 64\)",
+            r"expected shape \(batch, vocabulary\) or \(vocabulary,\), found \(1, 2, 64\)",
         ),
         ((GOOD, MASK[0]), ValueError, r"bitmask: expected 2 dimensions as in logits, found shape \(2,\)"),
         ((GOOD, MASK[:1]), ValueError, "bitmask: expected 2 rows as in logits, found 1; or name the rows by indices"),
@@ -198,7 +198,7 @@ MASK = torch.full((2, 2), -1, dtype=torch.int32)
         (
             (GOOD, torch.empty(2, 2, dtype=torch.int32, device="meta")),
             ValueError,
-            "bitmask: expected it on the CPU or on the logits'",
+            "expected it on the CPU or on the logits'",
         ),
     ],
 )
@@ -230,7 +230,7 @@ READ_ONLY.flags.writeable = False
         (
             np.zeros((1, 2), np.int32),
             ValueError,
-            r"bitmask: expected shape \(rows, 1\) for a vocabulary of 20 tokens, found \(1, 2\)",
+            r"expected shape \(rows, 1\) for a vocabulary of 20 tokens, found \(1, 2\)",
         ),
         (np.zeros(1, np.int32), ValueError, r"bitmask: expected shape \(rows, 1\) for a vocabulary of 20 tokens, found \(1,\)"),
         (np.zeros((4, 1), np.int32)[::2], ValueError, "bitmask: expected C-contiguous memory, found strides"),
@@ -238,7 +238,7 @@ READ_ONLY.flags.writeable = False
         (
             torch.zeros(1, 1, dtype=torch.int32, device="meta"),
             ValueError,
-            "bitmask: expected a tensor on the CPU, found one on meta",
+            "expected a tensor on the CPU, found one on meta",
         ),
     ],
 )

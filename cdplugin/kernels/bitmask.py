@@ -1,8 +1,8 @@
 """Masking logits on the CPU: one pass over a row, 32 tokens per mask word.
 
 Logits are handled as integers of their own width, so that one loop serves float32 (as int32), float16 and bfloat16 (as int16):
-``fill`` is the bit pattern of minus infinity. A word of ones is skipped; any other is a select over 32 lanes with an unconditional
-store, which LLVM turns into vector blends.
+``fill`` is the bit pattern of minus infinity. A word of ones is skipped; any other is a select over 32 lanes with an
+unconditional store, which LLVM turns into vector blends.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def mask_rows(
     """Write ``fill`` where a mask has a zero bit, and in every column at or beyond ``32 * words``.
 
     Row ``i`` of the batch is ``logits[i * row_stride + c * column_stride]`` for ``c < columns`` and goes with the mask
-    ``masks[i * mask_stride : i * mask_stride + words]``; both are flat arrays over the tensors' memory, int32 or int16 (the type of
-    ``fill``) and int32.
+    ``masks[i * mask_stride : i * mask_stride + words]``; both are flat arrays over the tensors' memory, int32 or int16 (the
+    type of ``fill``) and int32.
     Rows ``indices[:rows]`` are treated, or the first ``rows`` when ``indices`` is empty. Returns ``rows``.
     O(rows * columns); the owner has checked the bounds of ``indices``.
     """
@@ -44,17 +44,17 @@ def mask_rows(
     for position in range(rows):
         i = indices[position] if listed else position
         base = i * row_stride
-        mask_base = i * mask_stride
+        mask = masks[i * mask_stride : i * mask_stride + words]
         if column_stride == 1:
             row = logits[base : base + columns]
             for w in range(whole):
-                word = masks[mask_base + w]
+                word = mask[w]
                 if word != -1:
                     for k in range(32):
                         keep = (word >> np.int32(k)) & np.int32(1)  # 32-bit arithmetic: 64-bit lanes would be 50 times slower
                         row[32 * w + k] = row[32 * w + k] if keep != 0 else fill
             if covered > 32 * whole:
-                word = masks[mask_base + whole]
+                word = mask[whole]
                 for k in range(covered - 32 * whole):
                     if not (word >> k) & 1:
                         row[32 * whole + k] = fill
@@ -62,6 +62,6 @@ def mask_rows(
                 row[covered:columns] = fill
         else:
             for c in range(columns):
-                if c >= covered or not (masks[mask_base + c // 32] >> (c % 32)) & 1:
+                if c >= covered or not (mask[c // 32] >> (c % 32)) & 1:
                     logits[base + c * column_stride] = fill
     return rows

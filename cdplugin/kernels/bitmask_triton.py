@@ -20,8 +20,8 @@ def _mask_kernel(
     mask_stride,
     columns,
     words,
-    LISTED: tl.constexpr,
-    BLOCK: tl.constexpr,
+    LISTED: tl.constexpr,  # noqa: N803 - Triton's custom for constants
+    BLOCK: tl.constexpr,  # noqa: N803
 ):
     """Program (p, b) masks columns ``b * BLOCK`` to ``(b + 1) * BLOCK`` of row ``indices[p]``, or of row p.
 
