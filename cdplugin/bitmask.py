@@ -96,13 +96,13 @@ def apply_token_bitmask_inplace(
     Parameters
     ----------
     logits : float32, float16 or bfloat16, ``(batch, columns)`` or ``(columns,)``; any strides. Written in place.
-    bitmask : int32, ``(batch, words)`` or ``(words,)``; rows are contiguous. A bitmask on the CPU may go with logits on a device:
-        it is copied first, and the copy is complete when this function returns.
+    bitmask : int32, ``(batch, words)`` or ``(words,)``; rows are contiguous. A bitmask on the CPU may go with logits on a
+        device: it is copied first, and the copy is complete when this function returns.
     indices : the rows to treat: row ``i`` of the bitmask masks row ``i`` of the logits for every ``i`` in it, all other rows
         stay as they are, and the numbers of rows need not be equal. None: all rows.
 
-    Columns that the bitmask does not cover (``columns > 32 * words``: a model that pads its vocabulary) are masked too: no token
-    is behind them. xgrammar leaves them as they are, with a warning. Bits beyond the last column are ignored.
+    Columns that the bitmask does not cover (``columns > 32 * words``: a model that pads its vocabulary) are masked too: no
+    token is behind them. xgrammar leaves them as they are, with a warning. Bits beyond the last column are ignored.
 
     On the CPU this is a Numba kernel, on CUDA a Triton kernel, or plain PyTorch operations where Triton is missing and on other
     devices. O(rows * columns). Raises ``TypeError`` for wrong types, ``ValueError`` for wrong shapes, devices and indices.
@@ -168,7 +168,7 @@ def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
 
 
 def _apply_cpu(torch: Any, logits: torch.Tensor, bitmask: torch.Tensor, listed: np.ndarray | None, rows: int) -> None:
-    """One kernel call on one thread: a second one was measured not to pay up to 256 rows of 131k (the pass is bound by memory)."""
+    """One kernel call on one thread: a second did not pay for up to 256 rows of 131k (memory is the bound)."""
     batch, columns = logits.shape
     row_stride, column_stride = logits.stride()
     mask_batch, words = bitmask.shape

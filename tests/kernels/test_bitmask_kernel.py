@@ -125,7 +125,7 @@ def test_kernel_with_numba_flags(flag: str) -> None:
         "-p",
         "no:cacheprovider",
         "-k",
-        "naive and not triton or words or minus",
+        chosen,
         __file__,
     ]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT)
