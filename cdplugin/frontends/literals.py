@@ -1,0 +1,57 @@
+"""The two simplest specifications: one regular expression, or a choice of literal strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.expr import EMPTY, Expr, literals
+from cdplugin.grammar import GrammarIR
+from cdplugin.limits import Limits
+from cdplugin.regex import parse
+
+_DEFAULT_LIMITS = Limits()
+
+
+def compile_regex(pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str = "rust") -> GrammarIR:
+    """Text that ``pattern`` matches from end to end, as a single lexeme.
+
+    Raises ``GrammarError`` for bad syntax (with the position) and for a pattern that matches nothing.
+    """
+    expression = parse(pattern, dialect, limits=limits).match_expr(UTF8)
+    if expression is EMPTY:
+        raise GrammarError("the regular expression matches nothing", found=repr(pattern[:60]))
+    return _single(expression, "regex")
+
+
+def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> GrammarIR:
+    """Exactly one of ``choices``, as one set of literals. Duplicates count once. Linear in the total length.
+
+    Raises ``GrammarError`` for an empty list, and, with its index, for an item that is not a string or holds a lone surrogate.
+    """
+    if isinstance(choices, (str, bytes)) or not isinstance(choices, Sequence):
+        raise GrammarError("bad choice", expected="a list of strings", found=type(choices).__name__)
+    if not choices:
+        raise GrammarError("bad choice", expected="at least one string", found="an empty list")
+    texts, size = [], 0
+    for i, choice in enumerate(choices):
+        if not isinstance(choice, str):
+            raise GrammarError("bad choice", expected="a string", found=type(choice).__name__, location=f"index {i}")
+        try:
+            texts.append(choice.encode())
+        except UnicodeEncodeError as error:
+            found = f"a lone surrogate at position {error.start}"
+            raise GrammarError("bad choice", expected="Unicode text", found=found, location=f"index {i}") from None
+        size += len(texts[-1])
+        if size > limits.max_spec_bytes:
+            raise LimitExceeded(f"choices are longer than max_spec_bytes ({limits.max_spec_bytes})", location=f"index {i}")
+    return _single(literals(texts), "choice")
+
+
+def _single(expression: Expr, name: str) -> GrammarIR:
+    """A grammar whose start symbol is one lexeme."""
+    ir = GrammarIR()
+    ir.start = ir.nonterminal("start")
+    ir.rule(ir.start, [ir.lexeme(expression, name)])
+    return ir
