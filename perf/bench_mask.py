@@ -2,12 +2,12 @@
 
     python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 10 --out results.json --plot masks.png
 
-The protocol of guidance-ai/jsonschemabench: an instance is ``json.dumps(data, ensure_ascii=False)`` in the tokenizer's canonical
-tokens. Ours is stricter at the end: a valid instance must leave the end token allowed, an invalid one must be refused at some token
-or at the end. A schema *passes* if it compiles and every instance is treated so.
+The protocol of guidance-ai/jsonschemabench: an instance is ``json.dumps(data, ensure_ascii=False)`` in the tokenizer's
+canonical tokens. Ours is stricter at the end: a valid instance must leave the end token allowed, an invalid one must be refused
+at some token or at the end. A schema *passes* if it compiles and every instance is treated so.
 
-Each engine lives in a process of its own, on one thread; schema by schema they take turns (the order rotates), so that noise hits
-all alike. A process that crashes, hangs or grows too large is counted under that schema and started anew.
+Each engine lives in a process of its own, on one thread; schema by schema they take turns (the order rotates), so that noise
+hits all alike. A process that crashes, hangs or grows too large is counted under that schema and started anew.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ def plot(results: dict[str, list[dict]], path: str, title: str) -> None:
         ):
             values = np.sort(values)
             share = 1 - np.arange(len(values)) / max(1, len(values))
-            keep = np.unique(np.geomspace(1, len(values), 4000).astype(int)) if len(values) else []
+            keep = np.unique(np.geomspace(1, max(1, len(values)), 4000).astype(int))[: len(values)]
             axis.loglog(values[len(values) - keep], share[len(values) - keep], label=name)
     for axis, label in zip(axes, ("mask + accept (µs)", "time to first mask (µs)"), strict=True):
         axis.set_xlabel(label)

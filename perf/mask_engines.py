@@ -65,7 +65,7 @@ class Tokenizer:
 
 
 class Engine(Protocol):
-    """What :mod:`bench_mask` asks of an engine. ``bits``: the row that :meth:`fill` writes, int32, bit t % 32 of word t // 32."""
+    """What :mod:`bench_mask` asks of an engine. ``bits``: the row that :meth:`fill` writes, bit t % 32 of word t // 32."""
 
     bits: np.ndarray
 

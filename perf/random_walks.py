@@ -2,10 +2,10 @@
 
     python perf/random_walks.py ../shared/maskbench/dev.jsonl.gz --schemas 300 --walks 8 --seed 1
 
-A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it takes the
-end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended, walks cut at
-``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and dead ends: masks
-with no token before the end. Exit status 1 if there is any of the last two kinds.
+A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it
+takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended, walks
+cut at ``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and dead
+ends: masks with no token before the end. Exit status 1 if there is any of the last two kinds.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def fault(schema: Any, text: bytes) -> str:
         return f"not JSON: {error}"
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     validator = cls(schema, format_checker=cls.FORMAT_CHECKER)
-    error = jsonschema.exceptions.best_match(validator.iter_errors(value))
-    return "" if error is None else f"{error.message[:200]} - at {error.json_path}"
+    worst = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    return "" if worst is None else f"{worst.message[:200]} - at {worst.json_path}"
 
 
 class Walker:
@@ -84,11 +84,11 @@ class Walker:
                 if options and rng.random() < often:
                     return rng.choice(options)
         if rng.random() < 0.5:
-            options = self.short[allowed[self.short]]
-            if len(options):
-                return int(options[rng.randrange(len(options))])
-        options = np.flatnonzero(allowed)
-        return int(options[rng.randrange(len(options))])
+            short = self.short[allowed[self.short]]
+            if len(short):
+                return int(short[rng.randrange(len(short))])
+        every = np.flatnonzero(allowed)
+        return int(every[rng.randrange(len(every))])
 
     def walk(self, engine: mask_engines.Engine, grammar: Any, steer: int, longest: int) -> tuple[str, bytes]:
         """``("ended" | "unfinished" | "dead end", text)``."""

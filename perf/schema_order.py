@@ -9,8 +9,8 @@ MAX_DEPTH = 60
 
 
 def reorderings(schema: Any, data: Any) -> Iterator[Any]:
-    """Candidates for ``data`` in declared order: own properties first or in document order; with all branches of anyOf and oneOf,
-    or with those that fit. Those that equal the input are left out."""
+    """Candidates for ``data`` in declared order: own properties first or in document order; with all branches of anyOf and
+    oneOf, or with those that fit. Those that equal the input are left out."""
     seen = [_text(data)]
     for own_first in (True, False):
         for fitting in (True, False):

@@ -349,10 +349,10 @@ class Naive:
 def random_expr(rng: random.Random, alphabet: bytes = b"xy", depth: int = 2, boolean: bool = True) -> Expr:
     """A small expression over ``alphabet``; with ``boolean`` also ``&`` and ``~``."""
     if depth == 0 or rng.random() < 0.25:
-        kind = rng.random()
-        if kind < 0.5:
+        leaf = rng.random()
+        if leaf < 0.5:
             return expr.literal(bytes(rng.choice(alphabet) for _ in range(rng.choice([1, 1, 2]))))
-        if kind < 0.75:
+        if leaf < 0.75:
             return expr.byte_class(bytes(rng.sample(list(alphabet), rng.randint(1, len(alphabet)))))
         return expr.literals(bytes(rng.choice(alphabet) for _ in range(rng.randint(0, 2))) for _ in range(rng.randint(1, 3)))
     kind = rng.choice(["cat", "alt", "repeat", "repeat"] + (["both", "complement", "minus"] if boolean else []))
@@ -390,7 +390,7 @@ def random_grammar(rng: random.Random, alphabet: bytes = b"xy", *, boolean: bool
     if boolean:
         pool.append(expr.both(expr.repeat(expr.byte_class(alphabet)), expr.complement(expr.literal(bytes([a, b])))))
         pool.append(expr.both(expr.literal(bytes([a])), expr.literal(bytes([b]))))  # matches nothing
-    lexemes = []
+    lexemes: list[int] = []
     for _ in range(rng.randint(1, 5)):
         e = rng.choice(pool) if rng.random() < 0.6 else random_expr(rng, alphabet, 2, boolean)
         if not nullable:

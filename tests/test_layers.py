@@ -110,7 +110,10 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
     assert {part_of(t) for t in found if t.startswith("cdplugin")} - ARROWS["kernels"] == {"base", "matcher"}
     assert path.parent.is_dir() and not path.exists()
     inner = "def f():\n    import torch\nif TYPE_CHECKING:\n    import vllm\nelse:\n    import json\n"
-    assert sorted((t, top) for t, _, top in imports(ast.parse(inner), "cdplugin.x", False)) == [("json", True), ("torch", False)]
+    assert sorted((t, top) for t, _, top in imports(ast.parse(inner), "cdplugin.x", False)) == [
+        ("json", True),
+        ("torch", False),
+    ]
 
 
 def test_import_is_light() -> None:
