@@ -3,9 +3,9 @@
     python perf/random_walks.py ../shared/maskbench/dev.jsonl.gz --schemas 300 --walks 8 --seed 1
 
 A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it
-takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended, walks
-cut at ``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and dead
-ends: masks with no token before the end. Exit status 1 if there is any of the last two kinds.
+takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended,
+walks cut at ``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and
+dead ends: masks with no token before the end. Exit status 1 if there is any of the last two kinds.
 """
 
 from __future__ import annotations
