@@ -59,7 +59,7 @@ class Alphabet:
 
     def chars(self, ranges: Ranges) -> Expr:
         """One code point in ``ranges`` (inclusive pairs; surrogates are cut out), in every spelling of this alphabet."""
-        return self._chars(normalise_ranges(ranges))
+        return self._chars(ranges)
 
     def literal(self, text: str) -> Expr:
         """``text`` in its canonical spelling only. Raises ``UnicodeEncodeError`` for a lone surrogate."""
@@ -82,8 +82,17 @@ def _json_bytes(text: str) -> bytes:
 
 
 @lru_cache(maxsize=4096)
+def _utf8_chars(ranges: Ranges) -> Expr:
+    normal = normalise_ranges(ranges)
+    return utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
+
+
+@lru_cache(maxsize=4096)
 def _json_chars(ranges: Ranges) -> Expr:
     """Every spelling inside a JSON string (RFC 8259 section 7)."""
+    ranges, given = normalise_ranges(ranges), ranges
+    if ranges != given:
+        return _json_chars(ranges)
     if not ranges:
         return EMPTY
     short = byte_class(b"".join(s for c, s in _SHORT.items() if _holds(ranges, c)))
@@ -94,6 +103,9 @@ def _json_chars(ranges: Ranges) -> Expr:
 @lru_cache(maxsize=4096)
 def _canonical_chars(ranges: Ranges) -> Expr:
     """The one spelling that ``json.dumps(ensure_ascii=False)`` writes."""
+    ranges, given = normalise_ranges(ranges), ranges
+    if ranges != given:
+        return _canonical_chars(ranges)
     short = byte_class(b"".join(s for c, s in _SHORT.items() if c != 0x2F and _holds(ranges, c)))
     long = [c for c in range(0x20) if c not in _SHORT and _holds(ranges, c)]
     by_high = [[c & 15 for c in long if c >> 4 == high] for high in (0, 1)]
@@ -174,7 +186,7 @@ def _hex(digits: int, ranges: Ranges) -> Expr:
     return alt(*(cat(byte_mask(mask), _hex(digits - 1, rest)) for rest, mask in branches.items()))
 
 
-UTF8 = Alphabet("UTF8", utf8_ranges, str.encode, True)
+UTF8 = Alphabet("UTF8", _utf8_chars, str.encode, True)
 """Plain text."""
 JSON_STRING = Alphabet("JSON_STRING", _json_chars, _json_bytes, False)
 """Between the quotes of a JSON string, every legal spelling."""

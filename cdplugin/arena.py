@@ -46,6 +46,8 @@ def _dtype(table: int) -> type:
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
+    ``over_budget``: whether its tables have outgrown ``Limits.max_arena_bytes``; the grammar then starts a fresh one.
+
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in ``tables``
     stay alive as long as the arena; their addresses are in the header.
     """
@@ -54,6 +56,7 @@ class Arena:
         self.vocab = vocab
         self.limits = limits
         self.lock = threading.Lock()
+        self.over_budget = False
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
@@ -90,6 +93,7 @@ class Arena:
         """An arena that knows everything that this one does and shares only the vocabulary."""
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
+        other.over_budget = False
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
@@ -146,6 +150,7 @@ class Arena:
             grown = np.empty(size, old.dtype)
             grown[: len(old)] = old
             self.set_table(table, grown)
+        self.over_budget = self.nbytes > self.limits.max_arena_bytes
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

@@ -39,8 +39,6 @@ class Grammar:
         self._template = template
         self._arena = arena
         self._start = tables.install(arena)
-        self._epoch = 0
-        self._budget = template.limits.max_arena_bytes
 
     @property
     def nbytes(self) -> int:
@@ -66,31 +64,31 @@ class Grammar:
     def _current(self) -> Arena:
         """The arena, replaced by a fresh one when its states have outgrown their budget. Called with its lock not held."""
         arena = self._arena
-        if arena.nbytes > self._budget:
+        if arena.over_budget:
             with arena.lock:
                 if self._arena is arena:
                     fresh = self._template.clone()
                     self._tables.evaluate(fresh)
                     self._start = self._tables.install(fresh)
                     self._arena = fresh
-                    self._epoch += 1
         return self._arena
 
 
 class Matcher:
     """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads."""
 
-    __slots__ = ("_arena", "_cursors", "_epoch", "_grammar", "_stops", "_stops_address", "_tokens", "_unchecked")
+    __slots__ = ("_arena", "_cursors", "_grammar", "_size", "_stop_set", "_stops", "_stops_address", "_text", "_tokens")
 
     def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
         self._grammar = grammar
         self._stops = stops
         self._stops_address: int = stops.ctypes.data
+        self._stop_set = frozenset(stops[1:].tolist())
+        self._size = grammar.vocab.size
+        self._text = grammar.vocab.tokens
         self._arena = grammar._current()
-        self._epoch = grammar._epoch
         self._cursors: list[int] = [grammar._start]
         self._tokens: list[int] = []
-        self._unchecked = 0
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -138,8 +136,8 @@ class Matcher:
     def fork(self) -> Matcher:
         """A second matcher at the same place, independent of this one."""
         other = object.__new__(Matcher)
-        other._grammar, other._stops, other._stops_address = self._grammar, self._stops, self._stops_address
-        other._arena, other._epoch, other._unchecked = self._arena, self._epoch, self._unchecked
+        for name in Matcher.__slots__:
+            setattr(other, name, getattr(self, name))
         other._cursors, other._tokens = self._cursors.copy(), self._tokens.copy()
         return other
 
@@ -177,7 +175,7 @@ class Matcher:
         of word ``t // 32``. After the end, stop tokens are all that is allowed. Raises ``TypeError`` or ``ValueError`` for a wrong bitmask
         and :class:`LimitExceeded` where a budget is crossed; then the row's content is undefined.
         """
-        row = _row_address(bitmask, index, self._grammar.vocab.size)
+        row = _row_address(bitmask, index, self._size)
         cursor = self._cursor()
         arena = self._arena
         with arena.lock:
@@ -217,25 +215,38 @@ class Matcher:
 
     def _step(self, cursor: int, token_id: int) -> int:
         """The cursor after a token; 0 if it is not allowed."""
-        self._check(token_id)
+        if not 0 <= token_id < self._size:
+            self._check(token_id)
         if cursor == TERMINATED:
             return 0
         arena = self._arena
-        with arena.lock:
-            if token_id in self._stops[1:]:
+        if token_id in self._stop_set:
+            with arena.lock:
                 return TERMINATED if arena.call(kernels.OP_ACCEPTS, cursor) else 0
-            if not self._grammar.vocab.tokens[token_id]:
-                return 0
+        if not self._text[token_id]:
+            return 0
+        with arena.lock:
             return arena.call(kernels.OP_ACCEPT, cursor, token_id)
 
 
+_last_bitmask: tuple[Any, int, int, int, int] = (None, 0, 0, 0, 0)
+
+
 def _row_address(bitmask: Any, index: int, size: int) -> int:
-    """Address of a row of a bitmask that was checked."""
-    view = bitmask_view(bitmask, size)
-    rows = len(view)
+    """Address of a row of a bitmask.
+
+    Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
+    loop fills the same one again and again.
+    """
+    global _last_bitmask
+    seen, known_size, address, stride, rows = _last_bitmask
+    if seen is not bitmask or known_size != size or (hasattr(seen, "data_ptr") and seen.data_ptr() != address):
+        view = bitmask_view(bitmask, size)
+        address, stride, rows = view.ctypes.data, view.strides[0], len(view)
+        _last_bitmask = (bitmask, size, address, stride, rows)
     if not -rows <= index < rows:
         raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
-    return view.ctypes.data + view.strides[0] * (index % rows)
+    return address + stride * (index % rows)
 
 
 _pool: ThreadPoolExecutor | None = None

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from cdplugin.alphabet import Alphabet
 from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
 from cdplugin.limits import Limits
-from cdplugin.regex_syntax import ALT, CAT, CHARS, END, REPEAT, START, TEXT, Node, children_of, parse_tree
+from cdplugin.regex_syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
 
 _DEFAULT_LIMITS = Limits()
 
@@ -45,6 +45,7 @@ class Pattern:
         self.tree = tree
         self.limits = limits
         self._cache: dict[tuple[str, str], Expr] = {}
+        self._splits: dict[str, Split] = {}
 
     def __repr__(self) -> str:
         return f"Pattern({self.source!r}, {self.dialect!r})"
@@ -69,7 +70,10 @@ class Pattern:
 
                 found = LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
             else:
-                found = (_search if how == "search" else _match)(lower(self.tree, alphabet), alphabet)
+                split = self._splits.get(alphabet.name)
+                if split is None:
+                    split = self._splits[alphabet.name] = lower(self.tree, alphabet)
+                found = (_search if how == "search" else _match)(split, alphabet)
             self._cache[key] = found
         return found
 
@@ -96,7 +100,6 @@ class Split(NamedTuple):
         return self.at_end is not EMPTY or self.at_start is not EMPTY or self.whole is not EMPTY
 
 
-_EMPTY_WORD = Split(EPSILON, free_null=True)
 _AT_START = Split(EMPTY, at_start=EPSILON, at_start_null=True)
 _AT_END = Split(EMPTY, at_end=EPSILON, at_end_null=True)
 
@@ -104,36 +107,68 @@ _AT_END = Split(EMPTY, at_end=EPSILON, at_end_null=True)
 def lower(root: Node, alphabet: Alphabet) -> Split:
     """Split the language of a tree without look-aheads. Post-order with an explicit stack; time linear in the tree."""
     done: dict[int, Split] = {}
-    stack = [(root, False)]
+    stack = [root]
     while stack:
-        node, ready = stack.pop()
-        if not ready:
-            stack.append((node, True))
-            stack += [(child, False) for child in children_of(node) if not (node.op == ALT and child.op == TEXT)]
+        node = stack[-1]
+        waiting = [c for c in children_of(node) if id(c) not in done] if node.anchored else []
+        if waiting:
+            stack += waiting
             continue
-        done[id(node)] = _combine(node, alphabet, done)
+        stack.pop()
+        if node.anchored:
+            done[id(node)] = _combine(node, [done[id(c)] for c in children_of(node)])
+        else:
+            done[id(node)] = Split(_plain(node, alphabet), free_null=node.nullable)
     return done[id(root)]
 
 
-def _combine(node: Node, alphabet: Alphabet, done: dict[int, Split]) -> Split:
-    if node.op == CHARS:
-        return Split(alphabet.chars(node.args[0]))
-    if node.op == TEXT:
-        return Split(alphabet.literal_any(node.args[0]), free_null=not node.args[0])
-    if node.op == START:
-        return _AT_START
-    if node.op == END:
-        return _AT_END
+def _combine(node: Node, parts: list[Split]) -> Split:
     if node.op == REPEAT:
-        return _repeat(done[id(node.args[0])], node.args[1], node.args[2])
+        return _repeat(parts[0], node.args[1], node.args[2])
     if node.op == CAT:
-        return _concatenate([done[id(child)] for child in node.args])
-    assert node.op == ALT
-    texts = [child.args[0] for child in node.args if child.op == TEXT]
-    parts = [done[id(child)] for child in node.args if child.op != TEXT]
-    if texts:
-        parts.insert(0, Split(text_set(texts, alphabet), free_null="" in texts))
-    return _unite(parts)
+        return _concatenate(parts)
+    if node.op == ALT:
+        return _unite(parts)
+    return _AT_START if node.op == START else _AT_END
+
+
+def _plain(root: Node, alphabet: Alphabet) -> Expr:
+    """The language of a tree without anchors and look-aheads, in post-order with an explicit stack."""
+    done: dict[int, Expr] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        children = children_of(node)
+        waiting = []
+        for child in children:
+            if id(child) in done:
+                continue
+            if child.op == CHARS:
+                done[id(child)] = alphabet.chars(child.args[0])
+            elif child.op == TEXT and node.op == ALT:
+                pass  # text_set takes all of them at once
+            elif child.op == TEXT:
+                done[id(child)] = alphabet.literal_any(child.args[0])
+            else:
+                waiting.append(child)
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if node.op == CHARS:
+            built = alphabet.chars(node.args[0])
+        elif node.op == TEXT:
+            built = alphabet.literal_any(node.args[0])
+        elif node.op == REPEAT:
+            built = repeat(done[id(node.args[0])], node.args[1], node.args[2])
+        elif node.op == CAT:
+            built = cat(*(done[id(c)] for c in children))
+        else:
+            texts = [c.args[0] for c in children if c.op == TEXT]
+            others = [done[id(c)] for c in children if c.op != TEXT]
+            built = alt(*([text_set(texts, alphabet)] if texts else []), *others)
+        done[id(node)] = built
+    return done[id(root)]
 
 
 def _unite(parts: list[Split]) -> Split:
@@ -163,7 +198,8 @@ def _concatenate(parts: list[Split]) -> Split:
             step, j = parts[i], i + 1
         result = step if result is None else _pair(result, step)
         i = j
-    return result or _EMPTY_WORD
+    assert result is not None
+    return result
 
 
 def _when(condition: bool, expression: Expr) -> Expr:

@@ -11,10 +11,10 @@ the others are refused.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from cdplugin.alphabet import Alphabet
-from cdplugin.errors import LimitExceeded, UnsupportedError, caret_context
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
 from cdplugin.expr import (
     ALT_OP,
     AND_OP,
@@ -84,7 +84,7 @@ class LookAhead:
                 continue
             steps += 1
             if steps > _MOST_STEPS:
-                raise LimitExceeded(f"look-aheads inside repetitions need more than {_MOST_STEPS} copies", location="pattern")
+                self._refuse(tree, f"look-aheads inside repetitions need more than {_MOST_STEPS} copies", LimitExceeded)
             stack.append(self._before(node, rest))
             answer = None
         assert answer is not None
@@ -214,9 +214,9 @@ class LookAhead:
             memo[id(node)] = (node, value)
         return memo[id(root)][1]
 
-    def _refuse(self, node: Node, message: str) -> None:
+    def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
         position = _position(node)
-        raise UnsupportedError(message, location=f"position {position}", context=caret_context(self.source, position))
+        raise error(message, location=f"position {position}", context=caret_context(self.source, position))
 
 
 def _has_start(root: Node) -> bool:

@@ -42,18 +42,27 @@ class Node:
     inside.
     """
 
-    __slots__ = ("anchored", "args", "looks", "op")
+    __slots__ = ("anchored", "args", "looks", "nullable", "op")
     op: int
     args: tuple
     anchored: bool
     looks: bool
+    nullable: bool
 
     def __init__(self, op: int, args: tuple) -> None:
         self.op = op
         self.args = args
+        if op in (CHARS, TEXT):
+            self.anchored = self.looks = False
+            self.nullable = args == ("",)
+            return
         children = children_of(self)
         self.anchored = op in (START, END) or any(c.anchored for c in children)
         self.looks = op == LOOK or any(c.looks for c in children)
+        if op == REPEAT:
+            self.nullable = args[1] == 0 or args[0].nullable
+        else:
+            self.nullable = (any if op == ALT else all)(c.nullable for c in children)
 
     def __repr__(self) -> str:
         return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
@@ -68,10 +77,12 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 NOTHING = Node(TEXT, ("",))
 """The empty string."""
+AT_START, AT_END = Node(START, ()), Node(END, ())
+"""The anchors."""
 
 
 def sequence(items: list[Node]) -> Node:
-    """Concatenation; neighbouring texts become one."""
+    """Concatenation; neighbouring texts become one, and so do repeated anchors."""
     merged: list[Node] = []
     texts: list[str] = []
     for item in items:
@@ -81,7 +92,8 @@ def sequence(items: list[Node]) -> Node:
         if any(texts):
             merged.append(Node(TEXT, ("".join(texts),)))
         texts = []
-        merged.append(item)
+        if not (merged and item.op in (START, END) and merged[-1].op == item.op):
+            merged.append(item)
     if any(texts):
         merged.append(Node(TEXT, ("".join(texts),)))
     if not merged:
@@ -240,7 +252,7 @@ class _Parser:
     def _anchor(self, at_start: bool, start: int, multiline: bool) -> Node:
         if multiline:
             self.scanner.refuse("line anchor (multi-line flag)", start)
-        return Node(START if at_start else END, ())
+        return AT_START if at_start else AT_END
 
     def _dot(self, start: int) -> Ranges:
         flags = self.scanner.flags

@@ -23,9 +23,10 @@ ARROWS = {
     "specs": {"specs", "frontends", "base"},
     "matcher": {"matcher", "core", "kernels", "base"},
     "compiler": {"compiler", "matcher", "specs", "core", "kernels", "base"},
-    "adapters": {"adapters", "package", "compiler", "matcher", "specs", "core", "base"},
+    "warmup": {"warmup", "compiler", "specs", "core", "kernels", "base"},
+    "adapters": {"adapters", "package", "warmup", "compiler", "matcher", "specs", "core", "base"},
     "package": {"package", "adapters", "compiler", "matcher", "specs", "core", "base"},
-    "cli": {"cli", "package", "adapters", "compiler", "matcher", "specs", "frontends", "regex", "core", "kernels", "base"},
+    "cli": {"cli", "package", "warmup", "compiler", "matcher", "specs", "core", "kernels", "base"},
 }
 BASE = {"errors", "limits", "expr", "grammar", "version"}
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file
@@ -46,6 +47,10 @@ def part_of(module: str) -> str:
         return "regex"
     if first == "explain":
         return "matcher"
+    if first.startswith("cli"):
+        return "cli"
+    if first == "__main__":
+        return "cli"
     return first if first in ARROWS else "core"
 
 

@@ -88,7 +88,7 @@ def _literal_child(h, e, byte):
 
 @kernel
 def _leaf_derivative(h, e, byte):
-    """Derivative of a leaf, or -9 if ``e`` is no leaf."""
+    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set; -9 for anything else."""
     kind = kind_of(h, e)
     if kind == K_BYTES:
         return EPSILON if (word_of(h, e, byte >> 6) >> (byte & 63)) & 1 else EMPTY
@@ -97,6 +97,8 @@ def _leaf_derivative(h, e, byte):
         return make_literals(h, low, high, word_of(h, e, 2) + 1)
     if kind == K_EMPTY or kind == K_EPSILON:
         return EMPTY
+    if kind == K_CAT and kind_of(h, word_of(h, e, 0)) == K_BYTES:  # the branches of a character class are of this shape
+        return word_of(h, e, 1) if (word_of(h, word_of(h, e, 0), byte >> 6) >> (byte & 63)) & 1 else EMPTY
     return -9
 
 

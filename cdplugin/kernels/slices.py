@@ -158,72 +158,85 @@ def stay(h, e):
 
     A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
     turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language, from which
-    taking away a finite one (``& ~F``) leaves something.
+    taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
     """
     known = memo_get(h, M_STAY, e, 0)
     if known >= 0:
         return known
-    kind = kind_of(h, e)
-    answer = np.int64(0)
     body, tail = e, np.int64(EPSILON)
-    if kind == K_CAT:
+    if kind_of(h, e) == K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
-    if kind_of(h, body) == K_REPEAT:
-        alive = is_nonempty(h, tail)
-        if alive < 0:
-            return alive
-        matches = one_char(h, word_of(h, body, 0)) if alive else np.int64(0)
-        if matches < 0:
-            return matches
-        if matches > 0:
-            high = word_of(h, body, 2)
-            if high < 0 or high >= UNBOUNDED:
-                answer = np.int64(2 * UNBOUNDED)
-            else:
-                exact = matches == 2 and (tail == EPSILON or _never_starts_plain(h, tail))
-                answer = 2 * high + (1 if exact else 0)
+    alive = is_nonempty(h, tail)
+    if alive < 0:
+        return np.int64(alive)
+    answer = np.int64(0)
+    kind = kind_of(h, body)
+    if not alive:
+        answer = np.int64(0)
+    elif kind == K_REPEAT:
+        answer = _stay_repeat(h, body)
+        if answer & 1 and tail != EPSILON and not _never_starts_plain(h, tail):
+            answer -= 1
     elif kind == K_ALT:
-        for i in range(length_of(h, e)):
-            part = memo_get(h, M_STAY, word_of(h, e, i), 0)
-            if part < 0:
-                part = _stay_simple(h, word_of(h, e, i))
+        for i in range(length_of(h, body)):
+            part = _stay_headed(h, word_of(h, body, i))
             if part < 0:
                 return part
             answer = max(answer, part & ~np.int64(1))
     elif kind == K_AND:
-        positive = np.int64(0)
-        for i in range(length_of(h, e)):
-            part = word_of(h, e, i)
-            if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
-                continue
-            positive = part if positive == 0 else np.int64(-1)
-        if positive > 0:
-            part = _stay_simple(h, positive)
-            if part < 0:
-                return part
-            if part >= 2 * UNBOUNDED and flags_of(h, positive) & PURE:
-                answer = np.int64(2 * UNBOUNDED)
+        answer = _stay_less_finite(h, body)
+    if answer < 0:
+        return answer
     return memo_put(h, M_STAY, e, 0, answer)
 
 
 @kernel
-def _stay_simple(h, e):
-    """:func:`stay` for ``R{m,n} T`` only, unbounded part: what ``|`` and ``&`` look at inside."""
+def _stay_repeat(h, e):
+    """:func:`stay` of ``R{m,n}``."""
+    matches = one_char(h, word_of(h, e, 0))
+    if matches <= 0:
+        return np.int64(matches)
+    high = word_of(h, e, 2)
+    if high < 0 or high >= UNBOUNDED:
+        return np.int64(2 * UNBOUNDED)
+    return 2 * high + (1 if matches == 2 else 0)
+
+
+@kernel
+def _stay_headed(h, e):
+    """:func:`stay` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
     body, tail = e, np.int64(EPSILON)
     if kind_of(h, e) == K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
-    if kind_of(h, body) != K_REPEAT:
+    kind = kind_of(h, body)
+    if kind != K_REPEAT and kind != K_AND:
         return np.int64(0)
     alive = is_nonempty(h, tail)
     if alive <= 0:
         return np.int64(alive)
-    matches = one_char(h, word_of(h, body, 0))
-    if matches <= 0:
-        return np.int64(matches)
-    high = word_of(h, body, 2)
-    if high < 0 or high >= UNBOUNDED:
-        return np.int64(2 * UNBOUNDED)
-    return 2 * high
+    return _stay_repeat(h, body) if kind == K_REPEAT else _stay_less_finite(h, body)
+
+
+@kernel
+def _stay_less_finite(h, e):
+    """:func:`stay` of ``R{m,} T & ~F & ...`` with every ``F`` finite."""
+    positive = np.int64(0)
+    for i in range(length_of(h, e)):
+        part = word_of(h, e, i)
+        if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
+            continue
+        if positive > 0:
+            return np.int64(0)
+        positive = part
+    if positive == 0 or flags_of(h, positive) & PURE == 0:
+        return np.int64(0)
+    body = positive
+    if kind_of(h, positive) == K_CAT:
+        body = word_of(h, positive, 0)
+    if kind_of(h, body) != K_REPEAT:
+        return np.int64(0)
+    inside = _stay_repeat(h, body)
+    return inside if inside < 0 or inside >= 2 * UNBOUNDED else np.int64(0)
 
 
 @kernel
