@@ -1,0 +1,121 @@
+"""Compile the kernels ahead of the first request, and show that something is going on meanwhile.
+
+The first use of a new version compiles the kernels (up to a minute); they are kept in the cache folder, so that later processes
+load them in a fraction of a second. ``cdplugin warmup`` does it while an image is built; an adapter calls :func:`warm_kernels`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TextIO
+
+import numpy as np
+
+from cdplugin.compiler import Compiler
+from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
+from cdplugin.kernels.jit import DISABLED, kernel_cache_dir
+from cdplugin.specs import JsonSchema
+from cdplugin.vocab import Vocabulary
+
+
+def byte_vocabulary() -> Vocabulary:
+    """The 256 bytes as tokens, id = byte, and an end token (256): enough to check texts without a model."""
+    return Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"<end>"], eos_token_ids=256)
+
+
+def is_warm() -> bool:
+    """Whether compiled kernels of this version lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``)."""
+    return DISABLED or any(kernel_cache_dir().rglob("*engine*.nbi"))
+
+
+def warm_kernels(show: TextIO | None = None) -> float:
+    """Compile or load every kernel; returns the seconds that it took. ``show``: where a progress line goes."""
+    began = time.monotonic()
+    with Ticker("loading kernels" if is_warm() else "compiling kernels (once for this version)", show):
+        _warm_engine()
+        _warm_bitmask()
+    return time.monotonic() - began
+
+
+def _warm_engine() -> None:
+    vocab = byte_vocabulary()
+    matcher = Compiler(vocab).compile(JsonSchema({"type": "object"})).matcher()
+    matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0)
+    matcher.accept_token(ord("{"))
+
+
+def _warm_bitmask() -> None:
+    for fill in MINUS_INFINITY.values():
+        mask = np.zeros(1, np.int32)
+        mask_rows(np.zeros(32, fill.dtype), 32, 1, 32, mask, 1, 1, np.empty(0, np.int64), 1, fill)
+
+
+class Ticker:
+    """A context in which a line tells how long its work has taken: rewritten in place on a terminal, else written once.
+
+    On a terminal it also counts the kernels that Numba has compiled so far.
+    """
+
+    def __init__(self, text: str, stream: TextIO | None) -> None:
+        self.text, self.stream = text, stream
+        self.compiled = 0
+        self.done = threading.Event()
+        self.thread: threading.Thread | None = None
+        self.listening: Callable[[], None] | None = None
+
+    def __enter__(self) -> Ticker:
+        self.began = time.monotonic()
+        if self.stream is not None:
+            if self.stream.isatty():
+                self._listen()
+                self.thread = threading.Thread(target=self._tick, daemon=True)
+                self.thread.start()
+            else:
+                print(self.text + " …", file=self.stream, flush=True)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.done.set()
+        if self.thread is not None:
+            self.thread.join()
+        if self.listening is not None:
+            self.listening()
+        if self.stream is not None:
+            start = "\r\x1b[K" if self.stream.isatty() else ""
+            end = "failed after" if error is not None else "done in"
+            print(f"{start}{self.text}: {end} {time.monotonic() - self.began:.1f} s", file=self.stream, flush=True)
+
+    def _tick(self) -> None:
+        assert self.stream is not None
+        while not self.done.wait(0.2):
+            count = f", {self.compiled} functions" if self.compiled else ""
+            print(f"\r\x1b[K{self.text}: {time.monotonic() - self.began:.0f} s{count}", end="", file=self.stream, flush=True)
+
+    def _listen(self) -> None:
+        """Count Numba's compilations; without a count where Numba has no such events."""
+        try:
+            from numba.core import event
+        except ImportError:
+            return
+        ticker = self
+
+        class Counter(event.Listener):  # type: ignore[misc]
+            def on_start(self, event: Any) -> None:
+                pass
+
+            def on_end(self, event: Any) -> None:
+                ticker.compiled += 1
+
+        counter = Counter()
+        event.register("numba:compile", counter)
+        self.listening = lambda: event.unregister("numba:compile", counter)
+
+
+def warm_if_cold() -> None:
+    """For command-line programs: say why the first run takes a while, and say nothing later."""
+    if not is_warm():
+        warm_kernels(sys.stderr)

@@ -1,0 +1,152 @@
+"""The command line: exit status and what it says, in this process; the console script once, in another."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdplugin import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["a"]}
+TEKKEN = "mistral_common/data/tekken_240911.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "s.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "hex.regex").write_text("[0-9a-f]{2,4}\n")
+    (tmp_path / "colours.choice").write_text("red\ngreen\nbläulich\n")
+    (tmp_path / "good.json").write_text('{"a": 1, "b": "x"}\n')
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = cli.main([str(a) for a in arguments])
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "text"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_check_accepts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "check", folder / "s.json", folder / "good.json")
+    assert (status, out) == (0, f"{folder / 'good.json'}: accepted (18 bytes)\n")
+    for spec, text in (("hex.regex", "c0de"), ("hex.regex", "ab\r\n"), ("colours.choice", "bläulich")):
+        assert run(capsys, "check", folder / spec, write(folder, text))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "place", "caret"),
+    [
+        ("s.json", '{"a": 1,\n "b": "q"}', "refused at byte 16, line 2, column 8: expected one of 'x', 'y'", 11),
+        ("s.json", '{"a": 1', "ends too early, after byte 7, line 1, column 8: expected", 11),
+        ("hex.regex", "0g", "refused at byte 1, line 1, column 2: expected one of '0'-'9', 'a'-'f'", 5),
+        ("colours.choice", "bläu!", "refused at byte 5, line 1, column 5: expected one of 'l'", 8),
+        ("hex.regex", b"0\xff", "refused at byte 1, line 1, column 2: expected", 5),
+    ],
+)
+def test_check_refuses(
+    folder: Path, capsys: pytest.CaptureFixture[str], spec: str, text: str | bytes, place: str, caret: int
+) -> None:
+    status, out, _ = run(capsys, "check", folder / spec, folder / "good.json", write(folder, text))
+    assert status == 1
+    assert place in out
+    assert out.rstrip("\n").splitlines()[-1] == " " * caret + "^"
+
+
+def test_check_exact_keeps_the_line_break(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(folder, "ab\n")
+    assert run(capsys, "check", folder / "hex.regex", path)[0] == 0
+    assert run(capsys, "check", "--exact", folder / "hex.regex", path)[0] == 1
+
+
+def test_check_reads_standard_input(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"beef")))
+    assert run(capsys, "check", folder / "hex.regex", "-")[:2] == (0, "-: accepted (4 bytes)\n")
+
+
+def test_errors_are_status_2(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = folder / "good.json"
+    (folder / "bad.regex").write_text("a(b")
+    (folder / "bad.json").write_text('{"type": "strin"}')
+    (folder / "half.json").write_text('{"type": ')
+    (folder / "latin1.json").write_bytes(b'"\xe4"')
+    cases = [
+        (("check", folder / "s.yaml", good), "--kind"),
+        (("check", folder / "absent.json", good), "No such file"),
+        (("check", folder / "s.json", folder / "absent"), "No such file"),
+        (("check", folder / "bad.regex", good), "position"),
+        (("check", folder / "bad.json", good), "strin"),
+        (("check", folder / "half.json", good), "error"),
+        (("check", folder / "latin1.json", good), "expected UTF-8, found byte 0xe4 at 1"),
+        (("mask", folder / "s.json", "", "--tokenizer", "/no/such/folder"), "no such file or folder"),
+        (("mask", folder / "s.json", "", "--tokenizer", folder / "s.json"), "a model folder"),
+    ]
+    for arguments, message in cases:
+        status, out, err = run(capsys, *arguments)
+        assert (status, out) == (2, ""), arguments
+        assert message in err, (arguments, err)
+        assert "Traceback" not in err
+    assert run(capsys)[0] == 2
+    with pytest.raises(SystemExit) as usage:
+        cli.main(["check"])
+    assert usage.value.code == 2
+
+
+def test_mask_groups_tokens(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "mask", folder / "s.json", '{"a": 1, "b": "')
+    assert status == 0
+    assert out.splitlines()[0] == "2 of 257 tokens are allowed; the text may end here: no"
+    assert out.splitlines()[1].split() == ["words", "2", "'x'", "'y'"]
+    assert "expected: one of 'x', 'y'" in out
+    status, out, _ = run(capsys, "mask", "--samples", 3, folder / "hex.regex", "abc")
+    assert out.splitlines()[0] == "17 of 257 tokens are allowed; the text may end here: yes"
+    assert "'0' '1' '2' …" in out and "the end of the text" in out
+    status, out, _ = run(capsys, "mask", folder / "hex.regex", "xyz")
+    assert status == 1 and "refused at byte 0" in out
+
+
+def test_mask_with_every_token_allowed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "all.regex").write_text("(?s).*")
+    status, out, _ = run(capsys, "mask", folder / "all.regex", "")
+    assert status == 0 and "the text may end here: yes" in out and "other scripts" not in out and "parts of characters" in out
+
+
+def test_real_tokenizer(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mistral_common")
+    import mistral_common
+
+    tekken = Path(mistral_common.__file__).parent.parent / TEKKEN
+    status, out, _ = run(capsys, "mask", folder / "colours.choice", "gr", "--tokenizer", tekken)
+    assert status == 0 and "'e' 'ee' 'een'" in out
+    text = write(folder, '{"a": 17, "b": "yes"}')
+    status, out, _ = run(capsys, "check", folder / "s.json", text, "--tokenizer", tekken)
+    assert status == 1 and "refused at byte 17, line 1, column 18: expected one of '\"'" in out
+
+
+def test_warmup_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "warmup")
+    assert status == 0 and "cache folder: " in out
+    status, out, _ = run(capsys, "doctor")
+    assert status == 0 and "kernels: work" in out and "numba" in out and "self-check passed" in out
+    status, out, _ = run(capsys, "doctor", "--tokenizer", "/no/such/folder")
+    assert status == 1 and "tokenizer: FAILED" in out
+
+
+def test_as_a_program(folder: Path) -> None:
+    command = [sys.executable, "-m", "cdplugin", "check", str(folder / "hex.regex"), "-"]
+    done = subprocess.run(command, cwd=ROOT, input=b"c0ffee", capture_output=True, timeout=300)
+    assert done.returncode == 1
+    assert b"refused at byte 4, line 1, column 5: expected the end of the text" in done.stdout
+    version = subprocess.run([sys.executable, "-m", "cdplugin", "--version"], cwd=ROOT, capture_output=True, timeout=60)
+    assert version.stdout.decode().strip().count(".") == 2
