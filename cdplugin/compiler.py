@@ -121,6 +121,7 @@ def _evaluate(arena: Arena, program: np.ndarray, n_results: int, tables: dict[in
 
 def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
+    ir = _factor_prefixes(ir)
     if len(ir.rules) > limits.max_rules:
         raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {limits.max_rules}", found=str(len(ir.rules)))
     if len(ir.lexemes) > limits.max_lexemes:
@@ -148,6 +149,36 @@ def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
         n_nonterminals=tables.n_nonterminals,
         lexeme_names=[ir.lexeme_names[t] or repr(ir.lexemes[t]) for t in used] + [_END_NAME],
     )
+
+
+def _factor_prefixes(ir: GrammarIR) -> GrammarIR:
+    """Split an optional prefix that several lexemes share (whitespace, most of the time) off into a lexeme of its own."""
+    counts: dict[int, int] = {}
+    for e in ir.lexemes:
+        if e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
+            counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
+    shared = {prefix for prefix, count in counts.items() if count > 1}
+    if not shared:
+        return ir
+    out = GrammarIR()
+    out.names = list(ir.names)
+    out.start, out.relaxed = ir.start, ir.relaxed
+    prefix_symbol: dict[int, int] = {}
+    replacement: dict[int, tuple[int, ...]] = {}
+    for t, (e, name) in enumerate(zip(ir.lexemes, ir.lexeme_names, strict=True)):
+        if e.op == expr.CAT_OP and id(e.args[0]) in shared:
+            prefix = e.args[0]
+            if id(prefix) not in prefix_symbol:
+                symbol = prefix_symbol[id(prefix)] = out.nonterminal("prefix")
+                body, _, high = prefix.args
+                out.rule(symbol, [out.lexeme(expr.repeat(body, 1, high), "whitespace")])
+                out.rule(symbol, [])
+            replacement[~t] = (prefix_symbol[id(prefix)], out.lexeme(expr.cat(*e.args[1:]), name))
+        else:
+            replacement[~t] = (out.lexeme(e, name),)
+    for left, right in ir.rules:
+        out.rule(left, [s for symbol in right for s in replacement.get(symbol, (symbol,))])
+    return out
 
 
 def _lexeme_status(arena: Arena, ids: np.ndarray) -> tuple[list[bool], list[bool]]:
