@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,16 +10,15 @@ MAX_DEPTH = 60
 
 
 def reorderings(schema: Any, data: Any) -> Iterator[Any]:
-    """Candidates for ``data`` in declared order: own properties first or in document order; with all branches of anyOf and
-    oneOf, or with those that fit. Those that equal the input are left out."""
+    """Candidates for ``data`` in declared order: own properties first or in document order; with the branches of anyOf and
+    oneOf that fit or with all of them, in place or after everything else. Those that equal the input are left out."""
     seen = [_text(data)]
-    for own_first in (True, False):
-        for fitting in (True, False):
-            other = _Order(schema, own_first, fitting).reorder([schema], data, 0)
-            text = _text(other)
-            if text not in seen:
-                seen.append(text)
-                yield other
+    for own_first, fitting, branches_last in itertools.product((True, False), (True, False), (False, True)):
+        other = _Order(schema, own_first, fitting, branches_last).reorder([schema], data, 0)
+        text = _text(other)
+        if text not in seen:
+            seen.append(text)
+            yield other
 
 
 def _text(data: Any) -> str:
@@ -26,8 +26,12 @@ def _text(data: Any) -> str:
 
 
 class _Order:
-    def __init__(self, root: Any, own_first: bool, fitting: bool) -> None:
-        self.root, self.own_first, self.fitting = root, own_first, fitting
+    def __init__(self, root: Any, own_first: bool, fitting: bool, branches_last: bool) -> None:
+        from jsonschema import Draft202012Validator
+        from jsonschema.validators import validator_for
+
+        self.root, self.own_first, self.fitting, self.branches_last = root, own_first, fitting, branches_last
+        self.validator = validator_for(root, default=Draft202012Validator)(root)
 
     def resolve(self, reference: str) -> Any:
         """A local ``$ref``; None where it leads elsewhere."""
@@ -43,19 +47,19 @@ class _Order:
         return node
 
     def fits(self, schema: Any, value: Any) -> bool:
-        from jsonschema import Draft202012Validator
-
-        root = {"$defs": self.root.get("$defs", {}), "definitions": self.root.get("definitions", {})} if self.root else {}
         try:
-            return Draft202012Validator({**root, "allOf": [schema]}).is_valid(value)
-        except Exception:  # a reference that only the whole schema resolves, a bad pattern: keep the branch
+            return self.validator.evolve(schema=schema).is_valid(value)
+        except Exception:  # a reference that leads nowhere, a bad pattern: keep the branch
             return True
 
     def flatten(self, schemas: list[Any], value: Any) -> list[dict]:
         """All subschemas that apply to ``value`` in place, in the order in which their properties count."""
         out: list[dict] = []
         pending = [(s, 0) for s in reversed(schemas)]
-        while pending and len(out) < 500:
+        later: list[tuple[Any, int]] = []  # branches of anyOf and oneOf, where they come last
+        while (pending or later) and len(out) < 500:
+            if not pending:
+                pending, later = later[::-1], []
             schema, depth = pending.pop()
             if not isinstance(schema, dict) or depth > MAX_DEPTH:
                 continue
@@ -70,7 +74,11 @@ class _Order:
                 elif keyword == "allOf" and isinstance(inner, list):
                     more.extend(inner)
                 elif keyword in ("anyOf", "oneOf") and isinstance(inner, list):
-                    more.extend(s for s in inner if not self.fitting or self.fits(s, value))
+                    kept = [s for s in inner if not self.fitting or self.fits(s, value)]
+                    if self.branches_last:
+                        later.extend((s, depth + 1) for s in kept)
+                    else:
+                        more.extend(kept)
                 elif keyword in ("then", "else", "if"):
                     more.append(inner)
             combines = any(k in schema for k in ("allOf", "anyOf", "oneOf", "$ref", "if", "then", "else"))
