@@ -7,8 +7,8 @@ either case, a pair of surrogates above U+FFFF; never a lone surrogate. ``JSON_C
 
 >>> JSON_CANONICAL.chars(((10, 10),))
 cat([\x5c], [n])
->>> JSON_STRING.literal('say "a"')
-"say \"a\""
+>>> JSON_STRING.literal('"').args
+(b'\\"',)
 
 Expressions are cached by their ranges, so that equal classes are the same object.
 """

@@ -9,12 +9,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from cdplugin import expr
 from cdplugin.arena import Arena
-from cdplugin.derivatives import Program
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.grammar import GrammarIR
 from cdplugin.kernels import arena as layout
@@ -22,8 +22,8 @@ from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.specs import Spec
-from cdplugin.template import template_arena
+from cdplugin.specs import JsonObject, Spec
+from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
 
 _END_OF_RULE = -1
@@ -68,15 +68,21 @@ class Compiler:
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
-        template = template_arena(self.vocab, self.limits)
-        arena = template.clone()
-        return Grammar(_build(ir, arena, self.limits), template, arena, ir.relaxed)
+        template = template_of(self.vocab, self.limits, _shared_lexemes())
+        arena = template.arena.clone()
+        return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
 
     def _evict(self) -> None:
         total = sum(grammar.nbytes for grammar in self._cache.values())
         while total > self.limits.max_cache_bytes and len(self._cache) > 1:
             _, grammar = self._cache.popitem(last=False)
             total -= grammar.nbytes
+
+
+@lru_cache(maxsize=1)
+def _shared_lexemes() -> tuple[expr.Expr, ...]:
+    """The lexemes of any JSON object: nearly every JSON grammar has them, and they live as long as the process."""
+    return tuple(_factor_prefixes(JsonObject().to_ir(Limits())).lexemes)
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,8 @@ class StaticTables:
 
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the template."""
-        _evaluate(arena, self.program, self.n_results, self.tables)
+        literals = (self.tables[layout.LITERAL_OFFSETS], self.tables[layout.LITERAL_BYTES])
+        evaluate(arena, self.program, self.n_results, literals)
 
     def install(self, arena: Arena) -> int:
         """Put the rules into an arena that has the expressions; returns the start cursor."""
@@ -106,20 +113,7 @@ class StaticTables:
         return arena.call(kernels.OP_ROOT)
 
 
-def _evaluate(arena: Arena, program: np.ndarray, n_results: int, tables: dict[int, np.ndarray]) -> None:
-    """Run a program; its results are left in MARKS."""
-    for table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES):
-        arena.set_table(table, tables[table])
-    arena.set_table(layout.MARKS, np.zeros(max(n_results, 1), np.int64))
-    stack = arena.tables[layout.STACK]
-    if len(stack) < 2 * len(program):
-        stack = np.empty(2 * len(program), np.int64)
-        arena.set_table(layout.STACK, stack)
-    stack[: len(program)] = program
-    arena.call(kernels.OP_EVALUATE, len(program))
-
-
-def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
+def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
     ir = _factor_prefixes(ir)
     if len(ir.rules) > limits.max_rules:
@@ -128,12 +122,12 @@ def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
         raise LimitExceeded(
             "too many lexemes", expected=f"at most Limits.max_lexemes = {limits.max_lexemes}", found=str(len(ir.lexemes))
         )
-    program = Program(limits, ~arena.vocab.absent_bytes & expr.ALL_BYTES)
+    program = template.program()
     results = [program.add(lexeme) for lexeme in ir.lexemes]
     words = np.array(program.words, np.int64)
     offsets, text = program.literal_tables()
     literal_tables = {layout.LITERAL_OFFSETS: offsets, layout.LITERAL_BYTES: text}
-    _evaluate(arena, words, program.n_results, literal_tables)
+    evaluate(arena, words, program.n_results, (offsets, text))
     ids = arena.tables[layout.MARKS][np.array(results, np.int64)] if results else np.empty(0, np.int64)
     productive, nullable = _lexeme_status(arena, ids)
     rules = _clean(ir, productive, nullable)
@@ -149,6 +143,24 @@ def _build(ir: GrammarIR, arena: Arena, limits: Limits) -> StaticTables:
         n_nonterminals=tables.n_nonterminals,
         lexeme_names=[ir.lexeme_names[t] or repr(ir.lexemes[t]) for t in used] + [_END_NAME],
     )
+
+
+_SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
+_MOST_SPLITS = 1 << 14
+
+
+def _split(e: expr.Expr) -> tuple[expr.Expr, expr.Expr]:
+    """``(e, what is left of e)``: of a concatenation all but its first part, of ``R{0,n}`` the non-empty ``R{1,n}``.
+
+    The same object for the same ``e``, since expressions are compared by identity.
+    """
+    known = _SPLITS.get(id(e))
+    if known is None:
+        if len(_SPLITS) >= _MOST_SPLITS:
+            _SPLITS.clear()
+        rest = expr.cat(*e.args[1:]) if e.op == expr.CAT_OP else expr.repeat(e.args[0], 1, e.args[2])
+        known = _SPLITS[id(e)] = (e, rest)  # holds e, so that its id stays its own
+    return known
 
 
 def _factor_prefixes(ir: GrammarIR) -> GrammarIR:
@@ -170,10 +182,9 @@ def _factor_prefixes(ir: GrammarIR) -> GrammarIR:
             prefix = e.args[0]
             if id(prefix) not in prefix_symbol:
                 symbol = prefix_symbol[id(prefix)] = out.nonterminal("prefix")
-                body, _, high = prefix.args
-                out.rule(symbol, [out.lexeme(expr.repeat(body, 1, high), "whitespace")])
+                out.rule(symbol, [out.lexeme(_split(prefix)[1], "whitespace")])
                 out.rule(symbol, [])
-            replacement[~t] = (prefix_symbol[id(prefix)], out.lexeme(expr.cat(*e.args[1:]), name))
+            replacement[~t] = (prefix_symbol[id(prefix)], out.lexeme(_split(e)[1], name))
         else:
             replacement[~t] = (out.lexeme(e, name),)
     for left, right in ir.rules:

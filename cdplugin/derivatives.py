@@ -6,6 +6,8 @@ occurs several times (front ends share objects) is evaluated once. All literals 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cdplugin import expr
@@ -14,7 +16,7 @@ from cdplugin.expr import Expr
 from cdplugin.kernels import arena as layout
 from cdplugin.limits import Limits
 
-_LOAD, _KEEP = -1, -2
+_LOAD, _KEEP, _CONSTANT = -1, -2, -3
 _WORD = (1 << 64) - 1
 _SIGN = 1 << 63
 
@@ -30,68 +32,79 @@ class Program:
     ----------
     allowed_bytes : 256-bit integer, the bytes that the vocabulary can spell; others are cut from byte sets and literals outside
         complements, so that no lexeme asks for a byte that no token brings.
-    literal_base : number of literals that the arena already has.
+    known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
+    literals : the arena's table of literals so far; new ones are added after them.
     """
 
-    def __init__(self, limits: Limits, allowed_bytes: int = expr.ALL_BYTES) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        allowed_bytes: int = expr.ALL_BYTES,
+        known: dict[int, int] | None = None,
+        literals: Sequence[bytes] = (),
+    ) -> None:
         self.words: list[int] = []
-        self.literals: list[bytes] = []
+        self.literals: list[bytes] = list(literals)
         self.n_results = 0
         self._limits = limits
         self._allowed = allowed_bytes
         self._cut = allowed_bytes != expr.ALL_BYTES
-        self._result_of: dict[tuple[int, bool], int] = {}
-        self._keep: list[Expr] = []
+        self._known = known or {}
+        self._result_of: dict[int, int] = {}
+        self._uncut_result_of: dict[int, int] = {}  # inside complements, where bytes are not cut
 
     def add(self, root: Expr) -> int:
-        """Append the evaluation of ``root``; returns the number of its result."""
-        result_of, words = self._result_of, self.words
-        known = result_of.get((id(root), True))
+        """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
+        known = self._result_of.get(id(root))
         if known is not None:
             return known
+        words, constants = self.words, self._known
         # entries: (node, positive, visited). A node is emitted after its children; shared nodes are loaded.
         pending: list[tuple[Expr, bool, bool]] = [(root, True, False)]
         while pending:
             node, positive, visited = pending.pop()
-            op, args = node.op, node.args
+            op = node.op
             if op == expr.LITERALS_OP:
-                self._emit_literals(args, positive)
-                continue
-            if op == expr.BYTES_OP:
-                mask = args[0] & self._allowed if positive else args[0]
-                words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
-                continue
-            if op == expr.EPSILON_OP:
+                self._emit_literals(node.args, positive)
+            elif op == expr.BYTES_OP:
+                self._emit_bytes(node.args[0] & self._allowed if positive else node.args[0])
+            elif op == expr.EPSILON_OP:
                 words.append(layout.K_EPSILON)
-                continue
-            if op == expr.EMPTY_OP:
+            elif op == expr.EMPTY_OP:
                 words.append(layout.K_EMPTY)
-                continue
-            if not visited:
-                known = result_of.get((id(node), positive))
+            elif visited:
+                self._emit(op, node.args)
+                result_of = self._result_of if positive else self._uncut_result_of
+                result_of[id(node)] = self.n_results
+                words += (_KEEP, self.n_results)
+                self.n_results += 1
+            elif positive and id(node) in constants:
+                words += (_CONSTANT, constants[id(node)])
+            else:
+                known = (self._result_of if positive else self._uncut_result_of).get(id(node))
                 if known is not None:
                     words += (_LOAD, known)
                     continue
                 pending.append((node, positive, True))
                 if op == expr.NOT_OP:
-                    pending.append((args[0], False, False))
+                    pending.append((node.args[0], False, False))
                 elif op == expr.REPEAT_OP:
-                    pending.append((args[0], positive, False))
+                    pending.append((node.args[0], positive, False))
                 else:
-                    pending += [(child, positive, False) for child in reversed(args)]
-                continue
-            self._emit(op, args)
-            result_of[id(node), positive] = self.n_results
-            self._keep.append(node)
-            words += (_KEEP, self.n_results)
-            self.n_results += 1
-        known = result_of.get((id(root), True))
-        if known is None:
-            known = result_of[id(root), True] = self.n_results
-            self._keep.append(root)
+                    pending += [(child, positive, False) for child in reversed(node.args)]
+        known = self._result_of.get(id(root))
+        if known is None:  # a leaf or a constant
+            known = self._result_of[id(root)] = self.n_results
             words += (_KEEP, known)
             self.n_results += 1
         return known
+
+    def results(self) -> dict[int, int]:
+        """``id(node) -> number of its result`` for everything evaluated outside complements."""
+        return self._result_of
+
+    def _emit_bytes(self, mask: int) -> None:
+        self.words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
 
     def _emit(self, op: int, args: tuple) -> None:
         words = self.words
@@ -117,8 +130,7 @@ class Program:
         if self._cut and positive:
             texts = tuple(t for t in texts if all(self._allowed >> b & 1 for b in t))
         if len(texts) == 1 and len(texts[0]) == 1:
-            mask = 1 << texts[0][0]
-            self.words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
+            self._emit_bytes(1 << texts[0][0])
             return
         low = len(self.literals)
         self.literals += texts

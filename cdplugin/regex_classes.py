@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cdplugin.expr import normalise_ranges
 from cdplugin.regex_scanner import Scanner
-from cdplugin.unicode_classes import POSIX, Ranges, difference, fold_case, intersection, union
+from cdplugin.unicode_classes import POSIX, Ranges, difference, intersection, union
 
 _OPERATORS = ("&&", "--", "~~")
 
@@ -82,10 +82,10 @@ class _Open:
     left: Ranges = ()
     operator: str = ""
 
-    def value(self, fold: bool) -> Ranges:
+    def value(self, scanner: Scanner) -> Ranges:
         right = normalise_ranges(self.items)
-        if fold:
-            right = fold_case(right)
+        if "i" in scanner.flags:
+            right = scanner.fold(right)
         if self.operator == "&&":
             return intersection(self.left, right)
         if self.operator == "--":
@@ -114,7 +114,6 @@ def _skip(scanner: Scanner) -> None:
 
 
 def _rust_class(scanner: Scanner) -> Ranges:
-    fold = "i" in scanner.flags
     stack = [_open(scanner)]
     while True:
         _skip(scanner)
@@ -123,7 +122,7 @@ def _rust_class(scanner: Scanner) -> Ranges:
             scanner.fail("unclosed class", top.start, expected="]", found="the end of the pattern")
         if scanner.take("]"):
             stack.pop()
-            value = scanner.finish_class([], top.value(fold), top.negated, top.start)
+            value = scanner.finish_class([], top.value(scanner), top.negated, top.start)
             if not stack:
                 return value
             stack[-1].items += value
@@ -133,7 +132,7 @@ def _rust_class(scanner: Scanner) -> Ranges:
                     scanner.exceed(f"classes nested deeper than max_spec_depth ({scanner.limits.max_spec_depth})", scanner.pos)
                 stack.append(_open(scanner))
         elif scanner.source[scanner.pos : scanner.pos + 2] in _OPERATORS:
-            top.left, top.operator = top.value(fold), scanner.source[scanner.pos : scanner.pos + 2]
+            top.left, top.operator = top.value(scanner), scanner.source[scanner.pos : scanner.pos + 2]
             top.items = []
             scanner.pos += 2
         else:
@@ -164,7 +163,7 @@ def _posix(scanner: Scanner, top: _Open) -> bool:
     if members is None:
         return False
     if "i" in scanner.flags:
-        members = fold_case(members)
+        members = scanner.fold(members)
     top.items += difference(((0, 0x10FFFF),), members) if name.startswith("^") else members
     scanner.pos = close + 2
     return True

@@ -12,12 +12,13 @@ from typing import NamedTuple, NoReturn
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
 from cdplugin.expr import negate_ranges
 from cdplugin.limits import Limits
-from cdplugin.unicode_classes import EVERYTHING, Ranges, fold_case, perl_class, property_ranges
+from cdplugin.unicode_classes import EVERYTHING, Ranges, fold_ascii, fold_case, intersection, perl_class, property_ranges, union
 
 HEX = frozenset("0123456789abcdefABCDEF")
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_PYTHON_I: Ranges = ((0x49, 0x49), (0x69, 0x69), (0x130, 0x131))
 _HINTS = {
     "A": "; write ^ for the start of the text",
     "Z": "; write $ for the end of the text",
@@ -245,7 +246,7 @@ class Scanner:
         return negate_ranges(found) if letter.isupper() else found
 
     def _property(self, negated: bool, start: int) -> Ranges:
-        r"""After ``\p`` or ``\P``: ``{name}``, ``{name=value}``; in Rust one letter, ``!=``, ``:`` and a leading ``^`` too."""
+        r"""After ``\p`` or ``\P``: ``{name}``, ``{name=value}``; in Rust one letter, ``:`` for ``=``."""
         if self.dialect == "rust" and "a" in self.flags:
             self.refuse("Unicode property without Unicode (?-u)", start)
         if self.take("{"):
@@ -259,14 +260,7 @@ class Scanner:
             self.pos += 1
         else:
             self.fail("bad Unicode property", expected="{ and a property name")
-        key = name
-        if self.dialect == "rust":
-            if key.startswith("^"):
-                key, negated = key[1:], not negated
-            if "!=" in key:
-                key, negated = key.replace("!=", "=", 1), not negated
-            key = key.replace(":", "=", 1)
-        found = property_ranges(key)
+        found = property_ranges(name.replace(":", "=", 1) if self.dialect == "rust" else name)
         if found is None:
             self.refuse(f"unknown Unicode property {name[:60]!r}", start)
         if "i" not in self.flags:
@@ -275,12 +269,20 @@ class Scanner:
             return fold_case(negate_ranges(found) if negated else found)
         return negate_ranges(fold_case(found)) if negated else fold_case(found)
 
-    # --- classes --------------------------------------------------------------------------------------------------------
+    # --- case and classes --------------------------------------------------------------------------------------------------------
+
+    def fold(self, ranges: Ranges) -> Ranges:
+        """Close a set under case: simple folding, for ASCII letters only with ``a``; Python adds the dotted and dotless i."""
+        if "a" in self.flags:
+            return fold_ascii(ranges)
+        if self.dialect == "python" and intersection(ranges, _PYTHON_I):
+            ranges = union(ranges, _PYTHON_I)
+        return fold_case(ranges)
 
     def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
         """``items`` as written and their set: fold, complement, and refuse what only surrogates could match."""
         if "i" in self.flags:
-            folded = fold_case(folded)
+            folded = self.fold(folded)
         if not negated:
             if items and not folded:
                 self.refuse("class of surrogates only, which no Unicode text contains (write code points as \\u{…})", start)

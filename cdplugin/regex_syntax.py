@@ -22,7 +22,7 @@ from cdplugin.expr import negate_ranges, normalise_ranges
 from cdplugin.limits import Limits
 from cdplugin.regex_classes import parse_class
 from cdplugin.regex_scanner import Scanner
-from cdplugin.unicode_classes import ECMA_LINE_ENDS, EVERYTHING, Ranges, fold_case
+from cdplugin.unicode_classes import ECMA_LINE_ENDS, EVERYTHING, Ranges
 
 CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK = range(8)
 _OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK")
@@ -244,7 +244,7 @@ class _Parser:
     def _literal(self, code_point: int, start: int) -> Node:
         self.scanner._surrogate(code_point, start)
         if "i" in self.scanner.flags:
-            folded = fold_case(((code_point, code_point),))
+            folded = self.scanner.fold(((code_point, code_point),))
             if len(folded) > 1 or folded[0][0] != folded[0][1]:
                 return Node(CHARS, (folded,))
         return Node(TEXT, (chr(code_point),))

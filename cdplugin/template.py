@@ -1,23 +1,88 @@
-"""The arena that every grammar of a vocabulary starts from: lexer states that most grammars need are warmed in it once."""
+"""The arena that every grammar of a vocabulary starts from: expressions that most grammars share, evaluated and derived once."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from cdplugin import expr
 from cdplugin.arena import Arena
+from cdplugin.derivatives import Program
+from cdplugin.expr import Expr
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine as kernels
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
+_MOST_DERIVED = 400  # expressions whose derivatives are taken ahead
+
+
+@dataclass(frozen=True)
+class Template:
+    """A frozen arena: clone it, never step it.
+
+    ``known``: ``id(node) -> expression`` for the nodes of ``kept``; ``literals``: its table of literals.
+    """
+
+    arena: Arena
+    known: dict[int, int]
+    literals: list[bytes]
+    kept: list[Expr]
+
+    def program(self) -> Program:
+        """An empty program for a clone of the arena."""
+        return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals)
+
+
+def spellable_bytes(vocab: Vocabulary) -> int:
+    """256-bit set of the bytes that some token brings."""
+    return ~vocab.absent_bytes & expr.ALL_BYTES
+
+
 _lock = threading.Lock()
-_templates: WeakKeyDictionary[Vocabulary, dict[Limits, Arena]] = WeakKeyDictionary()
+_templates: WeakKeyDictionary[Vocabulary, dict[Limits, Template]] = WeakKeyDictionary()
 
 
-def template_arena(vocab: Vocabulary, limits: Limits) -> Arena:
-    """The frozen template of ``vocab``: clone it, never step it."""
+def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known."""
     with _lock:
         by_limits = _templates.setdefault(vocab, {})
-        arena = by_limits.get(limits)
-        if arena is None:
-            arena = by_limits[limits] = Arena(vocab, limits)
-        return arena
+        template = by_limits.get(limits)
+        if template is None:
+            template = by_limits[limits] = _make(vocab, limits, shared)
+        return template
+
+
+def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+    arena = Arena(vocab, limits)
+    program = Program(limits, spellable_bytes(vocab))
+    results = [program.add(node) for node in shared]
+    evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+    values = arena.tables[layout.MARKS]
+    known = {node: int(values[result]) for node, result in program.results().items()}
+    pending = [int(values[result]) for result in results]
+    seen = set(pending)
+    for expression in pending:
+        for byte in range(256):
+            after = arena.call(kernels.OP_DERIVE, expression, byte)
+            if after not in seen and len(seen) < _MOST_DERIVED:
+                seen.add(after)
+                pending.append(after)
+    return Template(arena, known, program.literals, list(shared))
+
+
+def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:
+    """Run a program; its results are left in MARKS."""
+    arena.set_table(layout.LITERAL_OFFSETS, literals[0])
+    arena.set_table(layout.LITERAL_BYTES, literals[1])
+    arena.set_table(layout.MARKS, np.zeros(max(n_results, 1), np.int64))
+    stack = arena.tables[layout.STACK]
+    if len(stack) < 2 * len(program):
+        stack = np.empty(2 * len(program), np.int64)
+        arena.set_table(layout.STACK, stack)
+    stack[: len(program)] = program
+    arena.call(kernels.OP_EVALUATE, len(program))

@@ -242,6 +242,12 @@ def _orbits() -> tuple[dict[int, str], Ranges]:
     return orbits, normalise_ranges([(c, c) for c in orbits])
 
 
+def fold_ascii(ranges: Ranges) -> Ranges:
+    """Close a set under the case of the 26 letters."""
+    upper, lower = intersection(ranges, ((65, 90),)), intersection(ranges, ((97, 122),))
+    return union(ranges, [(a + 32, b + 32) for a, b in upper], [(a - 32, b - 32) for a, b in lower])
+
+
 def fold_case(ranges: Ranges) -> Ranges:
     """Close a set under simple case folding (CaseFolding.txt, statuses C and S; ECMA-262 22.2.2.7.3 with ``u``).
 

@@ -370,7 +370,7 @@ def evaluate(h, start, count):
 
     Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT n``; ``K_AND n``
     (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2 slot``: keep the top as result
-    ``slot``. Results lie in MARKS, which the owner has made large enough.
+    ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the owner has made large enough.
     """
     head = header(h)
     saved = head[STACK_TOP]
@@ -389,6 +389,9 @@ def evaluate(h, start, count):
             continue
         if code == -1:
             result = results[words[at]]
+            at += 1
+        elif code == -3:
+            result = words[at]
             at += 1
         elif code == K_EMPTY:
             result = np.int64(EMPTY)
