@@ -399,6 +399,8 @@ def random_grammar(rng: random.Random, alphabet: bytes = b"xy", *, boolean: bool
     names = [ir.nonterminal(name) for name in "SABCD"[: rng.randint(1, 5)]]
     ir.start = names[0]
     for left in names:
+        if rng.random() < 0.5:  # else most grammars would derive nothing
+            ir.rule(left, [rng.choice(lexemes) for _ in range(rng.randint(1, 2))])
         for _ in range(rng.randint(1, 3)):
             shape = rng.random()
             some = rng.choice(lexemes)
