@@ -1,0 +1,141 @@
+"""Continuous batching of transformers (``generate_batch``, ``ContinuousBatchingManager``): masks per request.
+
+There a processor is not shown the token ids. Before each step it is told the requests that will get a token
+(``prepare_tensor_args``), in the order of the rows of the scores that it is given after the forward pass (``__call__``). So the
+matchers follow the requests' generated tokens in the first call, which also fills the masks, and the second applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
+
+import cdplugin
+from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.errors import CdpluginError
+
+
+def attach(grammars: Sequence[Any], manager: Any) -> None:
+    """Put the grammars in front of a manager's processors (see :meth:`cdplugin.GrammarLogitsProcessor.attach`)."""
+    processors: Any = getattr(manager, "logit_processor", None)
+    config = getattr(manager, "continuous_batching_config", None)
+    if config is None or not hasattr(processors, "tensors_required"):
+        raise CdpluginError(
+            f"continuous batching: expected a transformers ContinuousBatchingManager, found {type(manager).__name__}"
+        )
+    if manager.is_running() or getattr(manager, "batch_processor", None) is not None:
+        raise CdpluginError(
+            "continuous batching: expected a manager that has not been started, found one with its buffers laid out"
+        )
+    graphs = config.use_cuda_graph
+    for name, on, reason in (
+        ("use_async_batching", config.use_async_batching, "starts a step before the tokens of the last one are known"),
+        ("use_cuda_graph", any(graphs) if isinstance(graphs, tuple) else graphs, "records a step once, and its masks with it"),
+        ("varlen_compile_config", config.varlen_compile_config is not None, "compiles the step, masks included"),
+        ("decode_compile_config", config.decode_compile_config is not None, "compiles the step, masks included"),
+    ):
+        if on:
+            raise CdpluginError(
+                f"continuous batching: {name} {reason}; pass continuous_batching_config="
+                "ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False) without compile configurations"
+            )
+    first = getattr(manager, "_request_counter", 0)
+    processors.logits_processor.insert(0, RequestMasks(grammars, first))  # before temperature and top-k, as in generate()
+    processors.tensors_required += 1
+    processors._retrieve_processors_kwargs()
+    processors.do_processing = True
+
+
+class RequestMasks(ContinuousBatchingLogitsProcessor):
+    """Masks for the requests of a step. ``grammars``: one for all requests, or one per request, from request ``first`` on."""
+
+    supported_kwargs: dict[str, type] = {"grammar": int}  # noqa: RUF012 - the base class has it so
+    ignored_kwargs: tuple[str, ...] = ()
+
+    def __init__(self, grammars: Sequence[Any], first: int) -> None:
+        self._grammars = list(grammars)
+        self._first = first
+        self._matchers: dict[str, tuple[Any, Any]] = {}  # request id -> (request state, matcher)
+        vocabs = [grammar.vocab for grammar in grammars if grammar is not None]
+        self._size = vocabs[0].size if vocabs else 0
+        self._bitmask: Any = None
+        self._rows: list[int] = []
+
+    def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
+        int32_tensor.zero_()
+
+    def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
+        """Follow the requests' tokens and fill their masks. The tensor is a formality: the masks are kept here."""
+        matchers = [self._matcher(request.state) for request in requests_with_new_token]
+        self._rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
+        if self._rows:
+            if self._bitmask is None or self._bitmask.shape[0] < len(matchers):
+                self._bitmask = allocate_token_bitmask(len(matchers), self._size)
+            cdplugin.fill_next_token_bitmasks([matchers[row] for row in self._rows], self._bitmask, self._rows)
+        return torch.zeros(len(matchers), dtype=torch.int32)
+
+    def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
+        if self._rows:
+            scores = scores.clone()
+            # The copy is complete on return: the next step may refill the masks.
+            apply_token_bitmask_inplace(scores, self._bitmask.to(scores.device), self._rows)
+        return scores
+
+    def _matcher(self, state: Any) -> Any:
+        """The request's matcher after its generated tokens; None for a free request."""
+        known = self._matchers.get(state.request_id)
+        tokens = state.generated_tokens
+        if state._true_initial_tokens:  # the cache was full: the request began again with what it had generated as prompt
+            tokens = state.initial_tokens[state._true_initial_tokens :] + tokens
+        if known is None:
+            self._forget_finished()
+            grammar = self._grammar(state)
+            known = (state, None if grammar is None else grammar.matcher())
+            self._matchers[state.request_id] = known
+        matcher = known[1]
+        if matcher is None:
+            return None
+        self._matchers[state.request_id] = (state, matcher)
+        followed = len(matcher.tokens)
+        if followed > len(tokens):
+            matcher.reset()
+            followed = 0
+        for token in tokens[followed:]:
+            if not matcher.accept_token(token):
+                if matcher.is_terminated():
+                    break
+                raise CdpluginError(
+                    f"request {state.request_id}: token {token} was forbidden by the grammar's mask: {matcher.explain(token)}"
+                )
+        return matcher
+
+    def _grammar(self, state: Any) -> Any:
+        if "grammar" in state.logit_processor_kwargs:
+            place = state.logit_processor_kwargs["grammar"]
+        elif len(self._grammars) == 1:
+            place = 0
+        else:
+            number = str(state.request_id).removeprefix("req_").split("__")[0]
+            if str(state.request_id).startswith("__warmup"):
+                return None
+            if not number.isdecimal():
+                raise CdpluginError(
+                    f"request {state.request_id!r}: expected add_request(..., grammar=i), as it has a name of its own"
+                )
+            place = int(number) - self._first
+        if not 0 <= place < len(self._grammars):
+            raise CdpluginError(
+                f"request {state.request_id}: expected a grammar from 0 to {len(self._grammars) - 1}, found {place}"
+            )
+        return self._grammars[place]
+
+    def _forget_finished(self) -> None:
+        """Drop the matchers of requests that are over (statuses from FINISHED on are final)."""
+        from transformers.generation.continuous_batching.requests import RequestStatus
+
+        over = [name for name, (state, _) in self._matchers.items() if state.status >= RequestStatus.FINISHED]
+        for name in over:
+            del self._matchers[name]

@@ -1,0 +1,233 @@
+"""Which matcher state belongs to which row: found from the row's token ids, whatever the decoding loop did to the rows.
+
+A decoding loop hands over all token ids of all rows at each call, and nothing else. Between two calls rows may have grown by a
+token (sampling), been permuted and duplicated (beam search), or been cut back (drafts that were not taken). :class:`Sessions`
+keeps one matcher per row and moves them along: by one accepted token in the common case, which costs one comparison of the
+known ids and one ``accept_token`` per row; otherwise by fork and rollback from the row that has the new row's prefix.
+
+**What continues a generation.** A call continues one if it has the same number of rows, begins with the same prompt, and every
+row is a prefix that was seen at an earlier call, or one token longer than such a prefix. Anything else is a new prompt. So a
+new prompt is taken for a continuation only if it repeats the old prompt and the text that was generated from it, to the token
+(or is a prefix of this that holds the whole prompt); who means a new prompt by that calls ``reset()``.
+
+Two generations are remembered: a draft model with a tokenizer of its own is called in turns with the main model, with its own
+ids.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+FREE = 0
+"""No grammar: the row is left alone."""
+LIVE = 1
+"""The matcher has accepted every generated token."""
+ENDED = 2
+"""The matcher has accepted a stop token; what follows is padding."""
+REFUSED = 3
+"""The matcher has refused a token, and nobody has judged yet why it is there."""
+PADDED = 4
+"""The loop ended the row by a criterion of its own, and pads it with one special token."""
+DEAD = 5
+"""The row is a beam or a draft of probability zero: it is on its way out."""
+
+_REMEMBERED = 2
+
+
+class Session:
+    """One generation: the ids of its rows, and a matcher for each that has a grammar.
+
+    ``ids``: int64, ``(rows, length + room)``; the first ``prompt_length`` columns are the prompt. ``status``: per row, one of
+    the constants above. ``accepted``: tokens that the row's matcher has accepted, all that were generated for a LIVE row.
+    ``version`` grows with each change. ``seen``: the length at the last call of the processor, if the lookahead has moved on
+    since. ``permuted``: whether a row ever went on from another one. ``deferred``: the length at which a refused token was let
+    pass.
+    """
+
+    def __init__(self, ids: np.ndarray, grammars: Sequence[Any]) -> None:
+        rows, self.prompt_length = ids.shape
+        self.length = self.prompt_length
+        self.ids = np.empty((rows, self.length + 64), np.int64)
+        self.ids[:, : self.length] = ids
+        self.rows_per_prompt = rows // len(grammars)
+        self.matchers: list[Any] = []
+        for grammar in grammars:
+            for _ in range(self.rows_per_prompt):
+                self.matchers.append(None if grammar is None else grammar.matcher())
+        self.status = [FREE if matcher is None else LIVE for matcher in self.matchers]
+        self.accepted = [0] * rows
+        self.version = 0
+        self.permuted = False
+        self.seen = self.length
+        self.deferred: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.matchers)
+
+    def advance(self, ids: np.ndarray) -> bool:
+        """Move to ``ids``, ``(rows, length)``; False, and nothing changes, if they do not continue this generation."""
+        rows, length = ids.shape
+        if rows != self.rows or not self.prompt_length <= length <= self.seen + 1:
+            return False
+        if length == self.length + 1 and np.array_equal(ids[:, :-1], self.ids[:, : self.length]):
+            self._append(ids[:, -1])
+            return True
+        if not np.array_equal(ids[:, : self.prompt_length], self.ids[:, : self.prompt_length]):
+            return False
+        sources = self._sources(ids)
+        if sources is None:
+            return False
+        if length != self.length or any(source != (row, length) for row, source in enumerate(sources)):
+            self._move(ids, sources)
+        return True
+
+    def refused(self) -> list[int]:
+        """Rows with a refused token that nobody has judged yet."""
+        return [row for row, status in enumerate(self.status) if status == REFUSED] if REFUSED in self.status else []
+
+    def token_refused(self, row: int) -> int:
+        """The first token of the row that is not accepted: the refused one, or the padding."""
+        return int(self.ids[row, self.prompt_length + self.accepted[row]])
+
+    def _append(self, column: np.ndarray) -> None:
+        """The common case: each row is one token longer."""
+        if self.length == self.ids.shape[1]:
+            self.ids = np.concatenate([self.ids, np.empty_like(self.ids)], axis=1)
+        self.ids[:, self.length] = column
+        self.length += 1
+        self.version += 1
+        for row, token in enumerate(column.tolist()):
+            self._follow(row, token)
+
+    def _follow(self, row: int, token: int) -> None:
+        """Take in a row's new last token."""
+        status = self.status[row]
+        if status == LIVE:
+            matcher = self.matchers[row]
+            try:
+                allowed = matcher.accept_token(token)
+            except ValueError:  # an id outside the vocabulary
+                allowed = False
+            if not allowed:
+                self.status[row] = REFUSED
+                return
+            self.accepted[row] += 1
+            if matcher.is_terminated():
+                self.status[row] = ENDED
+        elif status == PADDED and token != self.token_refused(row):
+            self.status[row] = REFUSED
+
+    def _sources(self, ids: np.ndarray) -> list[tuple[int, int]] | None:
+        """For each row, a row of its prompt whose known ids it shares, and how many ids (the prompt's included): all, or all
+        but the last.
+
+        None if a row has none.
+        """
+        length = ids.shape[1]
+        shared = length - 1
+        sources: list[tuple[int, int]] = []
+        table: dict[tuple[int, bytes], int] | None = None
+        for row in range(self.rows):
+            known = self.ids[row]
+            if length <= self.length and np.array_equal(ids[row], known[:length]):
+                sources.append((row, length))
+            elif shared >= self.prompt_length and np.array_equal(ids[row, :shared], known[:shared]):
+                sources.append((row, shared))
+            elif shared < self.prompt_length:
+                return None  # not even the prompt is shared; the caller has seen to that
+            else:
+                if table is None:
+                    table = {(r // self.rows_per_prompt, self.ids[r, :shared].tobytes()): r for r in reversed(range(self.rows))}
+                key = (row // self.rows_per_prompt, np.ascontiguousarray(ids[row, :shared]).tobytes())
+                if key not in table:
+                    return None
+                sources.append((table[key], shared))
+        return sources
+
+    def _move(self, ids: np.ndarray, sources: list[tuple[int, int]]) -> None:
+        """Give each row its source's matcher, cut back to what they share, and let it follow the rest (one token at most)."""
+        length = ids.shape[1]
+        uses = Counter(source for source, _ in sources)
+        matchers: list[Any] = []
+        for source, _ in sources:  # the last user of a matcher takes it, the others fork it, before any of them changes
+            uses[source] -= 1
+            matcher = self.matchers[source]
+            matchers.append(matcher if matcher is None or uses[source] == 0 else matcher.fork())
+        status, accepted = [self.status[source] for source, _ in sources], [self.accepted[source] for source, _ in sources]
+        self.permuted = self.permuted or any(source != row for row, (source, _) in enumerate(sources))
+        self.matchers, self.status, self.accepted = matchers, status, accepted
+        if length > self.ids.shape[1]:
+            self.ids = np.concatenate([self.ids, np.empty_like(self.ids)], axis=1)
+        self.ids[:, :length] = ids
+        self.length = length
+        self.version += 1
+        for row, (_, shared) in enumerate(sources):
+            keep = shared - self.prompt_length
+            if self.status[row] != FREE and keep <= self.accepted[row]:
+                if keep < self.accepted[row]:
+                    self.matchers[row].rollback(self.accepted[row] - keep)
+                    self.accepted[row] = keep
+                    self.status[row] = LIVE
+                elif self.status[row] != ENDED:
+                    self.status[row] = LIVE
+            if shared < length:
+                self._follow(row, int(ids[row, shared]))
+
+
+class Sessions:
+    """The generations that a processor remembers, the most recent first.
+
+    ``grammars``: one per prompt, None for a prompt that is free; row r is of prompt ``r // (rows / prompts)``, so a single one
+    is for all rows.
+    """
+
+    def __init__(self, grammars: Sequence[Any]) -> None:
+        self._grammars = list(grammars)
+        self._sessions: list[Session] = []
+
+    @property
+    def current(self) -> Session | None:
+        return self._sessions[0] if self._sessions else None
+
+    def advance(self, ids: np.ndarray) -> Session:
+        """The generation that ``ids`` continues, moved there; or a new one, with ``ids`` as its prompt.
+
+        Raises ``ValueError`` if the number of rows is not a multiple of the number of grammars. If a matcher raises, everything
+        is forgotten: a row may be ahead of its matcher.
+        """
+        session = self.continued(ids) or self._begin(ids)
+        session.seen = session.length
+        return session
+
+    def continued(self, ids: np.ndarray) -> Session | None:
+        """The generation that ``ids`` continues, moved there; or None. Does not count as a call of the processor."""
+        for place, session in enumerate(self._sessions):
+            try:
+                continues = session.advance(ids)
+            except Exception:
+                self.forget()
+                raise
+            if continues:
+                if place:
+                    self._sessions.insert(0, self._sessions.pop(place))
+                return session
+        return None
+
+    def forget(self) -> None:
+        self._sessions.clear()
+
+    def _begin(self, ids: np.ndarray) -> Session:
+        rows, count = ids.shape[0], len(self._grammars)
+        if rows % count:
+            raise ValueError(
+                f"grammars: expected one per prompt, found {count} for {rows} rows, which is no multiple of {count}"
+            )
+        session = Session(ids, self._grammars)
+        self._sessions.insert(0, session)
+        del self._sessions[_REMEMBERED:]
+        return session
