@@ -133,6 +133,11 @@ class Arena:
         table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
         old = self.tables[table]
         size = max(2 * len(old), needed)
+        if self.nbytes > 2 * self.limits.max_arena_bytes:
+            self.over_budget = True
+            raise LimitExceeded(
+                "one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.limits.max_arena_bytes}"
+            )
         if table == layout.INDEX:
             self.set_table(table, np.zeros(1 << (size - 1).bit_length(), np.int32))
             kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)

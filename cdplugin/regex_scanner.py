@@ -269,7 +269,7 @@ class Scanner:
             return fold_case(negate_ranges(found) if negated else found)
         return negate_ranges(fold_case(found)) if negated else fold_case(found)
 
-    # --- case and classes --------------------------------------------------------------------------------------------------------
+    # --- case and classes ------------------------------------------------------------------------------------------------
 
     def fold(self, ranges: Ranges) -> Ranges:
         """Close a set under case: simple folding, for ASCII letters only with ``a``; Python adds the dotted and dotless i."""

@@ -1,4 +1,4 @@
-"""The arena that every grammar of a vocabulary starts from: expressions that most grammars share, evaluated and derived once."""
+"""The arena that every grammar of a vocabulary starts from: expressions that most grammars share, evaluated once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,6 @@ from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
-
-_MOST_DERIVED = 400  # expressions whose derivatives are taken ahead
-
 
 @dataclass(frozen=True)
 class Template:
@@ -60,18 +57,11 @@ def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Te
 def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
     arena = Arena(vocab, limits)
     program = Program(limits, spellable_bytes(vocab))
-    results = [program.add(node) for node in shared]
+    for node in shared:
+        program.add(node)
     evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
     values = arena.tables[layout.MARKS]
     known = {node: int(values[result]) for node, result in program.results().items()}
-    pending = [int(values[result]) for result in results]
-    seen = set(pending)
-    for expression in pending:
-        for byte in range(256):
-            after = arena.call(kernels.OP_DERIVE, expression, byte)
-            if after not in seen and len(seen) < _MOST_DERIVED:
-                seen.add(after)
-                pending.append(after)
     return Template(arena, known, program.literals, list(shared))
 
 

@@ -2,61 +2,293 @@
 
 from __future__ import annotations
 
-from cdplugin.expr import ALT_OP, AND_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, NOT_OP, REPEAT_OP, Expr
+import bisect
+import itertools
+import json
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_regex import accepts
+
+from cdplugin.alphabet import JSON_STRING, UTF8
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.expr import EMPTY
+from cdplugin.limits import Limits
+from cdplugin.regex import parse
+from cdplugin.regex_syntax import ALT, CAT, CHARS, REPEAT, TEXT, children_of
+from cdplugin.unicode_classes import property_ranges
+
+DATA = Path(__file__).parent / "data"
+CASES = json.loads((DATA / "regex_cases.json").read_text(encoding="utf-8"))
+SPECIAL = CASES["texts"]
 
 
-class Member:
-    """Membership in an expression, by memoised recursion on (node, start): independent of the derivatives in the kernels."""
+# --- references --------------------------------------------------------------------------------------------------------------
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.memo: dict[tuple[int, int], frozenset[int]] = {}
-
-    def ends(self, node: Expr, start: int) -> frozenset[int]:
-        """The positions at which a word of ``node`` that begins at ``start`` may end."""
-        key = (id(node), start)
-        if key not in self.memo:
-            self.memo[key] = frozenset(self._ends(node, start))
-        return self.memo[key]
-
-    def _ends(self, node: Expr, start: int) -> set[int] | frozenset[int]:
-        op, args = node.op, node.args
-        if op == EPSILON_OP:
-            return {start}
-        if op == BYTES_OP:
-            return {start + 1} if start < len(self.data) and args[0] >> self.data[start] & 1 else set()
-        if op == LITERALS_OP:
-            return {start + len(a) for a in args if self.data.startswith(a, start)}
-        if op == ALT_OP:
-            return set().union(*(self.ends(a, start) for a in args))
-        if op == AND_OP:
-            return frozenset.intersection(*(self.ends(a, start) for a in args))
-        if op == NOT_OP:
-            return set(range(start, len(self.data) + 1)) - self.ends(args[0], start)
-        if op == CAT_OP:
-            now = {start}
-            for part in args:
-                now = {e for s in now for e in self.ends(part, s)}
-            return now
-        if op == REPEAT_OP:
-            return self._repeat(*args, start)
-        return set()
-
-    def _repeat(self, child: Expr, low: int, high: int | None, start: int) -> set[int]:
-        found, now, count = set(), {start}, 0
-        while now:
-            if count >= low:
-                if now <= found:
-                    break
-                found |= now
-            if count == high:
-                break
-            after = {e for s in now for e in self.ends(child, s)}
-            if after == now and count < low:
-                return now
-            now, count = after, count + 1
-        return found
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed: no ECMA-262 reference")
+_NODE_PROGRAM = """
+const cases = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const compile = (source, flags) => { try { return new RegExp(source, flags) } catch { return null } };
+console.log(JSON.stringify(cases.map(([pattern, flags, texts]) => {
+  const unicode = compile(pattern, flags + 'u') ? 'u' : '';
+  const search = compile(pattern, flags + unicode), whole = compile('^(?:' + pattern + ')$', flags + unicode);
+  return search && [texts.map((t) => search.test(t)), texts.map((t) => whole.test(t))];
+})));
+"""
 
 
-def accepts(expression: Expr, data: bytes) -> bool:
-    return len(data) in Member(data).ends(expression, 0)
+def ask_node(cases):
+    """For each (pattern, flags, texts): None (a syntax error), or the answers to search and to whole match."""
+    done = subprocess.run([NODE, "-e", _NODE_PROGRAM], input=json.dumps(cases), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def check_node(cases, may_refuse=()):
+    refused = 0
+    for (pattern, flags, texts), answer in zip(cases, ask_node(cases), strict=True):
+        assert answer is not None, f"node refuses {pattern!r}"
+        try:
+            parsed = parse(pattern, "ecma", flags)
+            expressions = [parsed.search_expr(UTF8), parsed.match_expr(UTF8)]
+        except UnsupportedError as error:
+            if error.message not in may_refuse:
+                raise
+            refused += 1
+            continue
+        for expression, expected in zip(expressions, answer, strict=True):
+            got = [accepts(expression, text.encode()) for text in texts]
+            assert got == expected, (pattern, flags, [t for t, g, e in zip(texts, got, expected, strict=True) if g != e])
+    return refused
+
+
+def check_python(pattern, texts, flags=""):
+    parsed = parse(pattern, "python", flags)
+    compiled = re.compile(pattern, sum(getattr(re, f.upper()) for f in flags))
+    search, whole = parsed.search_expr(UTF8), parsed.match_expr(UTF8)
+    for text in texts:
+        assert accepts(search, text.encode()) == bool(compiled.search(text)), (pattern, text)
+        assert accepts(whole, text.encode()) == bool(compiled.fullmatch(text)), (pattern, text)
+
+
+def random_pattern(rng, depth, look=False):
+    """A pattern over a and b, in the syntax that all dialects share."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.3:
+        return rng.choice(["a", "b", ".", "[ab]", "[^a]", "^", "$", "", "ab", "\\w", "\\S"])
+    inner = random_pattern(rng, depth - 1, look)
+    if kind < 0.5:
+        return inner + random_pattern(rng, depth - 1, look)
+    if kind < 0.65:
+        return f"(?:{inner}|{random_pattern(rng, depth - 1, look)})"
+    if kind < 0.75 and look:
+        return f"(?{rng.choice('=!')}{inner})"
+    if kind < 0.8:
+        return f"({inner})"
+    return f"(?:{inner})" + rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "{0}"])
+
+
+def random_text(rng, node):
+    """A text that the tree may match (look-aheads and anchors are passed over)."""
+    if node.op == CHARS:
+        low, high = rng.choice(node.args[0][:4] or ((97, 97),))
+        return chr(rng.randint(low, min(high, low + 100)))
+    if node.op == TEXT:
+        return node.args[0]
+    if node.op == ALT:
+        return random_text(rng, rng.choice(node.args))
+    if node.op == REPEAT:
+        low, high = node.args[1], node.args[2]
+        count = rng.choice([low, low + 1, low + 2, high or low])
+        return "".join(random_text(rng, node.args[0]) for _ in range(min(count, high or count, 100)))
+    return "".join(random_text(rng, c) for c in children_of(node)) if node.op == CAT else ""
+
+
+def mutated(rng, text):
+    """``text`` with a character less, more, or a part missing or doubled."""
+    i = rng.randint(0, len(text))
+    return rng.choice(
+        [text[:i] + text[i + 1 :], text[:i] + rng.choice('aZ09 -_./:\n\u00e9"\\{') + text[i:], text[:i], text + text[:i]]
+    )
+
+
+SHORT_TEXTS = ["".join(t) for n in range(5) for t in itertools.product("ab", repeat=n)] + ["\n", "a\n", "\na", "ab\nb"]
+
+
+# --- ECMA-262 -------------------------------------------------------------------------------------------------------
+
+
+@needs_node
+def test_random_patterns_and_look_aheads_agree_with_node():
+    rng = random.Random(0)
+    cases = [(random_pattern(rng, 4, look=True), "", SHORT_TEXTS) for _ in range(500)]
+    refused = check_node(cases, ("look-ahead inside an unbounded repetition",))
+    assert refused < 50
+
+
+@needs_node
+def test_ecma_cases_agree_with_node():
+    check_node(
+        [(p, "", SPECIAL) for p in CASES["ecma"]]
+        + [(p, "i", SPECIAL) for p in CASES["ecma_i"]]
+        + [(p, "s", SPECIAL) for p in (".", "a.b")]
+    )
+
+
+@needs_node
+def test_patterns_from_the_wild_agree_with_node():
+    """Patterns of the JSON Schema Test Suite and of JSONSchemaBench: all parse, and agree on texts that nearly match."""
+    rng = random.Random(0)
+    cases = []
+    for pattern in json.loads((DATA / "regex_wild.json").read_text())["patterns"]:
+        texts = [random_text(rng, parse(pattern).tree) for _ in range(4)]
+        cases.append((pattern, "", [t for text in texts for t in (text, mutated(rng, text)) if len(t) < 200]))
+    assert check_node(cases) == 0
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "name", ["Lu", "L", "M", "N", "P", "S", "Z", "Cc", "Cn", "Script=Cyrillic", "scx=Deva", "ID_Start", "Emoji", "LC"]
+)
+def test_properties_agree_with_node(name):
+    program = (
+        f"const r = /\\p{{{name}}}/u; let out = ''; for (let c = 0; c < 0x110000; c += 7) "
+        "out += (c < 0xd800 || c >= 0xe000) && r.test(String.fromCodePoint(c)) ? '1' : '0'; "
+        "console.log(process.versions.unicode + out)"
+    )
+    shown = subprocess.run([NODE, "-e", program], capture_output=True, text=True, check=True).stdout.strip()
+    if not shown.startswith("17.0"):
+        pytest.skip("this node has another version of Unicode")
+    ranges = property_ranges(name)
+    lows = [low for low, _ in ranges]
+    for i, expected in enumerate(shown[4:]):
+        at = bisect.bisect_right(lows, 7 * i) - 1
+        assert (at >= 0 and 7 * i <= ranges[at][1]) == (expected == "1"), hex(7 * i)
+
+
+# --- Python ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", CASES["python"])
+def test_python_cases_agree_with_re(pattern):
+    check_python(pattern, [t for t in SPECIAL if t != "\u180e" and t[-1:] != "\n"] + ["a b", "A", "\x07"])
+
+
+def test_python_flags():
+    check_python("a.k[x-z]", ["a\nKY", "A\nky", "akky"], "is")
+    check_python(r"\w\s", ["é ", "e\xa0", "e "], "a")
+    check_python("a b # no", ["ab", "a b"], "x")
+
+
+def test_dollar_of_python_is_the_very_end():
+    """Documented: there ``$`` does not match before a last newline."""
+    assert re.search("a$", "a\n")
+    assert not accepts(parse("a$", "python").search_expr(UTF8), b"a\n")
+
+
+ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^b]", "\\d", "é", "🐲", "^", "$", ""])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda p: st.one_of(
+        st.lists(p, min_size=1, max_size=3).map("".join),
+        st.lists(p, min_size=1, max_size=3).map(lambda x: f"({'|'.join(x)})"),
+        st.tuples(p, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?"])).map(
+            lambda x: f"(?:{x[0]}){x[1]}"
+        ),
+        p.map(lambda x: f"(?=(?:{x}))"),
+        p.map(lambda x: f"(?!(?:{x}))"),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(PATTERNS, st.lists(st.text("ab1é🐲", max_size=6), min_size=1, max_size=6))
+def test_generated_patterns_agree_with_re(pattern, texts):
+    try:
+        check_python(pattern, texts)
+    except UnsupportedError as error:
+        if "look-ahead" not in error.message:
+            raise
+
+
+# --- Rust --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", CASES["rust"])
+def test_rust_cases_agree_with_the_rust_crate(pattern):
+    """llguidance reads regular expressions with Rust's ``regex-syntax``."""
+    llguidance = pytest.importorskip("llguidance")
+    tokenizer = llguidance.LLTokenizer("byte")
+    start = llguidance.LLMatcher(tokenizer, llguidance.LLMatcher.grammar_from_regex(pattern))
+    assert not start.get_error(), start.get_error()
+    expression = parse(pattern, "rust").match_expr(UTF8)
+    for text in [*SPECIAL, "aa", "ab", "AB", "Ab", "a b", "k9", "aaaa"]:
+        matcher, data = start.deep_copy(), text.encode()
+        expected = matcher.try_consume_tokens(list(data)) == len(data) and matcher.is_accepting()
+        assert accepts(expression, data) == expected, text
+
+
+# --- errors and limits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dialect", "pattern", "kind", "text"), json.loads((DATA / "regex_errors.json").read_text()))
+def test_errors_say_where_and_what(dialect, pattern, kind, text):
+    with pytest.raises(GrammarError) as caught:
+        parse(pattern, dialect).search_expr(UTF8)
+    assert (type(caught.value).__name__, str(caught.value)) == (kind, text)
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="unknown regex dialect: expected one of ecma, rust, python, found 'perl'"):
+        parse("a", "perl")
+    with pytest.raises(ValueError, match="unknown flag for ecma patterns: expected some of 'dgimsu', found 'v'"):
+        parse("a", "ecma", "v")
+    with pytest.raises(TypeError, match="pattern: expected str, found bytes"):
+        parse(b"a")
+    with pytest.raises(LimitExceeded, match=r"pattern of 11 bytes is longer than max_spec_bytes \(10\)"):
+        parse("a" * 11, limits=Limits(max_spec_bytes=10))
+
+
+@pytest.mark.parametrize("dialect", ["ecma", "rust", "python"])
+def test_deep_nesting_is_an_error_or_works(dialect):
+    pattern = "(a|b" * 20_000 + ")*" * 20_000
+    with pytest.raises(LimitExceeded, match=r"groups nested deeper than max_spec_depth \(1000\) - at position 4000"):
+        parse(pattern, dialect)
+    parsed = parse(pattern, dialect, limits=Limits(max_spec_depth=30_000))
+    assert parsed.match_expr(UTF8) is not None
+    assert parsed.search_expr(JSON_STRING) is JSON_STRING.any_text
+    looks = parse("((?!a)b|" * 900 + "c" + ")" * 900) if dialect == "ecma" else None
+    assert looks is None or looks.match_expr(UTF8) is not None
+
+
+def test_nested_classes_and_quantifiers_are_limited():
+    with pytest.raises(LimitExceeded, match="classes nested deeper than max_spec_depth"):
+        parse("[" * 2000, "rust")
+    with pytest.raises(LimitExceeded, match="quantifiers nested deeper than max_spec_depth"):
+        parse("a" + "{2}" * 2000, "rust")
+
+
+@pytest.mark.parametrize("unit", ["a", "ab*", "[a-z]", "\\d", "(a|b)", "x|", "{", "(?:a$|b)*", "^"])
+def test_long_patterns_parse(unit):
+    assert parse(unit * (200_000 // len(unit))).search_expr(JSON_STRING) is not None
+
+
+def test_counts_stay_symbolic():
+    assert repr(parse("a{0,100000}").match_expr(UTF8)) == 'repeat("a", 0, 100000)'
+
+
+def test_search_has_no_needless_text_around():
+    assert repr(parse("^a$").search_expr(UTF8)) == '"a"'
+    assert parse("a*").search_expr(UTF8) is UTF8.any_text
+    assert parse("^").search_expr(UTF8) is UTF8.any_text
+    assert repr(parse("^a{2,9}").search_expr(UTF8)).startswith('cat(repeat("a", 2, 2), repeat(')
+    assert parse("a^b").search_expr(UTF8) is EMPTY
+    pattern = parse("[a-z]+")
+    assert pattern.search_expr(UTF8) is pattern.search_expr(UTF8)
