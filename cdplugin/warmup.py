@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -17,7 +18,8 @@ import numpy as np
 
 from cdplugin.compiler import Compiler
 from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
-from cdplugin.kernels.jit import DISABLED, kernel_cache_dir
+from cdplugin.kernels.engine import engine
+from cdplugin.kernels.jit import DISABLED
 from cdplugin.specs import JsonSchema
 from cdplugin.vocab import Vocabulary
 
@@ -28,8 +30,12 @@ def byte_vocabulary() -> Vocabulary:
 
 
 def is_warm() -> bool:
-    """Whether compiled kernels of this version lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``)."""
-    return DISABLED or any(kernel_cache_dir().rglob("*engine*.nbi"))
+    """Whether this installation's compiled kernels lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``).
+
+    Numba keeps machine code by the path of its source, so another installation of the same version has its own.
+    """
+    dispatcher: Any = engine
+    return DISABLED or any(Path(dispatcher.stats.cache_path).glob("*.nbi"))
 
 
 def warm_kernels(show: TextIO | None = None) -> float:
