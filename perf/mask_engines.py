@@ -92,7 +92,7 @@ class Cdplugin:
         import cdplugin as cd
 
         self.cd = cd
-        self.vocab = cd.Vocabulary.from_tiktoken(tokenizer.encoding)
+        self.vocab = cd.Vocabulary.from_tiktoken(tokenizer.encoding, eos_token_ids=tokenizer.eos)
         self.vocab_size = self.vocab.size
         self.eos = tokenizer.eos
         self.compiler = cd.Compiler(self.vocab)
