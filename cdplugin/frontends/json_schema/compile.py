@@ -60,6 +60,7 @@ class _Writer:
         self._steps: dict[tuple[Symbol, int], Symbol] = {}
         self._counts: dict[tuple[str, Symbol, int], Symbol] = {}
         self._dead = False
+        self._culprit: dict[str, str] = {}
         lexeme, layout = self.ir.lexeme, self._layout
         self._comma = lexeme(layout.comma, ",")
         self._close_brace = lexeme(layout.close_brace, "}")
@@ -168,6 +169,7 @@ class _Writer:
             if value is not None:
                 entries.append((ir.lexeme(layout.key(name), name), value, required))
             elif required:
+                self._culprit.setdefault(pointer, self._shaper.place(children).pointer)
                 return None
         # The last entry that may come first is the first required one.
         opening = next((i for i, entry in enumerate(entries) if entry[2]), len(entries))
@@ -379,7 +381,9 @@ class _Writer:
                 if needed >= 0 and needed not in productive:
                     symbol = needed
                     break
+        while pointer in self._culprit:
+            pointer = self._culprit.pop(pointer)
         return pointer
 
     def _unsatisfiable(self, pointer: str) -> GrammarError:
-        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer or "/")
+        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer)

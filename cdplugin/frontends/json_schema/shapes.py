@@ -66,8 +66,11 @@ class Place:
         return self.parts[0].pointer if self.parts else ""
 
 
+_STEP_COST = 4
+
+
 class Shaper:
-    """Makes places and splits them. Work is counted against ``limits.max_rules``."""
+    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, four for a rule."""
 
     def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
@@ -114,10 +117,11 @@ class Shaper:
         return part
 
     def _count(self, work: int) -> None:
-        self._work += work
+        self._work += work * _STEP_COST
         if self._work > self._limits.max_rules:
             raise LimitExceeded(
-                "merging allOf, anyOf and $ref takes too much work", expected=f"at most {self._limits.max_rules} steps"
+                "merging allOf, anyOf and $ref takes too much work",
+                expected=f"at most {self._limits.max_rules // _STEP_COST} steps",
             )
 
     def refuse(self, sub: Subschema, keyword: str) -> None:
@@ -224,8 +228,13 @@ class Shaper:
         out: dict[frozenset[Subschema], Alternative] = {}
         basics, choices = self._flatten(parts)
         pending = [(basics, choices)]
+        seen: set[tuple[frozenset[Subschema], tuple[tuple[Subschema, ...], ...]]] = set()
         while pending:
             basics, choices = pending.pop()
+            state = (frozenset(basics), choices)
+            if state in seen:
+                continue
+            seen.add(state)
             if not choices:
                 out.setdefault(frozenset(basics), tuple(basics))
                 if len(out) > _MAX_ALTERNATIVES:

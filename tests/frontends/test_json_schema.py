@@ -1,0 +1,285 @@
+"""The JSON Schema front end, keyword by keyword, against the brute-force matcher."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from json_schema_tools import dumps, grammar
+
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.frontends.json_schema import Options, compile_json_object, compile_schema
+from cdplugin.limits import Limits
+
+DRAFT_4, DRAFT_7 = "http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-07/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
+
+# schema, values that must be accepted as json.dumps writes them, values that must not
+CASES: list[tuple[Any, list[Any], list[Any]]] = [
+    (True, [None, 1, "x", [1, [2]], {"a": {"b": 1}}], []),
+    ({"type": "integer"}, [0, -5, 10**30, 1.0], [1.5, "1", True, None]),
+    ({"$schema": DRAFT_4, "type": "integer"}, [7], [1.0]),
+    ({"type": ["null", "string"]}, [None, "", "é😀\n"], [1, []]),
+    ({"type": "number"}, [1, -1.5, 1e-05, 1e16, 5e-324 * 3, 1.5e300], ["1"]),
+    (
+        {"minimum": 0.3, "exclusiveMaximum": 10, "type": "number"},
+        [0.3, 9.999999999999998, 1e0],
+        [0.29999999999999993, 10, 10.0],
+    ),
+    ({"type": "integer", "exclusiveMinimum": -3, "maximum": 12}, [-2, 0, 9, 10, 12], [-3, 13, 100]),
+    ({"$schema": DRAFT_4, "type": "integer", "minimum": 3, "exclusiveMinimum": True}, [4], [3]),
+    ({"type": "number", "exclusiveMinimum": 0}, [5e-323, 1e-10, 3], [0, 0.0, -1]),
+    ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "é😀x"], ["a", "abcd"]),
+    ({"type": "string", "pattern": "^a+$", "maxLength": 2}, ["a", "aa"], ["aaa", "", "b"]),
+    ({"type": "string", "pattern": "b"}, ["abc", "b"], ["ac"]),
+    ({"enum": [1, "a", None, [1, {"b": 2}]]}, [1, 1.0, "a", None, [1, {"b": 2}]], [2, "b", [1]]),
+    ({"enum": [1, "a", 2.5, "bcd"], "type": ["string", "number"], "minimum": 2, "pattern": "b"}, [2.5, "bcd"], [1, "a"]),
+    ({"const": {"a": [1, "x"]}}, [{"a": [1, "x"]}], [{"a": [1]}, {}]),
+    ({"const": 0, "enum": [0, 1]}, [0, -0.0], [1, False]),
+    (
+        {"properties": {"a": {"type": "null"}}, "required": ["a", "z"]},
+        [{"a": None, "z": 3, "y": 1}, 5],
+        [{"a": None}, {"a": 1, "z": 1}],
+    ),
+    ({"type": "object", "properties": {"a": False}}, [{}, {"b": 1}], [{"a": 1}]),
+    (
+        {"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": False},
+        [{}, {"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
+        [{"c": 1}],
+    ),
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, [{}, {"x": 1, "y": 2}], [{"x": "s"}]),
+    ({"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2}, [[1], [1, 2]], [[], [1, 2, 3], ["a"]]),
+    ({"type": "array", "minItems": 40, "maxItems": 41, "items": {"const": 1}}, [[1] * 40, [1] * 41], [[1] * 39, [1] * 42]),
+    ({"type": "array", "maxItems": 70, "items": {"const": 1}}, [[], [1], [1] * 64, [1] * 70], [[1] * 71]),
+    (
+        {"prefixItems": [{"type": "null"}, {"type": "integer"}], "items": False, "type": "array"},
+        [[], [None], [None, 1]],
+        [[1], [None, 1, 1]],
+    ),
+    (
+        {"$schema": DRAFT_7, "items": [{"type": "null"}], "additionalItems": {"type": "integer"}},
+        [[], [None, 1, 2]],
+        [[None, "a"]],
+    ),
+    ({"items": [{"type": "null"}]}, [[None, "x"]], [[1]]),
+    ({"anyOf": [{"type": "integer"}, {"minLength": 2}], "type": ["integer", "string"]}, [3, "ab"], ["a", None]),
+    (
+        {"allOf": [{"properties": {"a": {"minimum": 3}}}, {"properties": {"a": {"type": "integer"}}}], "type": "object"},
+        [{"a": 3}],
+        [{"a": 2}, {"a": 3.5}],
+    ),
+    (
+        {
+            "type": "object",
+            "allOf": [
+                {"properties": {"a": {}}, "additionalProperties": {"type": "integer"}},
+                {"properties": {"b": {"type": ["null", "integer"]}}, "additionalProperties": {"minimum": 5}},
+            ],
+        },
+        [{"a": 5, "b": 1, "c": 7}, {"a": "s"}],
+        [{"a": 4}, {"b": None}, {"c": 4}, {"c": "s"}],
+    ),
+    (
+        {"allOf": [{"prefixItems": [{"type": "integer"}]}, {"items": {"minimum": 3}}], "type": "array"},
+        [[3, 4.5]],
+        [[2], [3.5], [3, 1]],
+    ),
+    ({"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}, "minimum": 3}, [3], [2, "x"]),
+    ({"$schema": DRAFT_7, "$ref": "#/definitions/n", "definitions": {"n": {"type": "integer"}}, "minimum": 3}, [2], ["x"]),
+    (
+        {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False},
+        [{}, {"next": {"next": {}}}],
+        [{"next": 1}],
+    ),
+    (
+        {"$ref": "#tree", "$defs": {"t": {"$anchor": "tree", "type": "array", "items": {"$ref": "#tree"}}}},
+        [[], [[], [[]]]],
+        [1, [1]],
+    ),
+    (
+        {"$id": "http://x/root", "properties": {"a": {"$ref": "item"}}, "$defs": {"i": {"$id": "item", "type": "null"}}},
+        [{"a": None}],
+        [{"a": 1}],
+    ),
+    ({"properties": {"a/b": {"$ref": "#/properties/c~0d"}, "c~d": {"type": "null"}}}, [{"a/b": None}], [{"a/b": 1}]),
+    ({"type": "integer", "minLength": 5, "uniqueItems": True, "patternProperties": {"x": False}}, [1], []),
+    ({"type": "number", "multipleOf": 1}, [1, 2.0], [1.5]),
+    ({"oneOf": [{"type": "integer"}]}, [1], ["a"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
+def test_keyword(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    matcher = grammar(schema)
+    for value in valid:
+        assert matcher.accepts(dumps(value)), value
+        assert matcher.accepts(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()), value
+        assert matcher.accepts(json.dumps(value, ensure_ascii=False, indent=2).encode()), value
+    for value in invalid:
+        assert not matcher.accepts(dumps(value)), value
+
+
+def test_whitespace() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False}
+    flexible, compact, one = grammar(schema), grammar(schema, whitespace="compact"), grammar(schema, whitespace="[ x]?")
+    assert flexible.accepts(b'{ \n"a"\t:\r[ 1 , 2 ] }')
+    assert flexible.accepts(b"{" + b" " * 40 + b"}")
+    assert not flexible.viable(b"{" + b" " * 41)
+    assert not flexible.viable(b" ") and not flexible.accepts(b"{} ")
+    assert compact.accepts(b'{"a":[1,2]}') and not compact.viable(b"{ ") and not compact.accepts(b'{"a":[1, 2]}')
+    assert one.accepts(b'{ "a": [1, 2 ] }') and not one.viable(b"{  ") and not one.viable(b"{x")
+
+
+def test_enumerations_keep_whitespace_inside() -> None:
+    matcher = grammar({"enum": [[1, {"a": "b c"}]]})
+    assert matcher.accepts(b'[ 1 ,\n{"a" : "b c"} ]')
+    assert not matcher.accepts(b'[1,{"a":"b  c"}]')
+
+
+def test_spellings() -> None:
+    text = grammar({"type": "string", "maxLength": 1})
+    for spelling in (b'"a"', rb'"\u0061"', rb'"\/"', b'"/"', rb'"\ud83d\ude00"', "😀".join('""').encode()):
+        assert text.accepts(spelling)
+    for spelling in (rb'"\ud83d"', b'"\n"', b'"\xff"', rb'"\x"'):
+        assert not text.accepts(spelling)
+    for schema in (
+        {"const": "é"},
+        {"properties": {"é": {}}, "required": ["é"], "additionalProperties": False, "type": "object"},
+    ):
+        matcher = grammar(schema)
+        value = "é" if "const" in schema else {"é": 1}
+        assert matcher.accepts(json.dumps(value).encode()) and matcher.accepts(dumps(value))
+
+
+def test_further_names_exclude_declared_ones_however_spelt() -> None:
+    matcher = grammar({"type": "object", "properties": {"ab": {"type": "null"}, "a": {"type": "null"}}, "required": ["ab"]})
+    assert matcher.accepts(b'{"ab":null,"abc":1}')
+    for key in (rb'"\u0061b"', b'"ab"', rb'"a"', rb'"a\u0062"', rb'"\u0061"'):
+        assert not matcher.accepts(b'{"ab":null,' + key + b":1}"), key
+
+
+def test_property_order() -> None:
+    matcher = grammar({"type": "object", "properties": {"b": {}, "a": {}}, "required": ["z", "a"]})
+    assert matcher.accepts(b'{"b":1,"a":2,"z":3,"x":4}') and matcher.accepts(b'{"a":2,"z":3}')
+    assert not matcher.accepts(b'{"a":2,"b":1,"z":3}') and not matcher.accepts(b'{"z":1,"a":2}')
+    inherited = grammar({"allOf": [{"$ref": "#/$defs/p"}], "properties": {"b": {}}, "$defs": {"p": {"properties": {"a": {}}}}})
+    assert inherited.accepts(b'{"a":1,"b":2}') and not inherited.accepts(b'{"b":2,"a":1}')
+    own_first = grammar({"properties": {"b": {}}, "allOf": [{"properties": {"a": {}}}]})
+    assert own_first.accepts(b'{"b":2,"a":1}') and not own_first.accepts(b'{"a":1,"b":2}')
+
+
+def test_json_object() -> None:
+    assert [t.accepts(b'{"a": [1]}') for t in [__import__("naive").Naive(compile_json_object())]] == [True]
+
+
+def test_text_and_models() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    class Inner(pydantic.BaseModel):
+        x: int
+
+    class Model(pydantic.BaseModel):
+        name: str
+        inner: Inner | None = None
+        tags: list[str] = []  # noqa: RUF012 - pydantic copies it
+
+    matcher = grammar(Model)
+    for model in (Model(name="n"), Model(name="m", inner=Inner(x=3), tags=["a"])):
+        assert matcher.accepts(model.model_dump_json().encode())
+    assert not matcher.accepts(b'{"name": 1}')
+    assert grammar('{"type": "null"}').accepts(b"null") and grammar(b'{"type": "null"}').accepts(b"null")
+
+
+def test_numbers_end() -> None:
+    matcher = grammar({"type": "number"})
+    assert not matcher.viable(b"1" * 65) and not matcher.viable(b"0." + b"1" * 41)
+    assert not matcher.viable(b"1e999") and not matcher.viable(b"11e308") and not matcher.viable(b"1e308")
+    assert not grammar({"type": "integer"}).viable(b"1" * 65)
+
+
+def test_registry() -> None:
+    referencing = pytest.importorskip("referencing")
+    from referencing.jsonschema import DRAFT202012
+
+    remote = {"$defs": {"n": {"type": "integer", "minimum": 5}, "m": {"$ref": "#/$defs/n"}}}
+    registry = referencing.Registry().with_resource("http://x/r", DRAFT202012.create_resource(remote))
+    matcher = grammar({"$ref": "http://x/r#/$defs/m"}, registry=registry)
+    assert matcher.accepts(b"5") and not matcher.accepts(b"4")
+    with pytest.raises(GrammarError, match=r"'http://y/r' is another document; it is not in the registry.* - at /\$ref"):
+        compile_schema({"$ref": "http://y/r"}, Options(registry=registry))
+    with pytest.raises(GrammarError, match="never used"):
+        compile_schema({"$ref": "http://y/r"})
+
+
+def test_refusals_name_keyword_and_pointer() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        compile_schema({"properties": {"a/b": {"items": {"uniqueItems": True}}}})
+    assert (caught.value.keyword, caught.value.location) == ("uniqueItems", "/properties/a~1b/items/uniqueItems")
+    relaxed = compile_schema(
+        {"properties": {"a": {"uniqueItems": True, "not": {"type": "null"}}}}, Options(on_unsupported="relax")
+    )
+    assert relaxed.relaxed == [("uniqueItems", "/properties/a/uniqueItems"), ("not", "/properties/a/not")]
+    with pytest.raises(UnsupportedError, match=r"'format' 'idn-email'"):
+        compile_schema({"type": "string", "format": "idn-email"})
+    compile_schema({"type": "string", "format": "idn-email"}, Options(formats="annotation"))
+    compile_schema({"type": "string", "format": "my-own"})
+    with pytest.raises(UnsupportedError, match="property_order='any' is not supported yet"):
+        Options(property_order="any")
+
+
+@pytest.mark.parametrize(
+    ("schema", "location"),
+    [
+        (False, ""),
+        ({"type": "string", "const": 1}, ""),
+        ({"type": "object", "properties": {"a": {"enum": []}}, "required": ["a"]}, "/properties/a"),
+        ({"type": "integer", "minimum": 3, "maximum": 2}, ""),
+        ({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4}, ""),
+        ({"type": "array", "items": False, "minItems": 1}, ""),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, ""),
+        ({"type": "object", "required": ["a"], "additionalProperties": False}, "/additionalProperties"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, ""),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, ""),
+    ],
+)
+def test_unsatisfiable(schema: Any, location: str) -> None:
+    with pytest.raises(GrammarError, match="unsatisfiable schema") as caught:
+        compile_schema(schema)
+    assert caught.value.location == location
+
+
+def test_unsatisfiable_parts_are_left_out() -> None:
+    matcher = grammar(
+        {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/inf"}, "b": {}},
+            "$defs": {"inf": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/inf"}}},
+        }
+    )
+    assert matcher.accepts(b'{"b": 1}') and not matcher.viable(b'{"a"')
+    assert grammar({"anyOf": [{"type": "string", "const": 1}, {"type": "null"}]}).accepts(b"null")
+
+
+def test_shared_work_is_shared() -> None:
+    rules = [len(compile_schema({"type": "array", "minItems": n, "items": {"type": "null"}}).rules) for n in (10**3, 10**6)]
+    assert rules[1] < 60
+    twice = compile_schema(
+        {
+            "$defs": {"p": {"type": "object", "properties": {"x": {}}}},
+            "items": {"$ref": "#/$defs/p"},
+            "prefixItems": [{"$ref": "#/$defs/p"}] * 50,
+        }
+    )
+    assert len(twice.rules) < 200
+
+
+def test_limits() -> None:
+    with pytest.raises(LimitExceeded, match="at most 10 levels"):
+        compile_schema({"a": [[[[[[[[[[[]]]]]]]]]]]}, limits=Limits(max_spec_depth=10))
+    with pytest.raises(LimitExceeded, match="schema text too long"):
+        compile_schema('{"description": "' + "x" * 100 + '"}', limits=Limits(max_spec_bytes=50))
+    with pytest.raises(LimitExceeded, match="schema too large"):
+        compile_schema({"description": "x" * 100}, limits=Limits(max_spec_bytes=50))
+    with pytest.raises(LimitExceeded, match="at most 100 rules"):
+        compile_schema({"properties": {f"p{i}": {"type": "array"} for i in range(90)}}, limits=Limits(max_rules=100))

@@ -1,0 +1,176 @@
+"""Random schemas, instances and number bounds, against ``jsonschema`` and against Python's own arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import jsonschema
+import pytest
+from json_schema_tools import dumps, mutated, orders, random_schema, random_value
+from naive import Naive
+
+from cdplugin.errors import GrammarError
+from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
+from cdplugin.frontends.json_schema.numbers import number_expr
+from cdplugin.grammar import GrammarIR
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_schemas(seed: int) -> None:
+    """Accepted means valid in every key order; valid means accepted in some."""
+    rng = random.Random(seed)
+    compiled = 0
+    while compiled < 40:
+        schema = random_schema(rng)
+        if isinstance(schema, dict):
+            schema["$defs"] = {"x": random_schema(rng, 2), "y": random_schema(rng, 2)}
+        validator = jsonschema.Draft202012Validator(schema)
+        values = [random_value(rng) for _ in range(12)]
+        if isinstance(schema, dict):
+            values += [
+                mutated(rng, v)
+                for part in (schema, *schema["$defs"].values())
+                if isinstance(part, dict)
+                for v in part.get("enum", [])
+            ]
+        try:
+            matcher = Naive(compile_schema(schema))
+        except GrammarError as error:
+            refusal = str(error)
+        else:
+            refusal = ""
+        if "unsatisfiable" in refusal:
+            assert not any(validator.is_valid(value) for value in values), schema
+            continue
+        if refusal:
+            assert "loop" in refusal
+            continue
+        if matcher.empty:
+            assert not any(validator.is_valid(value) for value in values), schema
+            continue
+        compiled += 1
+        for value in values:
+            if len(json.dumps(value)) > 60:
+                continue
+            accepted = [matcher.accepts(dumps(v)) for v in islice(orders(value), 6)]
+            if validator.is_valid(value):
+                assert any(accepted) or len(accepted) == 6, (schema, value)
+            else:
+                assert not any(accepted), (schema, value)
+
+
+EDGES = [
+    0,
+    0.0,
+    -0.0,
+    1,
+    0.1,
+    0.3,
+    1e-5,
+    1e16,
+    1e300,
+    -1e300,
+    5e-324,
+    2**53,
+    2**53 + 1,
+    10**23,
+    1e23,
+    99,
+    100,
+    10**50,
+    1e-3,
+    1e-4,
+    9.99e-5,
+]
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+Limit = Any  # (value, exclusive) or None
+
+
+def some_number(rng: random.Random) -> int | float:
+    return rng.choice(
+        [
+            rng.randint(-20, 20),
+            round(rng.uniform(-3, 3), rng.randint(0, 3)),
+            rng.uniform(-1, 1) * 10 ** rng.randint(-30, 30),
+            rng.choice(EDGES),
+            rng.randint(-(10**18), 10**18),
+            float(rng.randint(-1000, 1000)),
+        ]
+    )
+
+
+def number_texts(rng: random.Random, low: Limit, high: Limit) -> set[str]:
+    out = set()
+    for value in [b[0] for b in (low, high) if b] + [some_number(rng) for _ in range(4)]:
+        for v in (value, -value):
+            out.add(json.dumps(v))
+            for x in (float(v), math.nextafter(v, math.inf), math.nextafter(v, -math.inf)):
+                out |= {
+                    repr(x),
+                    repr(x) + "0",
+                    f"{x:.20e}",
+                    f"{x:.3e}",
+                    f"{x:.17g}",
+                    str(int(x)),
+                    str(int(x) + 1),
+                    str(int(x) - 1),
+                }
+    return {text for text in out if NUMBER.fullmatch(text)}
+
+
+def within(text: str, low: Limit, high: Limit, whole: bool, integral_floats: bool) -> bool:
+    value = json.loads(text)
+    if whole and not (isinstance(value, int) or (integral_floats and value.is_integer())):
+        return False
+    if low and not (value > low[0] or (value == low[0] and not low[1])):
+        return False
+    return not high or value < high[0] or (value == high[0] and not high[1])
+
+
+def left_out(text: str, whole: bool) -> bool:
+    """Spellings that the front end documents as left out."""
+    value = json.loads(text)
+    if text != json.dumps(value) or len(text.lstrip("-")) > 64 or abs(value) >= 1e308 or text.endswith("e-324"):
+        return True
+    return whole and isinstance(value, float) and ("e" in text or abs(value) > 2**53)
+
+
+@pytest.fixture
+def deep_recursion() -> Iterator[None]:
+    """The brute-force reference recurses along a bound of 300 digits."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("deep_recursion")
+def test_number_bounds(seed: int) -> None:
+    """No text is accepted whose Python value is out of bounds; every ``json.dumps`` inside is accepted."""
+    rng = random.Random(seed)
+    for _ in range(40):
+        low: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
+        high: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
+        if low and high and low[0] > high[0]:
+            low, high = high, low
+        for types in (INTEGER_BIT, INTEGER_BIT | FRACTION_BIT):
+            floats = rng.random() < 0.8
+            ir = GrammarIR()
+            ir.start = ir.nonterminal()
+            ir.rule(ir.start, [ir.lexeme(number_expr(types, low, high, floats))])
+            matcher = Naive(ir)
+            for text in number_texts(rng, low, high):
+                fits = within(text, low, high, types == INTEGER_BIT, floats)
+                if matcher.accepts(text.encode()):
+                    assert fits, (text, low, high, types)
+                else:
+                    assert not fits or left_out(text, types == INTEGER_BIT), (text, low, high, types)

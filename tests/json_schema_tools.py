@@ -1,0 +1,97 @@
+"""What the tests of the JSON Schema front end share: brute-force acceptance, and random schemas and values."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from naive import Naive
+
+from cdplugin.frontends.json_schema import Options, compile_schema
+
+NAMES = ["a", "b", "c", "aa", 'q"']
+PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$"]
+TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
+SCALARS = [None, True, False, 0, 1, -1, 2, 3.5, 1.0, 0.1, 10, -2.5, 1e-7, "", "a", "b", "ab", "aab", "xyz", "é", "😀x", 'q"']
+
+
+def grammar(schema: Any, **options: Any) -> Naive:
+    """The brute-force matcher of a schema."""
+    return Naive(compile_schema(schema, Options(**options)))
+
+
+def dumps(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def orders(value: Any) -> Iterator[Any]:
+    """The value with the keys of all its objects in every order."""
+    if isinstance(value, dict):
+        for pairs in itertools.permutations(value.items()):
+            for members in itertools.product(*(list(orders(v)) for _, v in pairs)):
+                yield dict(zip((k for k, _ in pairs), members, strict=True))
+    elif isinstance(value, list):
+        for items in itertools.product(*(list(orders(v)) for v in value)):
+            yield list(items)
+    else:
+        yield value
+
+
+def random_value(rng: random.Random, depth: int = 2) -> Any:
+    kind = rng.random()
+    if depth == 0 or kind < 0.5:
+        return rng.choice(SCALARS)
+    if kind < 0.72:
+        return [random_value(rng, depth - 1) for _ in range(rng.randrange(4))]
+    return {name: random_value(rng, depth - 1) for name in rng.sample(NAMES, rng.randrange(4))}
+
+
+def mutated(rng: random.Random, value: Any) -> Any:
+    """The value with one part replaced."""
+    if isinstance(value, list) and value and rng.random() < 0.6:
+        i = rng.randrange(len(value))
+        return [mutated(rng, v) if i == j else v for j, v in enumerate(value)]
+    if isinstance(value, dict) and value and rng.random() < 0.6:
+        name = rng.choice(list(value))
+        return {k: mutated(rng, v) if k == name else v for k, v in value.items()}
+    return random_value(rng, 1)
+
+
+def random_schema(rng: random.Random, depth: int = 3) -> Any:
+    """A schema of the keywords that are enforced; may be unsatisfiable, or loop."""
+    if depth == 0:
+        return rng.choice([True, {}, False, {"type": "string"}, {"type": "integer"}, {"type": ["null", "boolean"]}])
+    schema: dict[str, Any] = {}
+
+    def below() -> Any:
+        return random_schema(rng, depth - 1)
+
+    makers = {
+        "type": lambda: rng.choice(TYPES) if rng.random() < 0.5 else rng.sample(TYPES, rng.randint(1, 4)),
+        "properties": lambda: {name: below() for name in rng.sample(NAMES, rng.randint(1, 3))},
+        "required": lambda: rng.sample(NAMES, rng.randint(0, 2)),
+        "additionalProperties": lambda: below() if rng.random() < 0.5 else rng.random() < 0.3,
+        "items": below,
+        "prefixItems": lambda: [below() for _ in range(rng.randint(1, 2))],
+        "minItems": lambda: rng.randrange(3),
+        "maxItems": lambda: rng.randrange(4),
+        "enum": lambda: [random_value(rng) for _ in range(rng.randint(1, 4))],
+        "const": lambda: random_value(rng),
+        "anyOf": lambda: [below() for _ in range(rng.randint(1, 3))],
+        "allOf": lambda: [below() for _ in range(rng.randint(1, 3))],
+        "minLength": lambda: rng.randrange(3),
+        "maxLength": lambda: rng.randrange(4),
+        "pattern": lambda: rng.choice(PATTERNS),
+        "minimum": lambda: rng.choice([0, 1, -1, 2.5, 0.1, 3, 1e-7]),
+        "exclusiveMinimum": lambda: rng.choice([0, 1, -1, 2.5, 0.1, 3, 1e-7]),
+        "maximum": lambda: rng.choice([0, 1, -1, 2.5, 0.1, 3, 1e-7]),
+        "exclusiveMaximum": lambda: rng.choice([0, 1, -1, 2.5, 0.1, 3, 1e-7]),
+        "$ref": lambda: rng.choice(["#/$defs/x", "#/$defs/y", "#"]),
+    }
+    keywords = [*makers, "properties", "properties", "type"]
+    for keyword in rng.sample(keywords, rng.choice([1, 1, 2, 2, 3, 4])):
+        schema[keyword] = makers[keyword]()
+    return schema
