@@ -30,6 +30,7 @@ def naive(logits: np.ndarray, masks: np.ndarray, rows: list[int], fill: int) -> 
     return out
 
 
+@pytest.mark.kernel
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_kernel_equals_naive(data: st.DataObject) -> None:
@@ -56,6 +57,7 @@ def test_kernel_equals_naive(data: st.DataObject) -> None:
     np.testing.assert_array_equal(flat, expected_flat)  # the padding between rows and columns is untouched too
 
 
+@pytest.mark.kernel
 def test_no_words_masks_everything() -> None:
     flat = np.zeros(6, np.int32)
     mask_rows(flat, 3, 1, 3, np.empty(0, np.int32), 0, 0, np.empty(0, np.int64), 2, MINUS_INFINITY["float32"])
@@ -108,26 +110,3 @@ def test_triton_kernel_equals_naive() -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "equal"
-
-
-@pytest.mark.parametrize("flag", ["NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
-def test_kernel_with_numba_flags(flag: str) -> None:
-    """The same kernel tests in Python, and compiled with bounds checks."""
-    if os.environ.get("CDPLUGIN_NESTED_TEST"):
-        pytest.skip("already inside such a process")
-    environment = {**os.environ, flag: "1", "CDPLUGIN_NESTED_TEST": "1", "PYTHONPATH": str(ROOT)}
-    chosen = "naive and not triton or words or minus"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-k",
-        chosen,
-        __file__,
-    ]
-    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "3 passed" in result.stdout
