@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from naive import Naive
@@ -61,7 +61,7 @@ def without_slices(grammar: cd.Grammar) -> cd.Grammar:
     return grammar
 
 
-def ir_of(rules: dict[str, Sequence[Sequence[str | expr.Expr]]]) -> GrammarIR:
+def ir_of(rules: Mapping[str, Sequence[Sequence[str | expr.Expr]]]) -> GrammarIR:
     """Rules written as ``{"S": [["A", lexeme], []]}``; the first name is the start, bytes-like names are nonterminals."""
     ir = GrammarIR()
     names = {name: ir.nonterminal(name) for name in rules}
