@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -47,9 +48,10 @@ class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``Limits.max_arena_bytes``; the grammar then starts a fresh one.
+    ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
 
-    The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in ``tables``
-    stay alive as long as the arena; their addresses are in the header.
+    The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
+    ``tables`` stay alive as long as the arena; their addresses are in the header.
     """
 
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
@@ -57,6 +59,7 @@ class Arena:
         self.limits = limits
         self.lock = threading.Lock()
         self.over_budget = False
+        self.expand: Callable[[int], None] | None = None
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
@@ -93,7 +96,7 @@ class Arena:
         """An arena that knows everything that this one does and shares only the vocabulary."""
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
-        other.over_budget = False
+        other.over_budget, other.expand = False, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
@@ -104,7 +107,7 @@ class Arena:
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
         if array.dtype != _dtype(table) or array.ndim != 1 or not array.flags.c_contiguous:
-            raise TypeError(f"table {table}: expected a contiguous 1-D array of {_dtype(table)}, found {array.dtype}, {array.ndim}-D")
+            raise TypeError(f"table {table}: expected contiguous 1-D {_dtype(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
         self.header[2 * table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
@@ -117,7 +120,8 @@ class Arena:
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.
 
-        Raises :class:`LimitExceeded` where a budget is crossed. The caller holds :attr:`lock` where threads may share the arena.
+        Raises :class:`LimitExceeded` where a budget is crossed. The caller holds :attr:`lock` where threads may share the
+        arena.
         """
         result = kernels.engine(self.address, op, a, b, c)
         while result < 0:
@@ -127,12 +131,15 @@ class Arena:
 
     def recover(self, status: int) -> None:
         """Do what a negative status asks for: grow a table, or raise."""
+        if status == layout.NEED_RULES and self.expand is not None:
+            self.expand(int(self.header[layout.GROW_TO]))
+            return
         if status != layout.GROW:
             message, limit = _LIMIT_MESSAGES[status]
             raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
         table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
         old = self.tables[table]
-        size = max(2 * len(old), needed)
+        size = max((4 if old.nbytes < 1 << 20 else 2) * len(old), needed)
         if self.nbytes > 2 * self.limits.max_arena_bytes:
             self.over_budget = True
             raise LimitExceeded(
@@ -152,10 +159,16 @@ class Arena:
             self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
             self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
         else:
-            grown = np.empty(size, old.dtype)
+            self.reserve(table, size)
+        self.over_budget = self.nbytes > self.limits.max_arena_bytes
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table (other than an index) hold at least ``size`` items; its content stays."""
+        old = self.tables[table]
+        if len(old) < size:
+            grown = np.empty(max(size, 2 * len(old)), old.dtype)
             grown[: len(old)] = old
             self.set_table(table, grown)
-        self.over_budget = self.nbytes > self.limits.max_arena_bytes
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

@@ -1,13 +1,12 @@
-"""From a spec and a vocabulary to a :class:`Grammar`: cleans the rules, numbers them, and fills an arena's static tables.
-
-Nothing here recurses; every pass is linear in the size of the rules.
+"""From a spec and a vocabulary to a :class:`Grammar`: evaluates the lexemes, has the rules laid out, fills an arena's
+static tables.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,11 +21,11 @@ from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
+from cdplugin.rules import Expander, Lexemes, RuleSet, build_rules
 from cdplugin.specs import JsonObject, Spec
 from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
 
-_END_OF_RULE = -1
 _END_NAME = "end of text"
 
 
@@ -47,7 +46,9 @@ class Compiler:
         self._cache: OrderedDict[Hashable, Grammar] = OrderedDict()
 
     def compile(self, spec: Spec) -> Grammar:
-        """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or :class:`LimitExceeded`."""
+        """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or
+        :class:`LimitExceeded`.
+        """
         if not isinstance(spec, Spec):
             raise GrammarError(
                 "wrong type of spec", expected="cdplugin.JsonSchema, JsonObject, Regex or Choice", found=type(spec).__name__
@@ -82,66 +83,70 @@ class Compiler:
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
     """The lexemes of any JSON object: nearly every JSON grammar has them, and they live as long as the process."""
-    return tuple(_factor_prefixes(JsonObject().to_ir(Limits())).lexemes)
+    ir = JsonObject().to_ir(Limits())
+    lexemes = _factor_prefixes(ir)
+    return tuple(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite)
 
 
 @dataclass(frozen=True)
 class StaticTables:
-    """What of a compiled grammar never changes: tables of an arena, and the program that builds its lexemes' expressions.
+    """What of a compiled grammar never changes: its rules, and the program that builds its lexemes' expressions.
 
-    An arena that was cloned from the same template gives the expressions the same ids each time, so ``tables`` may name them.
+    An arena that was cloned from the same template gives the expressions the same ids each time, so ``lexemes`` may name them.
     """
 
     program: np.ndarray
     n_results: int
-    tables: dict[int, np.ndarray]
-    end_symbol: int
-    n_nonterminals: int
+    literals: tuple[np.ndarray, np.ndarray]
+    lexemes: np.ndarray
     lexeme_names: list[str]
+    rules: RuleSet
+
+    @property
+    def nbytes(self) -> int:
+        arrays = [self.program, *self.literals, self.lexemes, *self.rules.tables.values()]
+        return sum(array.nbytes for array in arrays)
 
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the template."""
-        literals = (self.tables[layout.LITERAL_OFFSETS], self.tables[layout.LITERAL_BYTES])
-        evaluate(arena, self.program, self.n_results, literals)
+        evaluate(arena, self.program, self.n_results, self.literals)
 
     def install(self, arena: Arena) -> int:
         """Put the rules into an arena that has the expressions; returns the start cursor."""
-        for table, array in self.tables.items():
-            arena.set_table(table, array)
-        arena.set_table(layout.MARKS, np.zeros(self.n_nonterminals, np.int64))
-        arena.header[layout.END_SYMBOL] = self.end_symbol
+        arena.set_table(layout.LEXEMES, self.lexemes)
+        for table, array in self.rules.tables.items():
+            arena.set_table(table, array.copy() if self.rules.is_lazy else array)
+        arena.set_table(layout.MARKS, np.zeros(len(self.rules.nullable), np.int64))
+        arena.header[layout.END_SYMBOL] = self.rules.end_symbol
+        if self.rules.is_lazy:
+            arena.expand = Expander(self.rules, arena)
         return arena.call(kernels.OP_ROOT)
 
 
 def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
-    ir = _factor_prefixes(ir)
-    if len(ir.rules) > limits.max_rules:
-        raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {limits.max_rules}", found=str(len(ir.rules)))
-    if len(ir.lexemes) > limits.max_lexemes:
-        raise LimitExceeded(
-            "too many lexemes", expected=f"at most Limits.max_lexemes = {limits.max_lexemes}", found=str(len(ir.lexemes))
-        )
+    for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
+        if found > most:
+            raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
+    lexemes = _factor_prefixes(ir)
+    used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
     program = template.program()
-    results = [program.add(lexeme) for lexeme in ir.lexemes]
+    results = [program.add(ir.lexemes[t]) for t in used]
     words = np.array(program.words, np.int64)
-    offsets, text = program.literal_tables()
-    literal_tables = {layout.LITERAL_OFFSETS: offsets, layout.LITERAL_BYTES: text}
-    evaluate(arena, words, program.n_results, (offsets, text))
-    ids = arena.tables[layout.MARKS][np.array(results, np.int64)] if results else np.empty(0, np.int64)
-    productive, nullable = _lexeme_status(arena, ids)
-    rules = _clean(ir, productive, nullable)
-    if not rules:
-        raise GrammarError("the grammar matches nothing: it is unsatisfiable")
-    tables = _number(ir, rules, nullable)
-    used = sorted({~s for _, right in rules for s in right if s < 0})
+    literals = program.literal_tables()
+    evaluate(arena, words, program.n_results, literals)
+    ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
+    _judge(ir, lexemes, arena, used, ids)
+    rules = build_rules(ir, lexemes)
+    order = list(rules.lexeme_number)
+    id_of = dict(zip(used, ids.tolist(), strict=True))
     return StaticTables(
         program=words,
         n_results=program.n_results,
-        tables=literal_tables | tables.arrays | {layout.LEXEMES: ids[used]},
-        end_symbol=len(used),
-        n_nonterminals=tables.n_nonterminals,
-        lexeme_names=[ir.lexeme_names[t] or repr(ir.lexemes[t]) for t in used] + [_END_NAME],
+        literals=literals,
+        lexemes=np.array([id_of[~symbol] for symbol in order], np.int64),
+        lexeme_names=[ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in order] + [_END_NAME],
+        rules=rules,
     )
 
 
@@ -163,43 +168,48 @@ def _split(e: expr.Expr) -> tuple[expr.Expr, expr.Expr]:
     return known
 
 
-def _factor_prefixes(ir: GrammarIR) -> GrammarIR:
-    """Split an optional prefix that several lexemes share (whitespace, most of the time) off into a lexeme of its own."""
+def _factor_prefixes(ir: GrammarIR) -> Lexemes:
+    """Split an optional prefix that several lexemes share (whitespace, most of the time) off into a lexeme of its own.
+
+    So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
+    """
+    lexemes = Lexemes()
     counts: dict[int, int] = {}
     for e in ir.lexemes:
         if e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
             counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
     shared = {prefix for prefix, count in counts.items() if count > 1}
-    if not shared:
-        return ir
-    out = GrammarIR()
-    out.names = list(ir.names)
-    out.start, out.relaxed = ir.start, ir.relaxed
     prefix_symbol: dict[int, int] = {}
-    replacement: dict[int, tuple[int, ...]] = {}
-    for t, (e, name) in enumerate(zip(ir.lexemes, ir.lexeme_names, strict=True)):
-        if e.op == expr.CAT_OP and id(e.args[0]) in shared:
-            prefix = e.args[0]
-            if id(prefix) not in prefix_symbol:
-                symbol = prefix_symbol[id(prefix)] = out.nonterminal("prefix")
-                out.rule(symbol, [out.lexeme(_split(prefix)[1], "whitespace")])
-                out.rule(symbol, [])
-            replacement[~t] = (prefix_symbol[id(prefix)], out.lexeme(_split(e)[1], name))
-        else:
-            replacement[~t] = (out.lexeme(e, name),)
-    for left, right in ir.rules:
-        out.rule(left, [s for symbol in right for s in replacement.get(symbol, (symbol,))])
-    return out
+    for t in range(len(ir.lexemes)):
+        e = ir.lexemes[t]
+        if e.op != expr.CAT_OP or id(e.args[0]) not in shared:
+            continue
+        prefix = e.args[0]
+        symbol = prefix_symbol.get(id(prefix))
+        if symbol is None:
+            symbol = prefix_symbol[id(prefix)] = ir.nonterminal("prefix")
+            lexemes.rules += [(symbol, (ir.lexeme(_split(prefix)[1], "whitespace"),)), (symbol, ())]
+        lexemes.rewrite[~t] = (symbol, ir.lexeme(_split(e)[1], ir.lexeme_names[t]))
+    return lexemes
 
 
-def _lexeme_status(arena: Arena, ids: np.ndarray) -> tuple[list[bool], list[bool]]:
-    """For each lexeme: whether it matches some text that is not empty, and whether it matches the empty text."""
+def _judge(ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: list[int], ids: np.ndarray) -> None:
+    """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text.
+
+    Its rules are the lexeme (if it matches any text) and the empty string; a lexeme in a rule never matches the empty string.
+    """
     flags = arena.flags(ids)
     productive = (ids != expressions.EMPTY) & (ids != expressions.EPSILON)
-    nullable = flags & expressions.NULLABLE != 0
     for i in np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist():
         productive[i] = _matches_text(arena, int(ids[i]))
-    return productive.tolist(), nullable.tolist()
+    lexemes.productive = {~t: is_productive for t, is_productive in zip(used, productive.tolist(), strict=True)}
+    for i in np.flatnonzero(flags & expressions.NULLABLE).tolist():
+        symbol = ~used[i]
+        wrapper = ir.nonterminal(ir.lexeme_names[used[i]])
+        lexemes.replace(symbol, (wrapper,))
+        lexemes.rules.append((wrapper, ()))
+        if lexemes.productive[symbol]:
+            lexemes.rules.append((wrapper, (symbol,)))
 
 
 def _matches_text(arena: Arena, expression: int) -> bool:
@@ -207,157 +217,3 @@ def _matches_text(arena: Arena, expression: int) -> bool:
     if not arena.call(kernels.OP_STATUS, expression) & 1:
         return False
     return any(arena.call(kernels.OP_STATUS, arena.call(kernels.OP_DERIVE, expression, byte)) & 1 for byte in range(256))
-
-
-def _clean(ir: GrammarIR, productive: list[bool], nullable: list[bool]) -> list[tuple[int, tuple[int, ...]]]:
-    """Drop useless rules (Hopcroft and Ullman, 7.1.1): first those that derive nothing, then those that are out of reach.
-
-    A nullable lexeme becomes a nonterminal, numbered after the others, with the lexeme (if it matches any text) and the empty
-    string as alternatives; a lexeme here never matches the empty string.
-    """
-    wrapper: dict[int, int] = {}
-    rules: list[tuple[int, tuple[int, ...]]] = []
-    if any(nullable):
-        for t, is_nullable in enumerate(nullable):
-            if is_nullable:
-                wrapper[~t] = len(ir.names) + len(wrapper)
-                rules.append((wrapper[~t], ()))
-                if productive[t]:
-                    rules.append((wrapper[~t], (~t,)))
-        rules += [(left, tuple([wrapper.get(s, s) for s in right])) for left, right in ir.rules]
-    else:
-        rules = ir.rules
-    rules = list(dict.fromkeys(rules))
-    # productive nonterminals, by counting the symbols of each rule that are not known to be productive yet
-    waiting: dict[int, list[int]] = {}
-    missing = [0] * len(rules)
-    known = [False] * (len(ir.names) + len(wrapper))
-    done: list[int] = []
-    for r, (left, right) in enumerate(rules):
-        count = 0
-        for symbol in right:
-            if symbol >= 0:
-                waiting.setdefault(symbol, []).append(r)
-                count += 1
-            elif not productive[~symbol]:
-                count = -len(right) - 1  # never becomes 0
-                break
-        missing[r] = count
-        if count == 0 and not known[left]:
-            known[left] = True
-            done.append(left)
-    while done:
-        for r in waiting.get(done.pop(), ()):
-            missing[r] -= 1
-            left = rules[r][0]
-            if missing[r] == 0 and not known[left]:
-                known[left] = True
-                done.append(left)
-    by_left: dict[int, list[int]] = {}
-    for r, (left, _) in enumerate(rules):
-        if missing[r] == 0:
-            by_left.setdefault(left, []).append(r)
-    start = wrapper.get(ir.start, ir.start)
-    if start not in by_left:
-        return []
-    reached = {start}
-    order = [start]
-    out: list[tuple[int, tuple[int, ...]]] = []
-    for left in order:
-        for r in by_left[left]:
-            rule = rules[r]
-            out.append(rule)
-            for symbol in rule[1]:
-                if symbol >= 0 and symbol not in reached:
-                    reached.add(symbol)
-                    order.append(symbol)
-    return out
-
-
-@dataclass(frozen=True)
-class _Numbered:
-    arrays: dict[int, np.ndarray]
-    n_nonterminals: int
-
-
-def _number(ir: GrammarIR, rules: list[tuple[int, tuple[int, ...]]], nullable: list[bool]) -> _Numbered:
-    """Lay the rules out as dots. The first rule is ``S' -> S END``; nonterminal 0 is ``S'``."""
-    number: dict[int, int] = {}
-    for left, _ in rules:
-        number.setdefault(left, len(number) + 1)
-    lexeme_number = {t: i for i, t in enumerate(sorted({~s for _, right in rules for s in right if s < 0}))}
-    n = len(number) + 1
-    end_symbol = len(lexeme_number)
-    numbered = [(0, [1, -2 - end_symbol])]
-    for left, right in rules:
-        numbered.append((number[left], [number[s] if s >= 0 else -2 - lexeme_number[~s] for s in right]))
-    null = _nullable_nonterminals(numbered, n)
-    symbols: list[int] = []
-    lefts: list[int] = []
-    null_rest: list[int] = []
-    rule_dots: list[list[int]] = [[] for _ in range(n)]
-    corner_dots: list[list[int]] = [[] for _ in range(n)]
-    for left, right in numbered:
-        first = len(symbols)
-        rule_dots[left].append(first)
-        symbols += right
-        symbols.append(_END_OF_RULE)
-        lefts += [left] * (len(right) + 1)
-        rest = [1] * (len(right) + 1)
-        for i in range(len(right) - 1, -1, -1):
-            rest[i] = 1 if rest[i + 1] and right[i] >= 0 and null[right[i]] else 0
-        null_rest += rest
-        for i, symbol in enumerate(right):
-            if symbol < 0:
-                break
-            corner_dots[symbol].append(first + i)
-            if not null[symbol]:
-                break
-    rule_offsets, rule_flat = _rows(rule_dots)
-    corner_offsets, corner_flat = _rows(corner_dots)
-    arrays = {
-        layout.DOT_SYMBOL: np.array(symbols, np.int64),
-        layout.DOT_LEFT: np.array(lefts, np.int64),
-        layout.DOT_NULL_REST: np.array(null_rest, np.int64),
-        layout.RULE_OFFSETS: rule_offsets,
-        layout.RULE_DOTS: rule_flat,
-        layout.CORNER_OFFSETS: corner_offsets,
-        layout.CORNER_DOTS: corner_flat,
-        layout.NULLABLE: np.array(null, np.int64),
-    }
-    return _Numbered(arrays, n)
-
-
-def _rows(lists: Iterable[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Lists of different lengths as offsets and one flat array (both int64)."""
-    offsets = [0]
-    flat: list[int] = []
-    for row in lists:
-        flat += row
-        offsets.append(len(flat))
-    return np.array(offsets, np.int64), np.array(flat, np.int64)
-
-
-def _nullable_nonterminals(rules: list[tuple[int, list[int]]], n: int) -> list[int]:
-    """1 for each nonterminal that derives the empty string."""
-    null = [0] * n
-    waiting: dict[int, list[int]] = {}
-    missing = [0] * len(rules)
-    done: list[int] = []
-    for r, (left, right) in enumerate(rules):
-        if right and min(right) < 0:
-            continue
-        missing[r] = len(right)
-        for symbol in right:
-            waiting.setdefault(symbol, []).append(r)
-        if not right and not null[left]:
-            null[left] = 1
-            done.append(left)
-    while done:
-        for r in waiting.get(done.pop(), ()):
-            missing[r] -= 1
-            left = rules[r][0]
-            if missing[r] == 0 and not null[left]:
-                null[left] = 1
-                done.append(left)
-    return null

@@ -1,8 +1,8 @@
 """Compiled grammars and the matchers that follow sequences through them.
 
-A :class:`Grammar` is shared by all sequences that use it; a :class:`Matcher` is one sequence's place in it: a stack of cursors, one per
-accepted token. A cursor is one integer (:mod:`cdplugin.kernels.states`), so rollback pops, fork copies a list of integers, and
-nothing else is copied.
+A :class:`Grammar` is shared by all sequences that use it; a :class:`Matcher` is one sequence's place in it: a stack of
+cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.states`), so rollback pops, fork copies a
+list of integers, and nothing else is copied.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Grammar:
     @property
     def nbytes(self) -> int:
         """Bytes that the grammar's states and masks take now."""
-        return self._arena.nbytes + sum(array.nbytes for array in self._tables.tables.values()) + self._tables.program.nbytes
+        return self._arena.nbytes + self._tables.nbytes
 
     def counters(self) -> dict[str, int]:
         """Counts of the engine's work and states so far (see :meth:`cdplugin.arena.Arena.counters`)."""
@@ -93,7 +93,9 @@ class Matcher:
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
     def accept_token(self, token_id: int) -> bool:
-        """Follow one token. False, and nothing changes, if it is not allowed. Raises ``ValueError`` for an id outside the vocabulary."""
+        """Follow one token. False, and nothing changes, if it is not allowed. Raises ``ValueError`` for an id outside the
+        vocabulary.
+        """
         cursor = self._step(self._cursor(), token_id)
         if cursor == 0:
             return False
@@ -171,9 +173,10 @@ class Matcher:
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None:
         """Write the allowed tokens into row ``index`` of ``bitmask``.
 
-        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token ``t`` is bit ``t % 32``
-        of word ``t // 32``. After the end, stop tokens are all that is allowed. Raises ``TypeError`` or ``ValueError`` for a wrong bitmask
-        and :class:`LimitExceeded` where a budget is crossed; then the row's content is undefined.
+        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token
+        ``t`` is bit ``t % 32`` of word ``t // 32``. After the end, stop tokens are all that is allowed. Raises
+        ``TypeError`` or ``ValueError`` for a wrong bitmask and :class:`LimitExceeded` where a budget is crossed; then the
+        row's content is undefined.
         """
         row = _row_address(bitmask, index, self._size)
         cursor = self._cursor()
@@ -267,9 +270,9 @@ def fill_next_token_bitmasks(
 ) -> None:
     """Fill the rows of a whole batch, on threads, without the GIL.
 
-    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …; ``threads``: at most so many, default the
-    number of cores. One grammar is stepped by one thread at a time. Raises as :meth:`Matcher.fill_next_token_bitmask` does, for the first row
-    at fault, after all others are filled.
+    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
+    ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
+    :meth:`Matcher.fill_next_token_bitmask` does, for the first row at fault, after all others are filled.
     """
     rows = range(len(matchers)) if indices is None else indices
     if len(rows) != len(matchers):

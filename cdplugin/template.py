@@ -18,6 +18,7 @@ from cdplugin.kernels import engine as kernels
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
+
 @dataclass(frozen=True)
 class Template:
     """A frozen arena: clone it, never step it.

@@ -1,16 +1,17 @@
 """Which bytes each token stands for: read from a tokenizer's own description, and checked against what the tokenizer decodes.
 
 A fast Hugging Face tokenizer says in JSON how it decodes. Its decoder is simulated here one token at a time, for a token in the
-middle of a text; a decoder in which a token's text depends on its neighbours is refused. What differs at the very start of a text
-(the space that Metaspace, ``Strip`` or WordPiece drop there) is left out: generated text follows a prompt.
+middle of a text; a decoder in which a token's text depends on its neighbours is refused. What differs at the very start of
+a text (the space that Metaspace, ``Strip`` or WordPiece drop there) is left out: generated text follows a prompt.
 
 - byte level: each character stands for a byte (the GPT-2 map); a token with any other character stands for its own UTF-8
 - ``Sequence[Replace, ByteFallback, Fuse, Strip]``, ``Metaspace``: ``▁`` is a space, ``<0x0A>`` is the byte 0x0A
 - WordPiece: ``##s`` is ``s``, ``the`` is `` the``; its ``cleanup`` rules as they are
 
-Special tokens, end tokens and the unknown token are None: they never match as text. Added tokens that are not special are text, as
-the decoder writes them (``<think>`` as it stands; a ``▁▁`` added to a Gemma vocabulary as two spaces). The byte-level decoder
-breaks an added token such as ``größe`` (its characters are read as bytes and are not UTF-8): such a token is never allowed.
+Special tokens, end tokens and the unknown token are None: they never match as text. Added tokens that are not special are
+text, as the decoder writes them (``<think>`` as it stands; a ``▁▁`` added to a Gemma vocabulary as two spaces). The
+byte-level decoder breaks an added token such as ``größe`` (its characters are read as bytes and are not UTF-8): such a
+token is never allowed.
 
 Source: the Rust sources of ``tokenizers`` 0.2x, ``src/decoders/*.rs`` and ``src/pre_tokenizers/byte_level.rs``.
 """
@@ -46,8 +47,9 @@ _PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 class TokenSource:
     """What a tokenizer says about its tokens, before the trie is built.
 
-    ``tokens`` : bytes by id, None for what never matches as text. ``names`` : special and added tokens by name, specials first in
-    ``special``. ``context`` : what, besides the tokens, the self-check depends on. ``encode``: text → ids, no special tokens added.
+    ``tokens`` : bytes by id, None for what never matches as text. ``names`` : special and added tokens by name, specials
+    first in ``special``. ``context`` : what, besides the tokens, the self-check depends on. ``encode``: text → ids, no
+    special tokens added.
     """
 
     label: str
@@ -61,7 +63,7 @@ class TokenSource:
     check: Callable[[TokenSource], None] | None = None
 
 
-# ---- the decoder of a fast tokenizer, one token at a time ---------------------------------------------------------------------
+# ---- the decoder of a fast tokenizer, one token at a time ----------------------------------------------------------------
 
 
 def byte_level_alphabet() -> dict[str, int]:
@@ -75,7 +77,9 @@ def byte_level_alphabet() -> dict[str, int]:
 
 
 def byte_level(strings: list[str]) -> list[bytes]:
-    """The bytes of byte-level tokens. A token with a character outside the map stands for its own UTF-8, as in ``tokenizers``."""
+    """The bytes of byte-level tokens. A token with a character outside the map stands for its own UTF-8, as in
+    ``tokenizers``.
+    """
     if not strings:
         return []
     codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -179,7 +183,7 @@ def loses_text(pre_tokenizer: dict[str, Any] | None) -> bool:
     return pre_tokenizer["type"] not in ("ByteLevel", "Metaspace", "Digits", "UnicodeScripts", "FixedLength")
 
 
-# ---- the self-check -----------------------------------------------------------------------------------------------------------
+# ---- the self-check ------------------------------------------------------------------------------------------------------
 
 
 def misread(source: TokenSource, token: int, name: Any, found: Any) -> VocabularyError:
@@ -201,8 +205,9 @@ def is_utf8(token: bytes) -> bool:
 def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name: Callable[[int], Any], lossy: bool) -> None:
     """Check every token's bytes against the tokenizer's own ``decode``, behind a first token so that nothing is at a text's start.
 
-    All tokens that are UTF-8 by themselves are decoded in one call. Tokens with a part of a character: single bytes are put together
-    to characters; where ``lossy`` (a byte-level decoder writes U+FFFD as Python does) all are compared. Raises VocabularyError.
+    All tokens that are UTF-8 by themselves are decoded in one call. Tokens with a part of a character: single bytes are put
+    together to characters; where ``lossy`` (a byte-level decoder writes U+FFFD as Python does) all are compared. Raises
+    VocabularyError.
     """
     tokens = source.tokens
     whole: list[int] = []
@@ -226,7 +231,7 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
                 low = middle
             else:
                 high = middle
-        raise misread(source, ids[low], name(ids[low]), decode(anchor + [ids[low]])[len(start) :])
+        raise misread(source, ids[low], name(ids[low]), decode([*anchor, ids[low]])[len(start) :])
 
     compare(whole)
     compare([i for i in whole if tokens[i][-1:].isspace()][:1])  # type: ignore[index]  # some decoders strip the end of a text

@@ -1,7 +1,8 @@
 """Token sources: what Hugging Face, tiktoken and mistral-common tokenizers say about their tokens, in one form.
 
-Each function returns a :class:`~cdplugin.tokenizer_bytes.TokenSource` whose ``check`` is the self-check; reading is quick enough
-(0.1 s for 128,000 tokens) to be done at every start. No tokenizer library is imported here: the tokenizer object brings its own.
+Each function returns a :class:`~cdplugin.tokenizer_bytes.TokenSource` whose ``check`` is the self-check; reading is quick
+enough (0.1 s for 128,000 tokens) to be done at every start. No tokenizer library is imported here: the tokenizer object
+brings its own.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "
 
 
 def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
-    """End token ids as a tuple without repeats: from an int, a list of ints, or None. Raises VocabularyError if one is out of range."""
+    """End token ids as a tuple without repeats: from an int, a list of ints, or None. Raises VocabularyError if one is out
+    of range.
+    """
     if ids is None:
         return ()
     listed = list(ids) if isinstance(ids, Iterable) else [ids]
@@ -43,8 +46,8 @@ def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
 def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
     """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
 
-    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the model proper;
-    logits that do not hold these are an error.
+    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the
+    model proper; logits that do not hold these are an error.
     """
     if vocab_size is None:
         return tokens
@@ -72,11 +75,13 @@ def _finish(source: TokenSource, vocab_size: int | None, base: int, eos_token_id
     return source
 
 
-# ---- Hugging Face -------------------------------------------------------------------------------------------------------------
+# ---- Hugging Face --------------------------------------------------------------------------------------------------------
 
 
 def _state(component: Any) -> dict[str, Any] | None:
-    """A component of a fast tokenizer as JSON; cheaper than ``to_str`` of the whole, which writes the vocabulary and the merges."""
+    """A component of a fast tokenizer as JSON; cheaper than ``to_str`` of the whole, which writes the vocabulary and the
+    merges.
+    """
     return None if component is None else json.loads(component.__getstate__())
 
 
@@ -191,7 +196,7 @@ def _hidden_pieces(model: Any, strings: list[str | None]) -> set[int]:
     return {i for i in ids if model.is_control(i) or model.is_unknown(i) or model.is_unused(i)}
 
 
-# ---- tiktoken, mistral-common, plain bytes ------------------------------------------------------------------------------------
+# ---- tiktoken, mistral-common, plain bytes -------------------------------------------------------------------------------
 
 
 def _by_id(ranks: dict[bytes, int], offset: int, size: int) -> list[bytes | None]:
@@ -202,7 +207,9 @@ def _by_id(ranks: dict[bytes, int], offset: int, size: int) -> list[bytes | None
 
 
 def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of a ``tiktoken.Encoding``, or of an object that holds one in ``.model`` (llama-models), with its ``stop_tokens``."""
+    """Tokens of a ``tiktoken.Encoding``, or of an object that holds one in ``.model`` (llama-models), with its
+    ``stop_tokens``.
+    """
     if not hasattr(encoding, "_mergeable_ranks") and hasattr(getattr(encoding, "model", None), "_mergeable_ranks"):
         if eos_token_ids is None:
             eos_token_ids = getattr(encoding, "stop_tokens", None)
@@ -249,7 +256,9 @@ def _mistral_inside(tokenizer: Any) -> Any:
 
 
 def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of mistral-common: a ``MistralTokenizer``, a ``Tekkenizer`` or a ``SentencePieceTokenizer``, or an object that holds one."""
+    """Tokens of mistral-common: a ``MistralTokenizer``, a ``Tekkenizer`` or a ``SentencePieceTokenizer``, or an object that
+    holds one.
+    """
     inner = _mistral_inside(tokenizer)
     if inner is None:
         raise VocabularyError(f"{type(tokenizer).__name__}: expected a tokenizer of mistral-common")
@@ -298,7 +307,9 @@ def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> 
 def from_bytes(
     tokens: Sequence[bytes | None], vocab_size: int | None, eos_token_ids: Any, special_token_ids: Any
 ) -> TokenSource:
-    """Tokens given as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes name them."""
+    """Tokens given as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes
+    name them.
+    """
     label = "token bytes"
     listed: list[bytes | None] = []
     for i, token in enumerate(tokens):

@@ -1,8 +1,8 @@
 """The vocabulary: what bytes each token id stands for, which ids end a text, and the token trie that masks are computed on.
 
-A :class:`Vocabulary` is made once per tokenizer and shared by every grammar and thread; its arrays are read-only. Building takes
-two steps: the tokens' bytes (``tokenizer_sources.py``, always done, for it is quick and its hash is the cache key), then the self-check
-and the trie, which are skipped when a file in the cache folder holds the result.
+A :class:`Vocabulary` is made once per tokenizer and shared by every grammar and thread; its arrays are read-only. Building
+takes two steps: the tokens' bytes (``tokenizer_sources.py``, always done, for it is quick and its hash is the cache key),
+then the self-check and the trie, which are skipped when a file in the cache folder holds the result.
 
 >>> vocab = Vocabulary.from_bytes([b"a", b"b", b"ab", b"</s>"], eos_token_ids=3)
 >>> vocab.decode([0, 2, 3])
@@ -51,7 +51,8 @@ class Trie:
     byte : uint8[n], the byte that leads to the node. Siblings ascend by byte.
     depth : int32[n], bytes from the root; 1 for the root's children.
     skip : int32[n], nodes in the subtree with the node itself: the next sibling (or whatever follows) is ``i + skip[i]``.
-    token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and depth, directly
+    token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and
+    depth, directly
         after the first one's subtree.
     slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
     """
@@ -74,18 +75,18 @@ class Vocabulary:
     size : width of the logits. Ids that the tokenizer does not have are absent and never allowed.
     tokens : list of ``bytes | None``, length ``size``; None: special, end token or absent, never matches as text.
     eos_token_ids : the ids that end a text. They never match as text.
-    special_tokens : name → id of the tokens that never match as text. ``added_tokens`` : name → id of added tokens that are text.
-    empty_token_ids : text tokens without bytes; never allowed, since they would make no progress.
-    unreadable_token_ids : added tokens that the tokenizer itself cannot decode to UTF-8; never allowed.
-    max_token_bytes : bytes of the longest text token.
-    byte_tokens : 256-bit int, bit b set where a token is the single byte b. ``missing_bytes`` : its complement.
-    absent_bytes : 256-bit int of the bytes that occur in no text token at all.
-    fingerprint : sha256 (hex) of all of the above.
-    token_bytes : uint8[...], the text tokens' bytes one after the other. ``token_offsets`` : int64[size + 1], token t lies in
+    special_tokens : name → id of the tokens that never match as text. ``added_tokens`` : name → id of added tokens that are
+    text. empty_token_ids : text tokens without bytes; never allowed, since they would make no progress.
+    unreadable_token_ids : added tokens that the tokenizer itself cannot decode to UTF-8; never allowed. max_token_bytes :
+    bytes of the longest text token. byte_tokens : 256-bit int, bit b set where a token is the single byte b.
+    ``missing_bytes`` : its complement. absent_bytes : 256-bit int of the bytes that occur in no text token at all.
+    fingerprint : sha256 (hex) of all of the above. token_bytes : uint8[...], the text tokens' bytes one after the other.
+    ``token_offsets`` : int64[size + 1], token t lies in
         ``[token_offsets[t], token_offsets[t + 1])``; special and absent tokens have length 0.
-    trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``, 0x00-0x1F, 0x7F.
-    max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0 elsewhere.
-    slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points, row K all of them;
+    trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``,
+    0x00-0x1F, 0x7F. max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0
+    elsewhere. slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points, row K
+    all of them;
         K is ``slice_chars``, the largest count, or 64 if that is smaller.
     slice_chars : the most code points of a slice token (0 without slice tokens).
     encode : text → ids without special tokens, as at the start of a text, or None where there is no tokenizer.
@@ -170,7 +171,9 @@ class Vocabulary:
         eos_token_ids: int | Iterable[int] | None = None,
         cache: bool = True,
     ) -> Vocabulary:
-        """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece. Parameters and errors as in :meth:`from_huggingface`."""
+        """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece. Parameters and errors as in
+        :meth:`from_huggingface`.
+        """
         return cls(tokenizer_sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
 
     @classmethod
@@ -185,13 +188,15 @@ class Vocabulary:
     ) -> Vocabulary:
         """A vocabulary from the tokens' bytes by id; None for absent ids.
 
-        End tokens and ``special_token_ids`` never match as text; their bytes become their names. Raises VocabularyError for ids out of
-        range, for items that are not bytes, and for an empty list.
+        End tokens and ``special_token_ids`` never match as text; their bytes become their names. Raises VocabularyError for
+        ids out of range, for items that are not bytes, and for an empty list.
         """
         return cls(tokenizer_sources.from_bytes(tokens, vocab_size, eos_token_ids, special_token_ids), cache)
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        """The bytes of text tokens; special and absent ones give ``b""``. Raises VocabularyError for an id outside ``[0, size)``."""
+        """The bytes of text tokens; special and absent ones give ``b""``. Raises VocabularyError for an id outside ``[0,
+        size)``.
+        """
         parts = []
         for token in ids:
             if not 0 <= token < self.size:
@@ -207,7 +212,7 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary {self.label}: {self.size} ids, {len(self.trie)} nodes, end {list(self.eos_token_ids)}>"
 
-    # ---- building -------------------------------------------------------------------------------------------------------------
+    # ---- building --------------------------------------------------------------------------------------------------------
 
     def _fingerprint(self) -> str:
         names = [sorted(self.special_tokens.items()), sorted(self.added_tokens.items())]
@@ -277,7 +282,7 @@ def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndar
     return inside
 
 
-# ---- the on-disk cache --------------------------------------------------------------------------------------------------------
+# ---- the on-disk cache ---------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
@@ -292,7 +297,8 @@ def _code_key() -> bytes:
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays to a file: magic, a line of JSON (name, dtype, shape, offset), the data, a sha256 of all before it.
 
-    The file appears under its name at once or not at all; an error (full or read-only disk) is ignored, for a cache may be absent.
+    The file appears under its name at once or not at all; an error (full or read-only disk) is ignored, for a cache may be
+    absent.
     """
     listed, body, offset = [], [], 0
     for name, array in arrays.items():

@@ -1,13 +1,14 @@
 """The arena: one store of hash-consed values, one memo table, one scratch stack, all found through a header.
 
 Everything that the engine computes is a *value*: a kind and a short sequence of int64 words, stored once. Two values are equal
-exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and every
-function on values can be memoised under two integers.
+exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and
+every function on values can be memoised under two integers.
 
 Layout. The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity (in items) in word ``2k + 1``;
-scalars follow. Tables are owned by :class:`cdplugin.arena.Arena`. A kernel that runs out of room writes which table must grow into
-``GROW_TABLE`` and ``GROW_TO`` and returns ``GROW``; the owner grows it and calls again. Since interning and memoising are
-idempotent, starting again only finds what was stored before. Every kernel that may allocate returns a negative status on failure.
+scalars follow. Tables are owned by :class:`cdplugin.arena.Arena`. A kernel that runs out of room writes which table must
+grow into ``GROW_TABLE`` and ``GROW_TO`` and returns ``GROW``; the owner grows it and calls again. Since interning and
+memoising are idempotent, starting again only finds what was stored before. Every kernel that may allocate returns a
+negative status on failure.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ LIMIT_WIDTH = -2  # an expression has too many alternatives
 LIMIT_FUEL = -3  # emptiness of an expression could not be decided within the fuel
 LIMIT_ROW = -4  # an Earley row has too many items
 LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
+NEED_RULES = -6  # nonterminal GROW_TO is predicted for the first time: give it its rules and call again
 
 # --- tables ---------------------------------------------------------------------------------------------------------------
 DATA, VALUES, INDEX, MEMO_KEYS, MEMO_RESULTS, STACK, OLD_KEYS, OLD_RESULTS = range(8)
 TRANSITIONS, LEXER_STATES, ROWS, BASES, MASKS, TOKEN_LISTS, ENDS = range(8, 15)
 LITERAL_OFFSETS, LITERAL_BYTES, LEXEMES = range(15, 18)
-DOT_SYMBOL, DOT_LEFT, DOT_NULL_REST, RULE_OFFSETS, RULE_DOTS, CORNER_OFFSETS, CORNER_DOTS, NULLABLE, MARKS = range(18, 27)
+DOT_SYMBOL, DOT_LEFT, DOT_NULL_REST, RULE_HEADS, RULE_LISTS, CORNER_HEADS, CORNER_LISTS, NULLABLE, MARKS = range(18, 27)
 TRIE_BYTE, TRIE_DEPTH, TRIE_SKIP, TRIE_TOKEN, TRIE_CHARS, SLICE_MASKS, TOKEN_OFFSETS, TOKEN_BYTES = range(27, 35)
 N_TABLES = 35
 
@@ -52,12 +54,11 @@ VALUE_WORDS = 6
 
 # --- kinds of values ------------------------------------------------------------------------------------------------------
 K_NONE, K_EMPTY, K_EPSILON, K_BYTES, K_LITERALS, K_CAT, K_ALT, K_AND, K_NOT, K_REPEAT = range(10)
-K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST = range(10, 17)
+K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER = range(10, 18)
 
 # --- kinds of memo entries ------------------------------------------------------------------------------------------------
-M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_CORNERS, M_FIRST, M_START, M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK = range(
-    1, 13
-)
+M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
+M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN = range(9, 16)
 
 ID_BITS = 29
 LOW_32 = 0xFFFFFFFF

@@ -27,9 +27,9 @@ from cdplugin.kernels.arena import (
     M_DERIVATIVE,
     STACK,
     STACK_TOP,
-    VALUES,
-    VALUE_WORDS,
     V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
     has_room,
     header,
     i64,
@@ -57,6 +57,7 @@ from cdplugin.kernels.expressions import (
     push,
 )
 from cdplugin.kernels.jit import kernel
+
 
 @kernel
 def _literal_child(h, e, byte):
@@ -88,7 +89,9 @@ def _literal_child(h, e, byte):
 
 @kernel
 def _leaf_derivative(h, e, byte):
-    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set; -9 for anything else."""
+    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set; -9 for anything
+    else.
+    """
     kind = kind_of(h, e)
     if kind == K_BYTES:
         return EPSILON if (word_of(h, e, byte >> 6) >> (byte & 63)) & 1 else EMPTY
@@ -180,10 +183,10 @@ def derive(h, e, byte):
 
 @kernel
 def refine_class(h, e, byte, byte_class):
-    """Cut ``byte_class`` (4 words of a set that holds ``byte``) to bytes whose derivative of ``e`` is certainly the same as ``byte``'s.
+    """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
-    The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that ``byte`` is
-    on. Gives up (leaves just ``byte``) where that would cost more than it saves.
+    The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
+    ``byte`` is on. Gives up (leaves just ``byte``) where that would cost more than it saves.
     """
     head = header(h)
     base = head[STACK_TOP]
@@ -261,8 +264,9 @@ def _drop_literal_heads(h, e, byte_class):
 def is_nonempty(h, e):
     """1 if ``e`` matches something, 0 if nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a guess).
 
-    Without ``&`` and ``~`` the constructors have decided it. Otherwise a breadth-first search over derivatives, one byte of each
-    class; the chain that led to a match, or all that was seen, is marked, so that the next state's question is mostly answered.
+    Without ``&`` and ``~`` the constructors have decided it. Otherwise a breadth-first search over derivatives, one byte of
+    each class; the chain that led to a match, or all that was seen, is marked, so that the next state's question is mostly
+    answered.
     """
     values = i64(h, VALUES)
     if e == EMPTY:

@@ -1,14 +1,17 @@
 """The Earley parser: rows are values, and so are origins (DESIGN 4.1; `rows.py` of the sketches is the executable description).
 
-A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference; predicted items are a static closure of the
-dots and completed ones are gone once completion has run, which is ZapFormat's pruning (Sun et al., ICML 2025) by construction. An
-*origin* is the map {S: the items that completing S gives} over the nonterminals S that a kernel item of the predicting row waits for,
-restricted to those that have the item's own nonterminal as a left corner. Completing a nonterminal at an origin is a worklist over
-static left recursion; where the rest of a waiting rule is nullable its own completion is included, so right-recursive tails vanish
-(Leo, 1991).
+A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference; predicted items are a static
+closure of the dots and completed ones are gone once completion has run, which is ZapFormat's pruning (Sun et al., ICML
+2025) by construction. An *origin* is the map {S: the items that completing S gives} over the nonterminals S that a kernel
+item of the predicting row waits for, restricted to those that have the item's own nonterminal as a left corner. Completing
+a nonterminal at an origin is a worklist over static left recursion; where the rest of a waiting rule is nullable its own
+completion is included, so right-recursive tails vanish (Leo, 1991).
 
-Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text is the lexeme
-``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text
+is the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+
+Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` is given its rules when it is first predicted.
+Left corners are only taken over expanded nonterminals, so nothing that is memoised before can change by it.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ import numpy as np
 
 from cdplugin.kernels.arena import (
     C_ADVANCES,
-    CORNER_DOTS,
-    CORNER_OFFSETS,
+    CORNER_HEADS,
+    CORNER_LISTS,
     DOT_LEFT,
     DOT_NULL_REST,
     DOT_SYMBOL,
     END_SYMBOL,
     GROW,
+    GROW_TO,
     K_CORNERS,
     K_FIRST,
     K_ITEMS,
@@ -40,10 +44,11 @@ from cdplugin.kernels.arena import (
     MARKS,
     MAX_ROW_ITEMS,
     N_ROWS,
+    NEED_RULES,
     NULLABLE,
     ROWS,
-    RULE_DOTS,
-    RULE_OFFSETS,
+    RULE_HEADS,
+    RULE_LISTS,
     STACK,
     STACK_TOP,
     STAMP,
@@ -74,6 +79,7 @@ R_ITEMS, R_ORIGIN, R_START, R_ACCEPTS = range(4)
 ROW_WORDS = 4
 
 END_OF_RULE = -1
+NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
 
 
 @kernel
@@ -91,8 +97,8 @@ def _left_corners(h, nonterminal):
     head[STAMP] += 1
     stamp = head[STAMP]
     symbols = i64(h, DOT_SYMBOL)
-    rule_offsets = i64(h, RULE_OFFSETS)
-    rule_dots = i64(h, RULE_DOTS)
+    rule_heads = i64(h, RULE_HEADS)
+    rule_lists = i64(h, RULE_LISTS)
     nullable = i64(h, NULLABLE)
     marks[nonterminal] = stamp
     if push(h, nonterminal) < 0:
@@ -101,8 +107,13 @@ def _left_corners(h, nonterminal):
     while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
         left = i64(h, STACK)[at]
         at += 1
-        for r in range(rule_offsets[left], rule_offsets[left + 1]):
-            dot = rule_dots[r]
+        entry = rule_heads[left]
+        if entry == NOT_EXPANDED:
+            head[GROW_TO] = left
+            return NEED_RULES
+        while entry >= 0:
+            dot = rule_lists[2 * entry]
+            entry = rule_lists[2 * entry + 1]
             while symbols[dot] >= 0:
                 symbol = symbols[dot]
                 if marks[symbol] != stamp:
@@ -115,8 +126,10 @@ def _left_corners(h, nonterminal):
     end = head[STACK_TOP]
     for at in range(base, end):
         left = i64(h, STACK)[at]
-        for r in range(rule_offsets[left], rule_offsets[left + 1]):
-            dot = rule_dots[r]
+        entry = rule_heads[left]
+        while entry >= 0:
+            dot = rule_lists[2 * entry]
+            entry = rule_lists[2 * entry + 1]
             while symbols[dot] >= 0 and nullable[symbols[dot]]:
                 dot += 1
             if symbols[dot] < END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
@@ -223,8 +236,8 @@ def _complete(h, nonterminal, origin):
     symbols = i64(h, DOT_SYMBOL)
     lefts = i64(h, DOT_LEFT)
     null_rest = i64(h, DOT_NULL_REST)
-    corner_offsets = i64(h, CORNER_OFFSETS)
-    corner_dots = i64(h, CORNER_DOTS)
+    corner_heads = i64(h, CORNER_HEADS)
+    corner_lists = i64(h, CORNER_LISTS)
     head[STAMP] += 1
     stamp = head[STAMP]
     marks = i64(h, MARKS)
@@ -235,8 +248,10 @@ def _complete(h, nonterminal, origin):
     while at < head[STACK_TOP]:  # which nonterminals are complete
         done = i64(h, STACK)[at]
         at += 1
-        for c in range(corner_offsets[done], corner_offsets[done + 1]):
-            dot = corner_dots[c]
+        entry = corner_heads[done]
+        while entry >= 0:
+            dot = corner_lists[2 * entry]
+            entry = corner_lists[2 * entry + 1]
             left = lefts[dot]
             if null_rest[dot + 1] and marks[left] != stamp:
                 inside = _is_predicted(h, origin, waiting, left)
@@ -251,11 +266,13 @@ def _complete(h, nonterminal, origin):
     for at in range(base, end):  # what each of them gives
         done = i64(h, STACK)[at]
         for i in range(waiting):
-            entry = word_of(h, origin, i)
-            if entry >> 32 == done and _push_items(h, entry & LOW_32) < 0:
+            waits = word_of(h, origin, i)
+            if waits >> 32 == done and _push_items(h, waits & LOW_32) < 0:
                 return GROW
-        for c in range(corner_offsets[done], corner_offsets[done + 1]):
-            dot = corner_dots[c]
+        entry = corner_heads[done]
+        while entry >= 0:
+            dot = corner_lists[2 * entry]
+            entry = corner_lists[2 * entry + 1]
             if symbols[dot + 1] == END_OF_RULE:
                 continue
             left = lefts[dot]
@@ -315,7 +332,9 @@ def _push_after(h, dot, origin):
 
 @kernel
 def make_row(h, start, count):
-    """Number of the row whose kernel items are ``STACK[start:start + count]`` (sorted here); or a status. Numbers start at 1."""
+    """Number of the row whose kernel items are ``STACK[start:start + count]`` (sorted here); or a status. Numbers start at
+    1.
+    """
     head = header(h)
     count = sort_unique(i64(h, STACK), start, count)
     if count > head[MAX_ROW_ITEMS]:
@@ -456,7 +475,9 @@ def _start_state(h, items, waited, n_waited):
 
 @kernel
 def advance(h, row, accepted):
-    """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a status."""
+    """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a
+    status.
+    """
     known = memo_get(h, M_ADVANCE, row, accepted)
     if known >= 0:
         return known
@@ -482,8 +503,9 @@ def advance(h, row, accepted):
                     return status
         for w in range(length_of(h, origin)):
             nonterminal = word_of(h, origin, w) >> 32
-            if _left_corners(h, nonterminal) < 0:
-                return GROW
+            corners = _left_corners(h, nonterminal)
+            if corners < 0:
+                return corners
             first = memo_get(h, M_FIRST, nonterminal, 0)
             for f in range(_first_at(h, first, lexeme), length_of(h, first)):
                 entry = word_of(h, first, f)

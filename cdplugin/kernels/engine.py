@@ -1,7 +1,7 @@
 """The engine's one entry point: everything above compiled once, called with an operation code.
 
-One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the header.
-Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
+One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the
+header. Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from cdplugin.kernels.arena import (
     GROW,
     K_EMPTY,
     K_EPSILON,
-    K_NOT,
     K_ORIGIN,
     STACK,
     STACK_TOP,
@@ -35,6 +34,7 @@ from cdplugin.kernels.derive import (
     derive,
     is_nonempty,
 )
+from cdplugin.kernels.earley import make_row
 from cdplugin.kernels.expressions import (
     EMPTY,
     FINITE,
@@ -44,7 +44,6 @@ from cdplugin.kernels.expressions import (
     make_not,
     nullable,
 )
-from cdplugin.kernels.earley import make_row
 from cdplugin.kernels.jit import entry_kernel, kernel, view_i32, view_i64
 from cdplugin.kernels.masks import fill
 from cdplugin.kernels.states import accepts_at, start_of, step, step_bytes

@@ -1,11 +1,12 @@
 """Regular expressions as hash-consed values: the constructors and their simplifications.
 
-An expression is a value of the arena (kinds ``K_EMPTY`` to ``K_REPEAT``) over bytes. The constructors apply units and annihilators, sort and
-flatten ``|`` and ``&``, and nest concatenation to the right, so that an expression has finitely many derivatives in practice (Owens,
-Reppy and Turon, "Regular-expression derivatives re-examined", 2009). Counted repetition stays symbolic; ``R{m,n}`` with a nullable ``R``
-has ``m = 0`` by construction.
+An expression is a value of the arena (kinds ``K_EMPTY`` to ``K_REPEAT``) over bytes. The constructors apply units and
+annihilators, sort and flatten ``|`` and ``&``, and nest concatenation to the right, so that an expression has finitely many
+derivatives in practice (Owens, Reppy and Turon, "Regular-expression derivatives re-examined", 2009). Counted repetition
+stays symbolic; ``R{m,n}`` with a nullable ``R`` has ``m = 0`` by construction.
 
-Sets of literals are one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, less their first ``depth`` bytes.
+Sets of literals are one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, less their first
+``depth`` bytes.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from cdplugin.kernels.arena import (
     MAX_WIDTH,
     STACK,
     STACK_TOP,
-    VALUES,
-    VALUE_WORDS,
     V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
     flags_of,
     has_room,
     header,
@@ -366,11 +367,12 @@ def make_and(h, start, count):
 
 @kernel
 def evaluate(h, start, count):
-    """Run a postfix program ``STACK[start:start + count]`` that builds expressions; returns the id of the last one, or a status.
+    """Run a postfix program ``STACK[start:start + count]`` that builds expressions: the id of the last one, or a status.
 
-    Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT n``; ``K_AND n``
-    (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2 slot``: keep the top as result
-    ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the owner has made large enough.
+    Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
+    n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2
+    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the
+    owner has made large enough.
     """
     head = header(h)
     saved = head[STACK_TOP]

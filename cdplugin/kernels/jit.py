@@ -1,12 +1,13 @@
 """The only place that talks to Numba: decorators, views on shared tables, and the folder of compiled kernels.
 
 A kernel is compiled without the GIL and cached on disk. Numba's cache does not notice an edit in *another* file that a kernel
-calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel sources
-together with Numba's version and flags.
+calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel
+sources together with Numba's version and flags.
 
 An engine's tables are found through a *header*: an int64 array whose address is passed as one integer, since a call with ten
-array arguments costs five times as much as one with an integer. :func:`view_i64` and its sisters make array views from addresses
-inside the kernel (bounds-checked when Numba is asked to); under ``NUMBA_DISABLE_JIT=1`` their Python twins do the same with ctypes.
+array arguments costs five times as much as one with an integer. :func:`view_i64` and its sisters make array views from
+addresses inside the kernel (bounds-checked when Numba is asked to); under ``NUMBA_DISABLE_JIT=1`` their Python twins do the
+same with ctypes.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numba.core import types
+from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,7 +54,9 @@ def _writable(folder: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def cache_root() -> Path:
-    """The user-writable folder of cdplugin's caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, or one below the temporary folder."""
+    """The user-writable folder of cdplugin's caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, or one below the
+    temporary folder.
+    """
     candidates = []
     if os.environ.get("CDPLUGIN_CACHE_DIR"):
         candidates.append(Path(os.environ["CDPLUGIN_CACHE_DIR"]))
@@ -83,8 +87,8 @@ def kernel_cache_dir() -> Path:
 def kernel(function: F) -> F:
     """An inner kernel: compiled with whoever calls it, not cached on its own, not callable from Python.
 
-    Numba compiles a callee anew for every integer *constant* that it is called with. One compilation for int64 is enough here, and a
-    third of the work, so constants are widened to their type before the callee's signature is looked up.
+    Numba compiles a callee anew for every integer *constant* that it is called with. One compilation for int64 is enough
+    here, and a third of the work, so constants are widened to their type before the callee's signature is looked up.
     """
     if DISABLED:
         return function
@@ -92,7 +96,7 @@ def kernel(function: F) -> F:
     look_up = dispatcher.get_call_template
 
     def look_up_widened(arguments, keywords):  # type: ignore[no-untyped-def]
-        return look_up(tuple(types.unliteral(a) for a in arguments), keywords)
+        return look_up(tuple(unliteral(a) for a in arguments), keywords)
 
     dispatcher.get_call_template = look_up_widened
     return dispatcher
@@ -127,7 +131,8 @@ if DISABLED:
             if len(_VIEWS) > 10_000:
                 _VIEWS.clear()
             size = np.dtype(dtype).itemsize * key[1]
-            view = np.frombuffer((ctypes.c_char * size).from_address(key[0]), dtype=dtype) if size else np.empty(0, dtype)
+            memory: Any = (ctypes.c_char * size).from_address(key[0])
+            view = np.frombuffer(memory, dtype=dtype) if size else np.empty(0, dtype)
             _VIEWS[key] = view
         return view
 
@@ -152,16 +157,16 @@ else:
         return types.voidptr(types.int64), codegen
 
     @kernel
-    def view_i64(address, length):  # type: ignore[no-untyped-def]
+    def view_i64(address: int, length: int) -> np.ndarray:
         """int64 view of ``length`` items at ``address``; the caller keeps the memory alive."""
         return numba.carray(_pointer(address), (length,), np.int64)
 
     @kernel
-    def view_i32(address, length):  # type: ignore[no-untyped-def]
+    def view_i32(address: int, length: int) -> np.ndarray:
         """int32 view of ``length`` items at ``address``."""
         return numba.carray(_pointer(address), (length,), np.int32)
 
     @kernel
-    def view_u8(address, length):  # type: ignore[no-untyped-def]
+    def view_u8(address: int, length: int) -> np.ndarray:
         """uint8 view of ``length`` items at ``address``."""
         return numba.carray(_pointer(address), (length,), np.uint8)

@@ -1,9 +1,9 @@
 """Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
 
-A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state is left
-when those that cannot go on are dropped, how many plain characters keep it alive, and where its base mask is. A transition row has
-256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a lexeme ends in it. A transition
-is computed for a whole class of bytes at once.
+A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state
+is left when those that cannot go on are dropped, how many plain characters keep it alive, and where its base mask is. A
+transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
+lexeme ends in it. A transition is computed for a whole class of bytes at once.
 """
 
 from __future__ import annotations
@@ -38,18 +38,10 @@ from cdplugin.kernels.derive import (
     is_nonempty,
     refine_class,
 )
-from cdplugin.kernels.expressions import (
-    EMPTY,
-    EPSILON,
-    UNBOUNDED,
-    nullable,
-    push,
-)
-from cdplugin.kernels.slices import (
-    saturate,
-    stay,
-)
+from cdplugin.kernels.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.saturate import saturate
+from cdplugin.kernels.slices import UNBOUNDED, stay
 
 # record of a lexer state
 L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE = range(6)

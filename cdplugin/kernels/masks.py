@@ -1,15 +1,18 @@
 """Token masks: a cached base per lexer state, a cached delta per (row, lexer state), both found by walking the flat token trie.
 
-The *base* of a lexer state is independent of the row: tokens that stay inside the lexemes, and tokens at whose last byte a lexeme
-ends (what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest depends on the row: the
-base keeps them as a list of ``(node, accepted lexemes)``, and the *delta* of a row walks only the subtrees below them.
+The *base* of a lexer state is independent of the row: tokens that stay inside the lexemes, and tokens at whose last byte a
+lexeme ends (what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest
+depends on the row: the base keeps them as a list of ``(node, accepted lexemes)``, and the *delta* of a row walks only the
+subtrees below them.
 
-Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and there is no
-stack but an array of states by depth (llguidance's toktrie note derives the loop). Plain text is not walked at all: where a lexer
-state is known to live through ``n`` characters of ``[^"\\\\\\x00-\\x1F\\x7F]`` (:func:`cdplugin.kernels.derive.stay`), the vocabulary's
-mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
+Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
+there is no stack but an array of states by depth (llguidance's toktrie note derives the loop). Plain text is not walked at
+all: where a lexer state is known to live through ``n`` characters of ``[^"\\\\\\x00-\\x1F\\x7F]``
+(:func:`cdplugin.kernels.derive.stay`), the vocabulary's mask of the tokens of at most ``n`` such characters is taken as it
+is, and only the rest of the trie is walked.
 
-A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length == -1``).
+A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length ==
+-1``).
 """
 
 from __future__ import annotations
@@ -72,8 +75,8 @@ from cdplugin.kernels.lexer import (
     STATE_MASK,
     lexer_step,
     saturated,
-    stay_of,
 )
+from cdplugin.kernels.plain import plain_chars
 from cdplugin.kernels.states import ACCEPT_MARK, single, step
 
 # record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its ends
@@ -86,7 +89,9 @@ MASK_WORDS = 3
 
 @kernel
 def _close_list(h, start):
-    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Length, or ``GROW``."""
+    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Length, or
+    ``GROW``.
+    """
     head = header(h)
     count = head[TOKENS_USED] - start
     words = head[WORDS]
@@ -120,7 +125,7 @@ def base_of(h, state):
     slice_row = np.int64(-1)
     first_node = np.int64(0)
     if head[USE_SLICES]:
-        plain = stay_of(h, state)
+        plain = plain_chars(h, state)
         if plain < 0:
             return plain
         chars = plain >> 1
@@ -373,7 +378,9 @@ def _add_mask(h, number, out, fresh):
 
 @kernel
 def fill(h, cursor, out):
-    """Write the mask of ``cursor`` into ``out`` (int32 words); end tokens are the caller's. 0 or a status, then ``out`` is garbage."""
+    """Write the mask of ``cursor`` into ``out`` (int32 words); end tokens are the caller's. 0 or a status, then ``out`` is
+    garbage.
+    """
     head = header(h)
     if cursor >> 32:
         state = cursor & STATE_MASK

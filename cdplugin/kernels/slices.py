@@ -1,7 +1,8 @@
 """How much plain text keeps an expression alive, and which counts no token can tell apart.
 
-*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8. Tokens that consist of it are kept by the vocabulary as masks, cumulative by
-their number of characters (llguidance's slicer, with the containment read off the expression's structure instead of searched for).
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8. Tokens that consist of it are kept by the vocabulary as
+masks, cumulative by their number of characters (llguidance's slicer, with the containment read off the expression's
+structure instead of searched for).
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from cdplugin.kernels.arena import (
     K_NOT,
     K_REPEAT,
     M_ONE_CHAR,
-    M_SATURATE,
     M_STAY,
     STACK,
     STACK_TOP,
@@ -42,8 +42,6 @@ from cdplugin.kernels.expressions import (
     FINITE,
     PURE,
     UNBOUNDED,
-    make_cat,
-    make_repeat,
     nullable,
 )
 from cdplugin.kernels.jit import kernel
@@ -52,8 +50,10 @@ from cdplugin.kernels.jit import kernel
 
 
 @kernel
-def _slice_step(state, byte):
-    """One step of the automaton of ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8 (RFC 3629): next state, 0 = a whole character, -1 = no."""
+def slice_step(state, byte):
+    """One step of the automaton of ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8 (RFC 3629): next state, 0 = a whole character, -1
+    = no.
+    """
     if state == 0:
         if byte < 0x80:
             return 0 if byte >= 0x20 and byte != 0x22 and byte != 0x5C and byte != 0x7F else -1
@@ -88,8 +88,8 @@ def _slice_step(state, byte):
 
 @kernel
 def one_char(h, e):
-    """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing longer
-    that starts with one. Or a status.
+    """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing
+    longer that starts with one. Or a status.
     """
     known = memo_get(h, M_ONE_CHAR, e, 0)
     if known >= 0:
@@ -114,7 +114,7 @@ def one_char(h, e):
         for byte in range(0x20, 0xF5):
             if (covered[byte >> 6] >> (byte & 63)) & 1:
                 continue
-            after = _slice_step(state, byte)
+            after = slice_step(state, byte)
             if after < 0:
                 continue
             for i in range(4):
@@ -123,7 +123,7 @@ def one_char(h, e):
                 status = np.int64(GROW)
                 break
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
-                if (byte_class[other >> 6] >> (other & 63)) & 1 and _slice_step(state, other) == after:
+                if (byte_class[other >> 6] >> (other & 63)) & 1 and slice_step(state, other) == after:
                     covered[other >> 6] |= np.int64(1) << (other & 63)
             steps += 1
             child = derive(h, part, byte)
@@ -157,8 +157,8 @@ def stay(h, e):
     """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
 
     A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
-    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language, from which
-    taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
+    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language,
+    from which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
     """
     known = memo_get(h, M_STAY, e, 0)
     if known >= 0:
@@ -247,35 +247,6 @@ def _never_starts_plain(h, e):
     if kind_of(h, e) != K_BYTES:
         return False
     for byte in range(0x20, 0xF5):
-        if _slice_step(0, byte) >= 0 and (word_of(h, e, byte >> 6) >> (byte & 63)) & 1:
+        if slice_step(0, byte) >= 0 and (word_of(h, e, byte >> 6) >> (byte & 63)) & 1:
             return False
     return True
-
-
-@kernel
-def saturate(h, e, longest):
-    """``e`` with the counts of a leading repetition cut to ``longest`` (bytes of the longest token): no token can tell them apart.
-
-    ``R{m,n} T`` with ``m > longest`` stays alive, and open, through any token that ``R``s spell; so it becomes ``R{longest+1,} T`` when
-    both bounds are out of reach and ``R{m,} T`` when only the upper one is. Only used where every turn of R takes at least a byte.
-    """
-    known = memo_get(h, M_SATURATE, e, 0)
-    if known >= 0:
-        return known
-    body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == K_CAT:
-        body, tail = word_of(h, e, 0), word_of(h, e, 1)
-    result = e
-    if kind_of(h, body) == K_REPEAT and not nullable(h, word_of(h, body, 0)):
-        low = word_of(h, body, 1)
-        high = word_of(h, body, 2)
-        if high > longest or low > longest + 1:
-            if high > longest:
-                high = np.int64(-1)
-            repeated = make_repeat(h, word_of(h, body, 0), min(low, longest + 1), high)
-            if repeated < 0:
-                return repeated
-            result = make_cat(h, repeated, tail)
-            if result < 0:
-                return result
-    return memo_put(h, M_SATURATE, e, 0, result)

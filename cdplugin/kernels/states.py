@@ -1,11 +1,12 @@
 """Parser states as cursors: lexer and parser stepped together, byte by byte.
 
-A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` is the usual case, one (row, lexer state) pair; a word
-below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer state``, sorted, after a leading -1
-if the text may end here). 0 is the dead cursor.
+A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` is the usual case, one (row, lexer state)
+pair; a word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer
+state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor.
 
-Lexing is exact: where a lexeme ends, the pair that goes on and the pair that starts after it are both kept. All lexemes that end at
-one byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches).
+Lexing is exact: where a lexeme ends, the pair that goes on and the pair that starts after it are both kept. All lexemes
+that end at one byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of
+the sketches).
 """
 
 from __future__ import annotations

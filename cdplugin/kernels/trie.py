@@ -1,9 +1,10 @@
 """The token trie as flat depth-first arrays, built with whole-array NumPy: no kernel is compiled for it.
 
-A sorted list of tokens *is* a trie in depth-first order: a token adds ``length - lcp`` nodes, where ``lcp`` is what it shares with
-the token before it. So the nodes are one ``repeat`` over the tokens. Only the ends of the subtrees need the tree itself; they are
-found level by level, from ``end(node) = min(next node of the same depth, end(parent))``: every node between a node and its parent
-is deeper than the parent, so whatever ends the parent's subtree ends the node's. 128,000 tokens with 300,000 nodes take 0.1 s.
+A sorted list of tokens *is* a trie in depth-first order: a token adds ``length - lcp`` nodes, where ``lcp`` is what it
+shares with the token before it. So the nodes are one ``repeat`` over the tokens. Only the ends of the subtrees need the
+tree itself; they are found level by level, from ``end(node) = min(next node of the same depth, end(parent))``: every node
+between a node and its parent is deeper than the parent, so whatever ends the parent's subtree ends the node's. 128,000
+tokens with 300,000 nodes take 0.1 s.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ def build_trie(
 
     Returns
     -------
-    byte uint8[m], depth int32[m], skip int32[m], token int32[m]: one entry per node, siblings ascending by byte. ``skip`` counts
-    the nodes of the subtree with the node itself; ``token`` is -1 where no string ends. The second and further ids of equal strings
-    are leaves with the same byte and depth, directly after the subtree of the first.
+    byte uint8[m], depth int32[m], skip int32[m], token int32[m]: one entry per node, siblings ascending by byte. ``skip``
+    counts the nodes of the subtree with the node itself; ``token`` is -1 where no string ends. The second and further ids
+    of equal strings are leaves with the same byte and depth, directly after the subtree of the first.
     """
     shared = common_prefixes(data, starts, lengths)
     again = np.zeros(len(starts), bool)  # equal to the string before it
@@ -123,7 +124,8 @@ def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
 def cumulative_masks(ids: np.ndarray, keys: np.ndarray, rows: int, size: int) -> np.ndarray:
     """Bit masks of token sets that grow from row to row: row ``k`` holds the ids whose key is at most ``k``.
 
-    ``ids`` and ``keys`` : int64[n], ``0 <= key < rows``. Returns int32[rows, ceil(size / 32)]; token t is bit t % 32 of word t // 32.
+    ``ids`` and ``keys`` : int64[n], ``0 <= key < rows``. Returns int32[rows, ceil(size / 32)]; token t is bit t % 32 of
+    word t // 32.
     """
     words = -(-size // 32)
     masks = np.zeros((rows, words), np.uint32)

@@ -1,0 +1,158 @@
+"""Rules that come late: grammars with families of nonterminals have the masks of the same grammar written out in full."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import numpy as np
+import pytest
+from naive import Naive
+
+from cdplugin import expr
+from cdplugin.compiler import Compiler
+from cdplugin.errors import GrammarError
+from cdplugin.grammar import Family, GrammarIR, Symbol
+from cdplugin.vocab import Vocabulary
+
+KEYS = b"abcd"
+TEXTS = [bytes([b]) for b in range(256)] + [b"ab", b"a,", b"b,c", b"{a", b"d}", b",d}", b"x(", b"(x", b"))"]
+VOCAB = Vocabulary.from_bytes([*TEXTS, b"</s>"], eos_token_ids=len(TEXTS))
+
+
+class Members(Family):
+    """``{a,b}``: distinct keys in any order, some of them required, at least ``low`` of them."""
+
+    name = "members"
+
+    def __init__(self, ir: GrammarIR, pairs: Sequence[Symbol], required: frozenset[int], low: int) -> None:
+        self.ir, self.pairs, self.required, self.low = ir, pairs, required, low
+        self.comma = ir.lexeme(expr.literal(b","), "comma")
+
+    def uses(self) -> Iterable[Symbol]:
+        return [self.comma, *self.pairs]
+
+    def _done(self, seen: frozenset[int]) -> bool:
+        return self.required <= seen and len(seen) >= self.low
+
+    def nullable(self, value: Hashable) -> bool:
+        assert isinstance(value, frozenset)
+        return self._done(value)
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        usable = {i for i, pair in enumerate(self.pairs) if productive(pair)}
+        return self.required <= usable and len(usable) >= self.low
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+        assert isinstance(value, frozenset)
+        if self._done(value):
+            yield ()
+        for i, pair in enumerate(self.pairs):
+            if i not in value and productive(pair):
+                after = self.ir.instance(self, value | {i})
+                yield (self.comma, pair, after) if value else (pair, after)
+
+
+def objects(required: frozenset[int], low: int, values: Sequence[expr.Expr], nested: bool) -> GrammarIR:
+    """An object whose pair ``i`` is the key ``KEYS[i]`` and a value, or an object in parentheses if ``nested``."""
+    ir = GrammarIR()
+    start = ir.start = ir.nonterminal("object")
+    pairs = []
+    for key, value in zip(KEYS, values, strict=False):
+        pair = ir.nonterminal(chr(key))
+        ir.rule(pair, [ir.lexeme(expr.literal(bytes([key]))), ir.lexeme(value)])
+        pairs.append(pair)
+    if nested:
+        ir.rule(pairs[0], [ir.lexeme(expr.literal(b"x(")), start, ir.lexeme(expr.literal(b")"))])
+    members = Members(ir, pairs, required, low)
+    ir.rule(start, [ir.lexeme(expr.literal(b"{")), ir.instance(members, frozenset()), ir.lexeme(expr.literal(b"}"))])
+    return ir
+
+
+def written_out(ir: GrammarIR) -> GrammarIR:
+    """The same grammar with every instance's rules as plain rules."""
+    done: set[Symbol] = set()
+    while pending := [s for s in ir.instances if s not in done]:
+        for symbol in pending:
+            family, value = ir.instances[symbol]
+            for right in family.expand(value, lambda s: s not in (~t for t, e in enumerate(ir.lexemes) if e is expr.EMPTY)):
+                ir.rule(symbol, right)
+            done.add(symbol)
+    return ir
+
+
+def masks_equal(lazy: GrammarIR, plain: GrammarIR, rng: random.Random) -> int:
+    naive = Naive(plain)
+    grammar = Compiler(VOCAB).compile_ir(lazy)
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    ended = 0
+    for _ in range(6):
+        matcher, prefix = grammar.matcher(), b""
+        for _ in range(10):
+            matcher.fill_next_token_bitmask(row)
+            bits = np.unpackbits(row.view(np.uint8), bitorder="little")[: VOCAB.size]
+            allowed = set(np.flatnonzero(bits).tolist())
+            expected = naive.allowed_tokens(prefix, TEXTS) | ({len(TEXTS)} if naive.accepts(prefix) else set())
+            assert allowed == expected, prefix
+            choices = sorted(allowed - {len(TEXTS)})
+            ended += len(TEXTS) in allowed
+            if not choices:
+                break
+            token = rng.choice(choices)
+            assert matcher.accept_token(token)
+            prefix += TEXTS[token]
+    return ended
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_masks_are_those_of_the_grammar_written_out(seed: int) -> None:
+    rng = random.Random(seed)
+    n = rng.randint(1, 4)
+    required = frozenset(rng.sample(range(n), rng.randint(0, n)))
+    low = rng.randint(0, n)
+    values = [rng.choice([expr.literal(b""), expr.literal(b"1"), expr.repeat(expr.literal(b"1"), 0, 2)]) for _ in range(n)]
+    nested = rng.random() < 0.5
+    lazy, plain = objects(required, low, values, nested), written_out(objects(required, low, values, nested))
+    masks_equal(lazy, plain, rng)
+
+
+def test_members_that_match_nothing_are_left_out() -> None:
+    values = [expr.literal(b"1"), expr.EMPTY, expr.literal(b"2")]
+    assert masks_equal(objects(frozenset(), 2, values, False), written_out(objects(frozenset(), 2, values, False)), random.Random(1))
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        Compiler(VOCAB).compile_ir(objects(frozenset({1}), 0, values, False))
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        Compiler(VOCAB).compile_ir(objects(frozenset(), 3, values, False))
+
+
+def test_only_values_that_a_text_leads_to_cost_anything() -> None:
+    values = [expr.literal(b"1")] * 4
+    ir = objects(frozenset(), 0, values, False)
+    grammar = Compiler(VOCAB).compile_ir(ir)
+    assert len(ir.instances) == 1
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"{a1,b1") == 6
+    assert len(ir.instances) < 12
+
+
+def test_every_order_is_accepted_and_repeats_are_not() -> None:
+    grammar = Compiler(VOCAB).compile_ir(objects(frozenset({0, 1}), 0, [expr.literal(b"1")] * 3, False))
+    for order in itertools.permutations("abc"):
+        text = ("{" + ",".join(k + "1" for k in order) + "}").encode()
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(text) == len(text) and matcher.is_accepting()
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"{a1,a1}") == 4
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"{a1,c1}") == 6
+
+
+def test_a_fresh_arena_makes_the_rules_again() -> None:
+    values = [expr.literal(b"1")] * 4
+    grammar = Compiler(VOCAB).compile_ir(objects(frozenset(), 0, values, False))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"{a1,b1") == 6
+    grammar._arena.over_budget = True
+    assert matcher.accept_tokens(b",a") == 1
+    assert matcher.accept_tokens(b"c1}") == 3 and matcher.is_accepting()
