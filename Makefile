@@ -56,7 +56,7 @@ $(VENV)/.test: $(VENV)/.demo pyproject.toml
 # --- what there is to do --------------------------------------------------------------------------------------------------------
 
 demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
-	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/hf_json.py
+	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/demo.py
 
 test: lint types warmup tests interpreted checked ## everything that has to hold before a change is merged
 	@echo "all checks passed"
