@@ -20,13 +20,12 @@ _MOST_NAMES = 8
 def explain_token(matcher: Matcher, arena: Arena, cursor: int, token_id: int) -> str:
     """The answer of :meth:`cdplugin.Matcher.explain`; the caller holds the arena's lock."""
     vocab = matcher.grammar.vocab
-    accepting = cursor == TERMINATED or bool(arena.call(kernels.OP_ACCEPTS, cursor))
-    if token_id in matcher.stop_token_ids:
-        if accepting:
-            return f"token {token_id} ends the text and is allowed here"
-        return f"token {token_id} would end the text, which is not complete: expected {expected(matcher, arena, cursor)}"
     if cursor == TERMINATED:
         return f"token {token_id} comes after the end of the text"
+    if token_id in matcher.stop_token_ids:
+        if arena.call(kernels.OP_ACCEPTS, cursor):
+            return f"token {token_id} ends the text and is allowed here"
+        return f"token {token_id} would end the text, which is not complete: expected {expected(matcher, arena, cursor)}"
     text = vocab.tokens[token_id]
     if text is None:
         return f"token {token_id} is a special token: it never matches as text"

@@ -7,6 +7,7 @@ list of integers, and nothing else is copied.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from cdplugin import explain
 from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
+from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
 from cdplugin.vocab import Vocabulary
@@ -55,7 +57,10 @@ class Grammar:
         ``stop_token_ids``: the tokens that end the text, allowed exactly when it may end, and never taken as text; default: the
         vocabulary's end tokens. Raises ``ValueError`` for an id outside the vocabulary.
         """
-        ids = self.vocab.eos_token_ids if stop_token_ids is None else tuple(dict.fromkeys(stop_token_ids))
+        given = self.vocab.eos_token_ids if stop_token_ids is None else stop_token_ids
+        if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+            raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
+        ids = tuple(dict.fromkeys(_integer("stop token id", token) for token in given))
         for token in ids:
             if not 0 <= token < self.vocab.size:
                 raise ValueError(f"stop token id: expected 0 to {self.vocab.size - 1}, found {token}")
@@ -93,9 +98,12 @@ class Matcher:
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
     def accept_token(self, token_id: int) -> bool:
-        """Follow one token. False, and nothing changes, if it is not allowed. Raises ``ValueError`` for an id outside the
-        vocabulary.
+        """Follow one token. False, and nothing changes, if it is not allowed; after a stop token nothing is.
+
+        Raises ``ValueError`` for an id outside the vocabulary and ``TypeError`` for what is no integer.
         """
+        if type(token_id) is not int:
+            token_id = _integer("token id", token_id)
         cursor = self._step(self._cursor(), token_id)
         if cursor == 0:
             return False
@@ -117,7 +125,7 @@ class Matcher:
         cursor = self._cursor()
         count = 0
         for token in token_ids:
-            cursor = self._step(cursor, token)
+            cursor = self._step(cursor, _integer("token id", token))
             if cursor == 0:
                 break
             count += 1
@@ -125,6 +133,7 @@ class Matcher:
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
+        n = _integer("rollback", n)
         if not 0 <= n <= len(self._tokens):
             raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
         if n:
@@ -173,10 +182,10 @@ class Matcher:
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None:
         """Write the allowed tokens into row ``index`` of ``bitmask``.
 
-        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token
-        ``t`` is bit ``t % 32`` of word ``t // 32``. After the end, stop tokens are all that is allowed. Raises
-        ``TypeError`` or ``ValueError`` for a wrong bitmask and :class:`LimitExceeded` where a budget is crossed; then the
-        row's content is undefined.
+        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token ``t`` is bit
+        ``t % 32`` of word ``t // 32``. After the end the row holds the stop tokens, so that logits stay finite; none is accepted.
+        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask or index, and :class:`LimitExceeded` where a budget is crossed;
+        then the row's content is undefined.
         """
         row = _row_address(bitmask, index, self._size)
         cursor = self._cursor()
@@ -187,6 +196,7 @@ class Matcher:
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
         cursor = self._cursor()
+        token_id = _integer("token id", token_id)
         self._check(token_id)
         with self._arena.lock:
             return explain.explain_token(self, self._arena, cursor, token_id)
@@ -232,7 +242,19 @@ class Matcher:
             return arena.call(kernels.OP_ACCEPT, cursor, token_id)
 
 
-_last_bitmask: tuple[Any, int, int, int, int] = (None, 0, 0, 0, 0)
+def _integer(what: str, value: Any) -> int:
+    """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
+
+
+_last_bitmask: tuple[Any, int, int, int, int, Any] = (None, 0, 0, 0, 0, None)
 
 
 def _row_address(bitmask: Any, index: int, size: int) -> int:
@@ -242,11 +264,16 @@ def _row_address(bitmask: Any, index: int, size: int) -> int:
     loop fills the same one again and again.
     """
     global _last_bitmask
-    seen, known_size, address, stride, rows = _last_bitmask
-    if seen is not bitmask or known_size != size or (hasattr(seen, "data_ptr") and seen.data_ptr() != address):
+    seen, known_size, address, stride, rows, shape = _last_bitmask
+    same = seen is bitmask and known_size == size and bitmask.shape == shape
+    if same:  # the same object, but its memory may have been changed under it
+        same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
+    if not same:
         view = bitmask_view(bitmask, size)
         address, stride, rows = view.ctypes.data, view.strides[0], len(view)
-        _last_bitmask = (bitmask, size, address, stride, rows)
+        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape)
+    if type(index) is not int:
+        index = _integer("bitmask row", index)
     if not -rows <= index < rows:
         raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
     return address + stride * (index % rows)
@@ -278,17 +305,21 @@ def fill_next_token_bitmasks(
     if len(rows) != len(matchers):
         raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
     by_arena: dict[int, list[tuple[Matcher, int]]] = {}
+    errors: list[Exception] = []
     for matcher, index in zip(matchers, rows, strict=True):
         if matcher is not None:
-            address = _row_address(bitmask, index, matcher._grammar.vocab.size)
-            matcher._cursor()
+            address = _row_address(bitmask, index, matcher._size)
+            try:
+                matcher._cursor()
+            except LimitExceeded as error:
+                errors.append(error)
+                continue
             by_arena.setdefault(id(matcher._arena), []).append((matcher, address))
     groups = sorted(by_arena.values(), key=len, reverse=True)
-    workers = min(threads or os.cpu_count() or 1, len(groups))
+    workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
     total = sum(map(len, groups))
     if workers <= 1 or total <= _FEW:
-        _fill_groups(groups)
-        return
+        workers = 1
     shares: list[list[list[tuple[Matcher, int]]]] = [[] for _ in range(workers)]
     loads = [0] * workers
     for group in groups:
@@ -296,7 +327,6 @@ def fill_next_token_bitmasks(
         shares[lightest].append(group)
         loads[lightest] += len(group)
     futures = [_threads().submit(_fill_groups, share) for share in shares[1:]]
-    errors: list[Exception] = []
     for run in [lambda: _fill_groups(shares[0]), *(f.result for f in futures)]:
         try:
             run()

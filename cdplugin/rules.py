@@ -248,8 +248,8 @@ def _nullable_nonterminals(rules: list[tuple[int, list[int]]], nullable: list[in
 class _Layout:
     """Numbered rules as dots.
 
-    ``starts``: ``(nonterminal, first dot)`` of each rule; ``corners``: ``(nonterminal, dot before it)`` where only nullable symbols
-    stand before that dot.
+    ``starts``: ``(nonterminal, first dot)`` of each rule; ``corners``: ``(nonterminal, dot before it)`` where only nullable
+    symbols stand before that dot.
     """
 
     def __init__(self, rules: Sequence[tuple[int, Sequence[int]]], nullable: Sequence[int], first_dot: int) -> None:

@@ -203,7 +203,7 @@ def is_utf8(token: bytes) -> bool:
 
 
 def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name: Callable[[int], Any], lossy: bool) -> None:
-    """Check every token's bytes against the tokenizer's own ``decode``, behind a first token so that nothing is at a text's start.
+    """Check every token's bytes against the tokenizer's own ``decode``, behind a first token, so never at a text's start.
 
     All tokens that are UTF-8 by themselves are decoded in one call. Tokens with a part of a character: single bytes are put
     together to characters; where ``lossy`` (a byte-level decoder writes U+FFFD as Python does) all are compared. Raises
@@ -249,7 +249,7 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
 
 
 def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Callable[[str], str] | None) -> None:
-    """Check that sample texts, encoded, give back their bytes, after one of the ``prefixes`` that the tokenizer puts at a start.
+    """Check that sample texts, encoded, give back their bytes, after one of the ``prefixes`` put at a start.
 
     Characters that the vocabulary cannot spell are left out of the samples; a text with an unknown token in it is skipped.
     ``normalize``: what the tokenizer does to a text beforehand. Raises VocabularyError.
@@ -278,5 +278,6 @@ def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Ca
             spot += 1
         token = f"token {ids[spot]} ({tokens[ids[spot]]!r}) at byte {at}" if ids else "no tokens"
         raise VocabularyError(
-            f"{source.label}: a text would be misread: {token}: expected {text.encode()[at : at + 16]!r}, found {found[at : at + 16]!r}"
+            f"{source.label}: a text would be misread: {token}: "
+            f"expected {text.encode()[at : at + 16]!r}, found {found[at : at + 16]!r}"
         )

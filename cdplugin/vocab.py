@@ -13,6 +13,7 @@ b'aab'
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -68,7 +69,7 @@ class Trie:
 
 
 class Vocabulary:
-    """Token bytes, end tokens and the token trie. Make one with ``from_huggingface``, ``from_tiktoken``, ``from_mistral``, ``from_bytes``.
+    """Token bytes, end tokens and the token trie. Made by ``from_huggingface``, ``from_tiktoken``, ``from_mistral``, ``from_bytes``.
 
     Attributes
     ----------
@@ -131,7 +132,7 @@ class Vocabulary:
         eos_token_ids: int | Iterable[int] | None = None,
         cache: bool = True,
     ) -> Vocabulary:
-        """The vocabulary of a Hugging Face tokenizer (fast; slow ones where their kind is known), or of a ``tokenizers.Tokenizer``.
+        """The vocabulary of a Hugging Face tokenizer (fast, or slow of a known kind) or of a ``tokenizers.Tokenizer``.
 
         Parameters
         ----------
@@ -320,10 +321,8 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
         os.replace(temporary, path)
     except OSError:
         if temporary is not None:
-            try:
+            with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            except OSError:
-                pass
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray] | None:

@@ -264,9 +264,10 @@ def _drop_literal_heads(h, e, byte_class):
 def is_nonempty(h, e):
     """1 if ``e`` matches something, 0 if nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a guess).
 
-    Without ``&`` and ``~`` the constructors have decided it. Otherwise a breadth-first search over derivatives, one byte of
-    each class; the chain that led to a match, or all that was seen, is marked, so that the next state's question is mostly
-    answered.
+    Without ``&`` and ``~`` the constructors have decided it. What an earlier search found is used: an engine that has seen
+    more may answer where a fresh one runs out of fuel, never the other way round, and never differently. Otherwise a
+    breadth-first search over derivatives, one byte of each class; the chain that led to a match, or all that was seen, is
+    marked, so that the next state's question is mostly answered.
     """
     values = i64(h, VALUES)
     if e == EMPTY:
