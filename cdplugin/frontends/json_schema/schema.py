@@ -27,17 +27,12 @@ from cdplugin.frontends.json_schema.dialect import (
     TYPE_BITS,
     VALUES,
 )
+from cdplugin.frontends.json_schema.format_patterns import KNOWN_FORMATS, PATTERNS
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.refs import Documents, Resource
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
-
-KNOWN_FORMATS = frozenset(
-    "date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri iri-reference "
-    "uri-template uuid json-pointer relative-json-pointer regex".split()
-)
-"""Formats of Draft 2020-12 (Validation, section 7.3); any other is an annotation."""
 
 
 class ArrayPart:
@@ -302,7 +297,10 @@ class Reader:
             if not isinstance(name, str):
                 raise self.wrong(sub, "format", "a string", name)
             if name in KNOWN_FORMATS and self.options.formats == "enforce":
-                sub.refused += (("format", STRING_BIT),)
+                if name in PATTERNS:
+                    patterns += (PATTERNS[name],)
+                else:
+                    sub.refused += (("format", STRING_BIT),)
         if low or high is not None or patterns:
             sub.text = (low, high, patterns)
 
