@@ -123,7 +123,8 @@ def apply_token_bitmask_inplace(
         _apply_cpu(torch, logits, bitmask, listed, rows)
         return
     bitmask = bitmask.to(logits.device)
-    selected = None if listed is None else torch.from_numpy(listed.astype(np.int32)).to(logits.device)
+    # Pageable memory is staged before the call returns, so not to wait for the device is safe here.
+    selected = None if listed is None else torch.from_numpy(listed.astype(np.int32)).to(logits.device, non_blocking=True)
     if logits.device.type == "cuda" and (kernel := _triton_kernel()) is not None:
         with torch.cuda.device(logits.device):
             kernel(logits, bitmask, selected, rows)

@@ -253,6 +253,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
     assert result.returncode == 0
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cuda_equals_cpu(dtype: torch.dtype) -> None:

@@ -225,6 +225,42 @@ def test_lookahead_does_the_work_before_the_processor_is_called(
     assert torch.equal(other(longer, scores), ahead)
 
 
+def failing_fill(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """The fill of masks crosses a budget at its n-th call."""
+    fill, calls = cd.fill_next_token_bitmasks, iter(range(1, 1000))
+
+    def failing(*arguments: Any) -> None:
+        if next(calls) == call:
+            raise cd.LimitExceeded("too many states")
+        fill(*arguments)
+
+    monkeypatch.setattr(cd, "fill_next_token_bitmasks", failing)
+
+
+@pytest.mark.parametrize("lookahead", [False, True])
+def test_errors_of_the_engine_reach_the_caller(
+    model: Any, grammars: dict[str, Any], lookahead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor = GrammarLogitsProcessor(grammars["list"])
+    criteria = {"stopping_criteria": [processor.lookahead]} if lookahead else {}
+    inputs = prompts("a: ")
+    failing_fill(monkeypatch, 3)
+    with pytest.raises(cd.LimitExceeded, match="too many states"):
+        run(model, inputs, logits_processor=[processor], **criteria)
+    again = run(model, inputs, logits_processor=[processor], **criteria)
+    assert torch.equal(again, reference(model, inputs, [grammars["list"]]))
+
+
+def test_an_error_of_a_step_that_was_not_taken_is_nobodys(
+    model: Any, grammars: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processor = GrammarLogitsProcessor(grammars["list"])
+    failing_fill(monkeypatch, 3)
+    run(model, prompts("a: "), logits_processor=[processor], stopping_criteria=[processor.lookahead], max_new_tokens=2)
+    inputs = prompts("b: ")
+    assert torch.equal(run(model, inputs, logits_processor=[processor]), reference(model, inputs, [grammars["list"]]))
+
+
 # --- assisted generation --------------------------------------------------------------------------------------------
 
 
