@@ -27,6 +27,7 @@ from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
 
 _END_NAME = "end of text"
+_EVICT_EVERY = 16  # grammars grow as they are used, so all are measured anew, but not at every compilation
 
 
 class Compiler:
@@ -44,6 +45,7 @@ class Compiler:
         self.limits = limits or Limits()
         self._lock = threading.Lock()
         self._cache: OrderedDict[Hashable, Grammar] = OrderedDict()
+        self._compiled = 0
 
     def compile(self, spec: Spec) -> Grammar:
         """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or
@@ -64,7 +66,9 @@ class Compiler:
         if key is not None:
             with self._lock:
                 grammar = self._cache.setdefault(key, grammar)
-                self._evict()
+                self._compiled += 1
+                if self._compiled % _EVICT_EVERY == 0:
+                    self._evict()
         return grammar
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:

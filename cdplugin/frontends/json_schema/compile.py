@@ -12,16 +12,18 @@ from __future__ import annotations
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import Expr
+from cdplugin.expr import EMPTY, Expr
 from cdplugin.frontends.json_schema.layout import layout_of
+from cdplugin.frontends.json_schema.members import Distinct, Entry, Items, Members, Wanted
+from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, Reader, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.frontends.json_schema.strings import other_text
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
+_MOST_WANTED = 3
 _CHAIN = 32
 """Counts up to this are written as a chain of rules; larger ones by doubling, with O(log n) rules."""
 
@@ -53,6 +55,7 @@ class _Writer:
         self._reader = reader
         self._layout = layout_of(options.whitespace)
         self._limits = limits
+        self._any_order = options.property_order == "any"
         self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits)
         self._pending: list[tuple[Place, bool]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema]], Symbol | None] = {}
@@ -156,27 +159,48 @@ class _Writer:
         for part in parts:
             for name in part.required:
                 names[name] = True
-        rest = [part.additional for part in parts if part.additional is not None]
-        after, first = self._further(names, rest)
-        entries: list[tuple[Symbol, Symbol, bool]] = []
+        value: Symbol | None
+        entries: list[Entry] = []
         for name, required in names.items():
-            children = []
-            for part in parts:
-                child = part.properties.get(name, part.additional)
-                if child is not None:
-                    children.append(child)
-            value = self._symbol(place(children))
+            children = children_of(name, parts)
+            value = None
+            if allowed_by_names(name, parts, self._shaper.holds):
+                value = self._symbol(place(children))
             if value is not None:
-                entries.append((ir.lexeme(layout.key(name), name), value, required))
+                entries.append(Entry(ir.lexeme(layout.key(name), name), value, required))
             elif required:
                 self._culprit.setdefault(pointer, self._shaper.place(children).pointer)
                 return None
+        further: list[tuple[Symbol, Symbol]] = []
+        for text, children in classes_of(names, parts, self._shaper.strings):
+            value = None if text is EMPTY else self._symbol(place(children))
+            if value is not None:
+                further.append((ir.lexeme(layout.any_key if text is None else layout.quoted_key(text), "key"), value))
+        low = max((part.low for part in parts), default=0)
+        highs = [part.high for part in parts if part.high is not None]
+        high = min(highs) if highs else None
+        n_required = sum(entry.required for entry in entries)
+        if not further and high is not None and high >= len(entries):
+            high = None
+        if low <= n_required:
+            low = 0
+        elif low > 1 and further:
+            # Further names may repeat: a count of them says nothing about how many there are.
+            for sub in alternative:
+                if sub.object is not None and sub.object.low > max(1, n_required):
+                    self._shaper.refuse(sub, "minProperties")
+            low = 0
+        if low or high is not None or (self._any_order and len(entries) + len(further) > 1):
+            ordered = not self._any_order
+            members = Members(ir, entries, further, self._comma, self._close_brace, ordered=ordered, low=low, high=high)
+            return members.start()
+        after, first = self._further(further)
         # The last entry that may come first is the first required one.
-        opening = next((i for i, entry in enumerate(entries) if entry[2]), len(entries))
+        opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
         for i in range(len(entries) - 1, -1, -1):
-            key, value, required = entries[i]
+            key, item, required = entries[i].key, entries[i].value, entries[i].required
             if i <= opening:
-                member = [*after, value, key]
+                member = [*after, item, key]
                 if required:
                     first = member
                 else:
@@ -185,31 +209,29 @@ class _Writer:
                     ir.rule(choice, first[::-1])
                     first = [choice]
             if required:
-                after += (value, key, self._comma)
+                after += (item, key, self._comma)
             else:
                 choice = ir.nonterminal(pointer)
-                ir.rule(choice, [self._comma, key, value, *reversed(after)])
+                ir.rule(choice, [self._comma, key, item, *reversed(after)])
                 ir.rule(choice, after[::-1])
                 after = [choice]
         body = ir.nonterminal(pointer)
         ir.rule(body, first[::-1])
         return body
 
-    def _further(self, names: dict[str, bool], rest: list[Subschema]) -> tuple[list[Symbol], list[Symbol]]:
+    def _further(self, further: list[tuple[Symbol, Symbol]]) -> tuple[list[Symbol], list[Symbol]]:
         """What may follow the declared names: further members and the closing brace (after a member; at first)."""
         ir = self.ir
         closing = [self._close_brace]
-        value = self._symbol(self._shaper.place(rest))
-        if value is None:
+        if not further:
             return closing, closing.copy()
-        text = self._layout.text_key(other_text(names)) if names else self._layout.any_key
-        key = ir.lexeme(text, "key")
         more = ir.nonterminal("members")
         ir.rule(more, closing)
-        ir.rule(more, [self._comma, key, value, more])
         first = ir.nonterminal("members")
         ir.rule(first, closing)
-        ir.rule(first, [key, value, more])
+        for key, value in further:
+            ir.rule(more, [self._comma, key, value, more])
+            ir.rule(first, [key, value, more])
         return [more], [first]
 
     # Arrays
@@ -218,6 +240,10 @@ class _Writer:
         """The items and the closing bracket, or None if no array fits."""
         ir, place = self.ir, self._shaper.place
         parts = [sub.array for sub in alternative if sub.array is not None]
+        if any(part.contains or part.unique for part in parts):
+            special = self._remembering(alternative, parts)
+            if special is not None:
+                return special
         low = max((part.low for part in parts), default=0)
         highs = [part.high for part in parts if part.high is not None]
         high = min(highs) if highs else None
@@ -259,6 +285,51 @@ class _Writer:
         assert head is not None
         ir.rule(body, [head, *reversed(after)])
         return body
+
+    def _remembering(self, alternative: Alternative, parts: list[ArrayPart]) -> Symbol | None:
+        """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to say nothing."""
+        place = self._shaper.place
+        low = max((part.low for part in parts), default=0)
+        highs = [part.high for part in parts if part.high is not None]
+        high = min(highs) if highs else None
+        n_fixed = max(len(part.prefix) for part in parts)
+        wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
+        for sub in alternative:
+            if sub.array is not None and any(most is not None for _, _, most in sub.array.contains):
+                self._shaper.refuse(sub, "maxContains")
+        if any(part.unique for part in parts) and (high is None or high > 1):
+            values = None
+            if not n_fixed and not wanted:
+                values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
+            if values is not None:
+                symbols = [self._scalar(value, False) for value in values]
+                return Distinct(self.ir, symbols, self._comma, self._close_bracket, low=low, high=high).start()
+            for sub in alternative:
+                if sub.array is not None and sub.array.unique:
+                    self._shaper.refuse(sub, "uniqueItems")
+        if not wanted:
+            return None
+        if len(wanted) > _MOST_WANTED:
+            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {_MOST_WANTED}")
+
+        def choice(i: int, matched: int) -> Symbol | None:
+            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+            all_of = [child for child in children if child is not None]
+            for k, (sub, _, _) in enumerate(wanted):
+                if matched >> k & 1:
+                    all_of.append(sub)
+            return self._symbol(place(all_of))
+
+        return Items(
+            self.ir,
+            choice,
+            n_fixed,
+            self._comma,
+            self._close_bracket,
+            low=low,
+            high=high,
+            wanted=[Wanted(least, most) for _, least, most in wanted],
+        ).start()
 
     def _many(self, item: Symbol, low: int, high: int | None) -> list[Symbol]:
         """``low`` to ``high`` times a comma and the item, then the closing bracket."""
@@ -355,13 +426,22 @@ class _Writer:
             if not needs and left not in productive:
                 productive.add(left)
                 ready.append(left)
-        while ready:
-            for number in waiting.get(ready.pop(), ()):
-                missing[number] -= 1
-                left = ir.rules[number][0]
-                if not missing[number] and left not in productive:
-                    productive.add(left)
-                    ready.append(left)
+        families = dict(ir.instances)
+        while True:
+            while ready:
+                for number in waiting.get(ready.pop(), ()):
+                    missing[number] -= 1
+                    left = ir.rules[number][0]
+                    if not missing[number] and left not in productive:
+                        productive.add(left)
+                        ready.append(left)
+            for symbol, (family, start) in list(families.items()):
+                if family.satisfiable(start, lambda s: s < 0 or s in productive):
+                    del families[symbol]
+                    productive.add(symbol)
+                    ready.append(symbol)
+            if not ready:
+                break
         if ir.start not in productive:
             raise self._unsatisfiable(self._blame(productive))
         if any(missing):

@@ -55,13 +55,13 @@ _GROUPS = {
     "$dynamicRef": REFUSED,
     "$recursiveRef": REFUSED,
     "multipleOf": REFUSED,
-    "contains": REFUSED,
-    "uniqueItems": REFUSED,
+    "contains": ARRAY,
+    "uniqueItems": ARRAY,
     "unevaluatedItems": REFUSED,
-    "patternProperties": REFUSED,
-    "propertyNames": REFUSED,
-    "minProperties": REFUSED,
-    "maxProperties": REFUSED,
+    "patternProperties": OBJECT,
+    "propertyNames": OBJECT,
+    "minProperties": OBJECT,
+    "maxProperties": OBJECT,
     "dependentRequired": REFUSED,
     "dependentSchemas": REFUSED,
     "dependencies": REFUSED,
@@ -71,13 +71,7 @@ _GROUPS = {
 
 REFUSED_TYPES = {
     "multipleOf": NUMBER_BITS,
-    "contains": ARRAY_BIT,
-    "uniqueItems": ARRAY_BIT,
     "unevaluatedItems": ARRAY_BIT,
-    "patternProperties": OBJECT_BIT,
-    "propertyNames": OBJECT_BIT,
-    "minProperties": OBJECT_BIT,
-    "maxProperties": OBJECT_BIT,
     "dependentRequired": OBJECT_BIT,
     "dependentSchemas": OBJECT_BIT,
     "dependencies": OBJECT_BIT,
@@ -109,6 +103,7 @@ class Dialect:
     ref_alone: bool = False
     integral_floats: bool = True
     boolean_schemas: bool = True
+    contains_counts: bool = True
 
 
 def _without(*names: str) -> dict[str, int]:
@@ -118,8 +113,8 @@ def _without(*names: str) -> dict[str, int]:
 LENIENT = Dialect("2020-12 (no $schema)", _without("$recursiveRef"), boolean_bounds=True)
 DRAFT_2020 = Dialect("2020-12", _without("$recursiveRef", "additionalItems"), array_items=False)
 DRAFT_2019 = Dialect("2019-09", _without(*_SINCE_2020))
-DRAFT_7 = Dialect("7", _without(*_SINCE_2020, *_SINCE_2019, "$recursiveRef"), ref_alone=True)
-DRAFT_6 = Dialect("6", _without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, "$recursiveRef"), ref_alone=True)
+DRAFT_7 = Dialect("7", _without(*_SINCE_2020, *_SINCE_2019, "$recursiveRef"), ref_alone=True, contains_counts=False)
+DRAFT_6 = Dialect("6", _without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, "$recursiveRef"), ref_alone=True, contains_counts=False)
 DRAFT_4 = Dialect(
     "4",
     {**_without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, *_SINCE_6, "$recursiveRef"), "id": IDENTITY},

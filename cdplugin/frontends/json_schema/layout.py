@@ -51,7 +51,11 @@ class Layout:
 
     def text_key(self, text: Expr) -> Expr:
         """A key whose text (without quotes) matches ``text``."""
-        return cat(self.space, QUOTE, text, QUOTE, self.colon)
+        return self.quoted_key(cat(QUOTE, text, QUOTE))
+
+    def quoted_key(self, key: Expr) -> Expr:
+        """A key that, with its quotes, matches ``key``."""
+        return cat(self.space, key, self.colon)
 
 
 @lru_cache(maxsize=64)

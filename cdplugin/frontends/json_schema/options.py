@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError
 
 _CHOICES = {
     "property_order": ("schema", "any"),
@@ -23,7 +23,7 @@ class Options:
     whitespace : ``"flexible"`` (runs of at most 40 of space, tab, line feed, carriage return between tokens), ``"compact"``
         (none), or a regular expression for the run between two tokens; of that expression, only what is JSON whitespace counts.
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
-        declared, then further names. ``"any"`` is not supported yet and raises.
+        declared, then further names. ``"any"``: in any order.
     formats : ``"enforce"``: a known ``format`` is an assertion; ``"annotation"``: none is (the specification's default).
     on_unsupported : ``"error"``: a keyword that cannot be enforced raises; ``"relax"``: it is listed in ``GrammarIR.relaxed``.
     registry : a ``referencing.Registry`` for references to other documents. The network is never used.
@@ -46,5 +46,3 @@ class Options:
                 expected="'flexible', 'compact' or a regular expression",
                 found=type(self.whitespace).__name__,
             )
-        if self.property_order == "any":
-            raise UnsupportedError("option property_order='any' is not supported yet; use 'schema'")

@@ -36,26 +36,38 @@ from cdplugin.limits import Limits
 
 
 class ArrayPart:
-    """``prefixItems``, ``items``, ``minItems``, ``maxItems``; ``rest`` None: anything."""
+    """``prefixItems``, ``items``, ``minItems``, ``maxItems``, ``contains``, ``uniqueItems``; ``rest`` None: anything.
 
-    __slots__ = ("high", "low", "prefix", "rest")
+    ``contains``: ``(subschema, at least, at most or None)``.
+    """
+
+    __slots__ = ("contains", "high", "low", "prefix", "rest", "unique")
 
     def __init__(self) -> None:
         self.prefix: tuple[Subschema, ...] = ()
         self.rest: Subschema | None = None
         self.low = 0
         self.high: int | None = None
+        self.contains: tuple[tuple[Subschema, int, int | None], ...] = ()
+        self.unique = False
 
 
 class ObjectPart:
-    """``properties``, ``required``, ``additionalProperties``; ``additional`` None: anything."""
+    """What is said of an object: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
 
-    __slots__ = ("additional", "properties", "required")
+    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``.
+    """
+
+    __slots__ = ("additional", "high", "low", "names", "patterns", "properties", "required")
 
     def __init__(self) -> None:
         self.properties: dict[str, Subschema] = {}
+        self.patterns: tuple[tuple[str, Subschema], ...] = ()
         self.required: tuple[str, ...] = ()
         self.additional: Subschema | None = None
+        self.names: Subschema | None = None
+        self.low = 0
+        self.high: int | None = None
 
 
 class Subschema:
@@ -156,6 +168,8 @@ class Reader:
         self._pending: list[Subschema] = []
         self._known: dict[tuple[int, int], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
+        self.string = Subschema({"type": "string"}, "", self.documents.root)
+        self.string.types = STRING_BIT
         self.root = self.subschema(document, "", self.documents.root)
 
     def read_all(self) -> Subschema:
@@ -284,6 +298,21 @@ class Reader:
             part.additional = self._child(sub, "additionalProperties", schema["additionalProperties"])
             if part.additional is self.anything:
                 part.additional = None
+        known = sub.resource.dialect.groups
+        if "patternProperties" in schema:
+            members = schema["patternProperties"]
+            if not isinstance(members, dict):
+                raise self.wrong(sub, "patternProperties", "an object", members)
+            patterns = []
+            for pattern, member in members.items():
+                keyword = "patternProperties/" + escape_token(pattern)
+                self._check_pattern(sub, keyword, pattern)
+                patterns.append((pattern, self._child(sub, keyword, member)))
+            part.patterns = tuple(patterns)
+        if "propertyNames" in schema and "propertyNames" in known:
+            names = self._child(sub, "propertyNames", schema["propertyNames"])
+            part.names = None if names is self.anything else names
+        part.low, part.high = self._counts(sub, schema, "minProperties", "maxProperties")
 
     def _read_string(self, sub: Subschema, schema: dict) -> None:
         low, high = self._counts(sub, schema, "minLength", "maxLength")
@@ -335,6 +364,18 @@ class Reader:
         if part.rest is self.anything:
             part.rest = None
         part.low, part.high = self._counts(sub, schema, "minItems", "maxItems")
+        if "contains" in schema and "contains" in known:
+            least, most = 1, None
+            if dialect.contains_counts:
+                low, most = self._counts(sub, schema, "minContains", "maxContains")
+                least = low if "minContains" in schema else 1
+            wanted = self._child(sub, "contains", schema["contains"])
+            if least or most is not None:
+                part.contains = ((wanted, least, most),)
+        if "uniqueItems" in schema:
+            if not isinstance(schema["uniqueItems"], bool):
+                raise self.wrong(sub, "uniqueItems", "a boolean", schema["uniqueItems"])
+            part.unique = schema["uniqueItems"]
 
     def _read_number(self, sub: Subschema, schema: dict) -> None:
         sub.low = self._bound(sub, schema, "minimum", "exclusiveMinimum", 1)
@@ -423,10 +464,6 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, (dict, bool))
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 and value == int(value)
-
-
 def _is_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
@@ -436,23 +473,16 @@ def _is_map(member: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _SCHEMA = (_is_schema, "a schema (object or boolean)")
-_COUNT = (_is_count, "a non-negative integer")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "oneOf": (lambda v: isinstance(v, list) and bool(v) and all(map(_is_schema, v)), "a non-empty array of schemas"),
     "not": _SCHEMA,
     "if": _SCHEMA,
-    "contains": _SCHEMA,
     "unevaluatedItems": _SCHEMA,
     "unevaluatedProperties": _SCHEMA,
-    "propertyNames": _SCHEMA,
-    "minProperties": _COUNT,
-    "maxProperties": _COUNT,
-    "uniqueItems": (lambda v: isinstance(v, bool), "a boolean"),
     "multipleOf": (
         lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0,
         "a number above 0",
     ),
-    "patternProperties": (_is_map(_is_schema), "an object of schemas"),
     "dependentSchemas": (_is_map(_is_schema), "an object of schemas"),
     "dependentRequired": (_is_map(_is_names), "an object of arrays of strings"),
     "dependencies": (_is_map(lambda v: _is_schema(v) or _is_names(v)), "an object of schemas or arrays of strings"),
@@ -463,12 +493,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 def _says_nothing(keyword: str, value: Any, schema: dict, since_2019: bool) -> bool:
     """Whether a keyword that is not enforced holds for every instance anyway."""
-    if keyword in ("patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
+    if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
         return not value
-    if keyword in ("propertyNames", "unevaluatedItems", "unevaluatedProperties"):
+    if keyword in ("unevaluatedItems", "unevaluatedProperties"):
         return value is True or value == {}
     if keyword == "if":
         return "then" not in schema and "else" not in schema
-    if keyword == "contains":
-        return since_2019 and schema.get("minContains") == 0 and "maxContains" not in schema
-    return (keyword in ("uniqueItems", "not") and value is False) or (keyword == "minProperties" and value == 0)
+    return keyword == "not" and value is False

@@ -41,6 +41,8 @@ _WORDS = {
     for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
 }
 _MAX_ALTERNATIVES = 20_000
+_MOST_DISTINCT = 2_000
+"""Values of a finite set whose items ``uniqueItems`` tells apart."""
 
 
 class Place:
@@ -132,6 +134,44 @@ class Shaper:
             return
         detail = f" {sub.schema[keyword]!r}" if keyword == "format" else ""
         raise UnsupportedError(f"keyword {keyword!r}{detail} is not supported yet", location=pointer, keyword=keyword)
+
+    def holds(self, sub: Subschema, value: Any) -> bool:
+        """Whether a fixed value is valid under ``sub``."""
+        return self._evaluator.holds(sub, value)
+
+    def strings(self, parts: list[Subschema]) -> Expr:
+        """The JSON strings, with their quotes, that are valid under all ``parts``."""
+        found = self.place([*parts, self._reader.string])
+        if not found.split:
+            self.split(found)
+        return EMPTY if found.scalar is None else found.scalar
+
+    def finite(self, parts: list[Subschema]) -> list[Expr] | None:
+        """Each value that is valid under all ``parts``, as an expression, if they are few and listed; else None."""
+        values: dict[str, Any] = {}
+        for alternative in self._alternatives(parts):
+            types = ALL_TYPES
+            listed: list[Any] | None = None
+            for sub in alternative:
+                types &= sub.types
+                if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
+                    listed = sub.values
+            if listed is None:
+                if types & ~(NULL_BIT | BOOLEAN_BITS) or any(sub.refused for sub in alternative):
+                    return None
+                listed = [None, True, False]
+            for value in listed:
+                if canonical(value) not in values and all(self._evaluator.holds(s, value, itself=True) for s in alternative):
+                    values[canonical(value)] = value
+        if len(values) > _MOST_DISTINCT:
+            return None
+        out: list[Expr] = []
+        for value in values.values():
+            if isinstance(value, (list, dict)):
+                out.append(compound_expr(value, self._layout))
+            else:
+                out.append(literals(scalar_spellings(value)))
+        return out
 
     # Splitting
 

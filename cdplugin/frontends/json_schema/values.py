@@ -22,6 +22,7 @@ from cdplugin.frontends.json_schema.dialect import (
 )
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 
@@ -174,13 +175,26 @@ class Evaluator:
                 below = array.prefix[i] if i < len(array.prefix) else array.rest
                 if below is not None and not (yield below, member):
                     return False
+            for wanted, least, most in array.contains:
+                count = 0
+                for member in value:
+                    if (yield wanted, member):
+                        count += 1
+                if count < least or (most is not None and count > most):
+                    return False
+            if array.unique and len({canonical(member) for member in value}) < len(value):
+                return False
         elif bit & OBJECT_BIT and sub.object is not None:
             part = sub.object
             if any(name not in value for name in part.required):
                 return False
+            if len(value) < part.low or (part.high is not None and len(value) > part.high):
+                return False
             for name, member in value.items():
-                below = part.properties.get(name, part.additional)
-                if below is not None and not (yield below, member):
+                for child in children_of(name, (part,)):
+                    if not (yield child, member):
+                        return False
+                if part.names is not None and not (yield part.names, name):
                     return False
         if itself:
             return True

@@ -1,0 +1,318 @@
+"""Members of objects and items of arrays that need a memory: a set of names that were seen, counts.
+
+Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.grammar.Family` makes the
+rules of just those values that a text leads to. A member is offered only if the object can still be closed afterwards: room
+is kept for required names, and enough names are left for ``minProperties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from cdplugin.grammar import Family, GrammarIR, Symbol
+
+Productive = Callable[[Symbol], bool]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A declared or required name: the symbols of its key and value."""
+
+    key: Symbol
+    value: Symbol
+    required: bool
+
+
+class Members(Family):
+    """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
+
+    A parameter is ``(started, seen, count)``. ``ordered``: declared names come in their order, further ones after them;
+    ``seen`` is then the index from which names may still come. ``count`` is kept only as far as the bounds ask for it.
+    """
+
+    name = "members"
+
+    def __init__(
+        self,
+        ir: GrammarIR,
+        entries: Sequence[Entry],
+        further: Sequence[tuple[Symbol, Symbol]],
+        comma: Symbol,
+        closing: Symbol,
+        *,
+        ordered: bool,
+        low: int,
+        high: int | None,
+    ) -> None:
+        self._ir = ir
+        self._entries = entries
+        self._further = further
+        self._comma = comma
+        self._closing = closing
+        self._ordered = ordered
+        self._low = low
+        self._high = high
+        self._most = max(low, 0 if high is None else high)
+        self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
+
+    def start(self) -> Symbol:
+        """The members right after the opening brace."""
+        return self._ir.instance(self, (False, 0, 0))
+
+    def uses(self) -> Iterable[Symbol]:
+        yield self._comma
+        yield self._closing
+        for entry in self._entries:
+            yield entry.key
+            yield entry.value
+        for key, value in self._further:
+            yield key
+            yield value
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
+        assert isinstance(value, tuple)
+        _, seen, count = value
+        return self._can_close(seen, count, self._usable(productive), self._has_further(productive))
+
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+        assert isinstance(value, tuple)
+        started, seen, count = value
+        usable = self._usable(productive)
+        has_further = self._has_further(productive)
+        lead = (self._comma,) if started else ()
+        if self._missing(seen) == 0 and count >= self._low:
+            yield (self._closing,)
+        after_count = min(count + 1, self._most)
+        if self._high is not None and count >= self._high:
+            return
+        for i, entry in enumerate(self._entries):
+            if not usable >> i & 1 or self._is_past(seen, i):
+                continue
+            after = i + 1 if self._ordered else seen | 1 << i
+            if self._can_close(after, after_count, usable, has_further):
+                yield (*lead, entry.key, entry.value, self._ir.instance(self, (True, after, after_count)))
+            if self._ordered and entry.required:
+                return
+        after = len(self._entries) if self._ordered else seen
+        if has_further and self._can_close(after, after_count, usable, has_further):
+            for key, member in self._further:
+                if productive(key) and productive(member):
+                    yield (*lead, key, member, self._ir.instance(self, (True, after, after_count)))
+
+    def _usable(self, productive: Productive) -> int:
+        return sum(1 << i for i, entry in enumerate(self._entries) if productive(entry.key) and productive(entry.value))
+
+    def _has_further(self, productive: Productive) -> bool:
+        return any(productive(key) and productive(value) for key, value in self._further)
+
+    def _is_past(self, seen: int, i: int) -> bool:
+        return i < seen if self._ordered else bool(seen >> i & 1)
+
+    def _missing(self, seen: int) -> int:
+        """Bit set of the required names that are still to come."""
+        return self._required >> seen << seen if self._ordered else self._required & ~seen
+
+    def _can_close(self, seen: int, count: int, usable: int, has_further: bool) -> bool:
+        missing = self._missing(seen)
+        if missing & ~usable:
+            return False
+        needed = missing.bit_count()
+        if self._high is not None and count + needed > self._high:
+            return False
+        left = usable >> seen << seen if self._ordered else usable & ~seen
+        return has_further or count + left.bit_count() >= self._low
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One ``contains``: at least ``low`` items match, at most ``high`` (None: no bound)."""
+
+    low: int
+    high: int | None
+
+
+class Items(Family):
+    """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
+
+    A parameter is ``(started, index, counts)``; both are kept only as far as they matter. ``choices(i, matched)`` is the
+    symbol of item ``i`` (positions from ``n_fixed`` on are alike) when it is to match the ``contains`` in the bit set
+    ``matched``; None: nothing does.
+    """
+
+    name = "items"
+
+    def __init__(
+        self,
+        ir: GrammarIR,
+        choices: Callable[[int, int], Symbol | None],
+        n_fixed: int,
+        comma: Symbol,
+        closing: Symbol,
+        *,
+        low: int,
+        high: int | None,
+        wanted: Sequence[Wanted],
+    ) -> None:
+        self._ir = ir
+        self._n_fixed = n_fixed
+        self._comma = comma
+        self._closing = closing
+        self._low = low
+        self._high = high
+        self._wanted = wanted
+        self._last = max(n_fixed, low, 0 if high is None else high)  # from here on, the index does not matter
+        self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
+
+    def start(self) -> Symbol:
+        """The items right after the opening bracket."""
+        return self._ir.instance(self, (False, 0, (0,) * len(self._wanted)))
+
+    def uses(self) -> Iterable[Symbol]:
+        yield self._comma
+        yield self._closing
+        for row in self._symbols:
+            for symbol in row:
+                if symbol is not None:
+                    yield symbol
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
+        assert isinstance(value, tuple)
+        _, index, counts = value
+        return self._can_close(index, counts, productive)
+
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+        assert isinstance(value, tuple)
+        started, index, counts = value
+        if index >= self._low and self._enough(counts):
+            yield (self._closing,)
+        if self._high is not None and index >= self._high:
+            return
+        lead = (self._comma,) if started else ()
+        for matched, symbol in enumerate(self._symbols[min(index, self._n_fixed)]):
+            if symbol is None or not productive(symbol):
+                continue
+            after = self._after(counts, matched)
+            following = min(index + 1, self._last)
+            if after is not None and self._can_close(following, after, productive):
+                yield (*lead, symbol, self._ir.instance(self, (True, following, after)))
+
+    def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
+        out = []
+        for i, (count, wanted) in enumerate(zip(counts, self._wanted, strict=True)):
+            if matched >> i & 1:
+                if wanted.high is not None and count >= wanted.high:
+                    return None
+                count = min(count + 1, max(wanted.low, 0 if wanted.high is None else wanted.high))
+            out.append(count)
+        return tuple(out)
+
+    def _enough(self, counts: tuple[int, ...]) -> bool:
+        return all(count >= wanted.low for count, wanted in zip(counts, self._wanted, strict=True))
+
+    def _can_close(self, index: int, counts: tuple[int, ...], productive: Productive) -> bool:
+        """Whether some number of further items closes the array: walked item by item over the fixed ones, then reasoned."""
+        states = {counts}
+        at = index
+        while at < self._n_fixed and (self._high is None or at < self._high):
+            if at >= self._low and any(self._enough(state) for state in states):
+                return True
+            states = self._step(states, at, productive)
+            if not states:
+                return False
+            at += 1
+        if at >= self._low and any(self._enough(state) for state in states):
+            return True
+        room = None if self._high is None else self._high - at
+        return any(self._reaches(state, max(self._low - at, 0), room, productive) for state in states)
+
+    def _step(self, states: set[tuple[int, ...]], at: int, productive: Productive) -> set[tuple[int, ...]]:
+        row = self._symbols[min(at, self._n_fixed)]
+        out = set()
+        for state, (matched, symbol) in product(states, enumerate(row)):
+            if symbol is not None and productive(symbol):
+                after = self._after(state, matched)
+                if after is not None:
+                    out.add(after)
+        return out
+
+    def _reaches(self, counts: tuple[int, ...], least: int, room: int | None, productive: Productive) -> bool:
+        """Whether at least ``least`` and at most ``room`` further items, all alike, meet every ``contains``."""
+        usable = [m for m, s in enumerate(self._symbols[self._n_fixed]) if s is not None and productive(s)]
+        need = [max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True)]
+        if not usable:
+            return least == 0 and not any(need)
+        if len(need) == 1:
+            spare = self._wanted[0].high
+            if need[0] and 1 not in usable:
+                return False
+            if 0 not in usable and spare is not None and counts[0] + max(least, need[0]) > spare:
+                return False
+            return room is None or max(least, need[0]) <= room
+        seen = {counts}
+        states = {counts}
+        taken = 0
+        while room is None or taken <= room:
+            if taken >= least and any(self._enough(state) for state in states):
+                return True
+            states = self._step(states, self._n_fixed, productive)
+            taken += 1
+            if taken > least and states <= seen:
+                return False
+            seen |= states
+        return False
+
+
+class Distinct(Family):
+    """Distinct items out of a finite set, and the closing bracket. A parameter is ``(started, seen)``, ``seen`` a bit set."""
+
+    name = "distinct items"
+
+    def __init__(
+        self, ir: GrammarIR, values: Sequence[Symbol], comma: Symbol, closing: Symbol, *, low: int, high: int | None
+    ) -> None:
+        self._ir = ir
+        self._values = values
+        self._comma = comma
+        self._closing = closing
+        self._low = low
+        self._high = len(values) if high is None else min(high, len(values))
+
+    def start(self) -> Symbol:
+        """The items right after the opening bracket."""
+        return self._ir.instance(self, (False, 0))
+
+    def uses(self) -> Iterable[Symbol]:
+        return [self._comma, self._closing, *self._values]
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
+        assert isinstance(value, tuple)
+        return self._can_close(value[1], self._usable(productive))
+
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+        assert isinstance(value, tuple)
+        started, seen = value
+        usable = self._usable(productive)
+        if seen.bit_count() >= self._low:
+            yield (self._closing,)
+        lead = (self._comma,) if started else ()
+        for i, symbol in enumerate(self._values):
+            after = seen | 1 << i
+            if usable & ~seen & 1 << i and after.bit_count() <= self._high and self._can_close(after, usable):
+                yield (*lead, symbol, self._ir.instance(self, (True, after)))
+
+    def _usable(self, productive: Productive) -> int:
+        return sum(1 << i for i, symbol in enumerate(self._values) if productive(symbol))
+
+    def _can_close(self, seen: int, usable: int) -> bool:
+        return min((seen | usable).bit_count(), self._high) >= self._low
