@@ -19,6 +19,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,10 @@ def convert(source: Path, target: Path, report: Report = lambda what, done: None
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-    for leftover in target.parent.glob(f".{target.name}.*"):  # of conversions that were interrupted
-        shutil.rmtree(leftover, ignore_errors=True)
+    for leftover in target.parent.glob(f".{target.name}.*"):  # of a conversion that was interrupted, not of one that is running
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > 3600:
+                shutil.rmtree(leftover)
     unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         with quiet():
