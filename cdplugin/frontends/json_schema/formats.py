@@ -1,0 +1,263 @@
+r"""Formats and content encodings as expressions over the text of a string (Validation, sections 7 and 8).
+
+>>> from cdplugin.alphabet import UTF8
+>>> format_expr("duration", UTF8) is format_expr("duration", UTF8), format_expr("colour", UTF8)
+(True, None)
+
+**Sound, not always complete.** All that an expression matches is valid: by the RFC, by the official suite's optional tests of
+formats, and by ``jsonschema``'s format checkers. Some valid text is left out, so an expression must not be complemented
+(``not``), nor serve to show that two schemas exclude one another. Left out is:
+
+- of every format, escaped spellings: a character is spelt as ``json.dumps(ensure_ascii=False)`` does, so never ``\u0061`` or
+  ``\/``; runs of more than 100 digits;
+- *date, date-time*: the year 0000 (*). *date-time, time*: leap seconds (*);
+- *hostname*: labels that begin with ``xn--`` (whether the rest is the Punycode of a valid label is not regular); a fourth label
+  of more than 19 characters or a seventh one, unless all have at most 14, and there are at most 16; RFC 1123 has 253 in all;
+- *email, idn-email*: the like after the ``@`` (:data:`formats_data.DOMAIN_SIZES`), where ``xn--`` may stand; general address
+  literals; of domain names that are not ASCII what idn-hostname leaves out (normalisation apart);
+- *idn-hostname*: what hostname leaves out; labels that are not ASCII and are long (the A-label might exceed 63 octets), hold
+  code points newer than Unicode 3.2, above U+D7FF, or in RFC 5892's CONTEXTJ and CONTEXTO, or two marks in a row;
+  names that are not ASCII and have more than four labels, or in which right-to-left labels meet others that are not ASCII;
+- *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*);
+- *uri-template*: operators reserved for the future (``{=x}``); ``{%41}`` and ``{x:1000}`` (*);
+- *relative-json-pointer*: prefixes with a digit after a zero, as 100 (*); index manipulation (``0+1``), newer than the suite;
+- *regex*: groups nested more than three deep; named groups, back-references, ``\p``, ``\0``, ``\u{…}``; look-behind, ``\c`` and
+  empty classes (*); ranges that begin with other than a digit, ``a``, ``A``, a space or ``!``, or end beyond ASCII; ``^`` and
+  ``[`` in classes unless escaped; counts above 999, above 99 in ``{n,m}``; what ECMA-262 allows only without the ``u`` flag;
+- *base64, base32* and their like: other than zeros in the unused bits (RFC 4648, section 3.5: an encoder must not write them).
+
+(*) ``portable=False`` matches it: the RFC and the suite have it, but ``jsonschema`` (or Python's ``re``) refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from cdplugin import regex
+from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
+from cdplugin.expr import Expr, alt, both, cat, optional, repeat
+from cdplugin.frontends.json_schema import formats_data, formats_uri
+
+DIGITS = 100
+"""Longest run of digits where the RFC has no bound: a model that only ever wants one more digit comes to an end."""
+GROUP_DEPTH = 3
+"""How deep groups nest in a text of format ``regex``; without a bound that is no regular language."""
+_DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
+_LEAP = r"(?:0[48]|[2468][048]|[13579][26])"  # two digits, a multiple of four, not 00
+_HEX = "[0-9A-Fa-f]"
+
+SINCE: dict[str, int] = (
+    dict.fromkeys(("date-time", "email", "hostname", "ipv4", "ipv6", "uri"), 4)
+    | dict.fromkeys(("uri-reference", "uri-template", "json-pointer"), 6)
+    | dict.fromkeys(("date", "time", "regex", "idn-email", "idn-hostname", "iri", "iri-reference", "relative-json-pointer"), 7)
+    | dict.fromkeys(("duration", "uuid"), 2019)
+)
+"""Format → the first draft from 4 on that defines it (2019: draft 2019-09). In older drafts it is unknown, so an annotation."""
+
+
+def format_expr(name: str, alphabet: Alphabet, *, portable: bool = True) -> Expr | None:
+    """The text of the strings of format ``name``, spelt in ``alphabet``; None for an unknown format, which is an annotation.
+
+    ``portable=False`` adds what the RFC and the official suite allow, but ``jsonschema``'s checkers refuse (see above). The
+    same object each time; ``JSON_STRING`` gives the expression of ``JSON_CANONICAL``. A few milliseconds at most, once.
+    """
+    return _format(name, _plain(alphabet), portable) if name in SINCE else None
+
+
+def content_encoding_expr(name: str, alphabet: Alphabet) -> Expr | None:
+    """The text that ``contentEncoding: name`` asks for (RFC 4648, without line breaks; RFC 2045: names in either case).
+
+    ``base64``, ``base64url`` (padded or not), ``base32``, ``base32hex``, ``base16`` (digits in either case); else None.
+    """
+    return _content_encoding(name.lower(), _plain(alphabet))
+
+
+def _plain(alphabet: Alphabet) -> Alphabet:
+    return JSON_CANONICAL if alphabet is JSON_STRING else alphabet
+
+
+@lru_cache(maxsize=1024)
+def _format(name: str, alphabet: Alphabet, portable: bool) -> Expr:
+    build = _BUILDERS.get(name)
+    if build is not None:
+        return build(alphabet, portable)
+    if name in ("hostname", "idn-hostname"):
+        return formats_data.hostname(alphabet, name == "idn-hostname")
+    if name in ("email", "idn-email"):
+        return formats_data.email(alphabet, name == "idn-email")
+    return formats_uri.reference(alphabet, name.startswith("iri"), name.endswith("-reference"), portable, DIGITS)
+
+
+def _match(pattern: str, alphabet: Alphabet) -> Expr:
+    return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
+
+
+# --- dates, times, durations, identifiers -----------------------------------------------------------------------------------
+
+
+def _date(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 3339 ``full-date``: the Gregorian calendar, with the leap years of all centuries."""
+    year = r"(?:\d{3}[1-9]|\d\d[1-9]0|\d[1-9]00|[1-9]000)" if portable else r"\d{4}"
+    leap = rf"(?:\d\d{_LEAP}|{_LEAP if portable else f'(?:00|{_LEAP})'}00)"
+    return _match(rf"{year}-(?:{_DAYS})|{leap}-02-29", alphabet)
+
+
+def _time(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 3339 ``full-time``."""
+    fraction = _match(rf"(?:\.\d{{1,{DIGITS}}})?", alphabet)
+    offset = _match(r"[zZ]|[+\-](?:[01]\d|2[0-3]):[0-5]\d", alphabet)
+    time = cat(_match(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d", alphabet), fraction, offset)
+    return time if portable else alt(time, _leap_second(alphabet, fraction))
+
+
+def _leap_second(alphabet: Alphabet, fraction: Expr) -> Expr:
+    """23:59:60 UTC, written in any offset: of ``HH:MM:60±hh:mm`` the hours must fit one another, and the minutes too.
+
+    West of Greenwich ``hh = 23 - HH`` and ``mm = 59 - MM``; east of it the offset is one minute more than the local time.
+    """
+    hour, minute = _match(r"\d\d", alphabet), _match(r"[0-5]\d", alphabet)
+
+    def two(number: int) -> Expr:
+        return alphabet.literal(f"{number:02}")
+
+    def written(local_hour: Expr, local_minute: Expr, sign: str, hours: Expr, minutes: Expr) -> Expr:
+        colon = alphabet.literal(":")
+        second = alphabet.literal(":60")
+        return cat(local_hour, colon, local_minute, second, fraction, alphabet.literal(sign), hours, colon, minutes)
+
+    west = both(
+        alt(*(written(two(h), minute, "-", two(23 - h), minute) for h in range(24))),
+        alt(*(written(hour, two(m), "-", hour, two(59 - m)) for m in range(60))),
+    )
+    east = both(
+        alt(*(written(two(h), minute, "+", two(h), minute) for h in range(24))),
+        alt(*(written(hour, two(m), "+", hour, two(m + 1)) for m in range(59))),
+    )
+    east_carry = [written(two(h), two(59), "+", two((h + 1) % 24), two(0)) for h in range(24)]
+    return alt(cat(alphabet.literal("23:59:60"), fraction, _match("[zZ]", alphabet)), west, east, *east_carry)
+
+
+def _date_time(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 3339 ``date-time``."""
+    return cat(_format("date", alphabet, portable), _match("[tT]", alphabet), _format("time", alphabet, portable))
+
+
+def _duration(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 3339, appendix A: no fractions, no signs, no gaps between units, weeks alone."""
+    n = rf"\d{{1,{DIGITS}}}"
+    time = rf"T{n}(?:H(?:{n}M(?:{n}S)?)?|M(?:{n}S)?|S)"
+    return _match(rf"P(?:{n}(?:W|(?:Y(?:{n}M(?:{n}D)?)?|M(?:{n}D)?|D)(?:{time})?)|{time})", alphabet)
+
+
+def _ipv4(alphabet: Alphabet, portable: bool) -> Expr:
+    return formats_uri.ipv4(alphabet)
+
+
+def _ipv6(alphabet: Alphabet, portable: bool) -> Expr:
+    return formats_uri.ipv6(alphabet, 7)
+
+
+def _uuid(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 4122: any version and variant, digits in either case."""
+    return _match(rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}", alphabet)
+
+
+# --- pointers, templates, patterns ------------------------------------------------------------------------------------------
+
+
+def _json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 6901."""
+    return _match(r"(?:/(?:[^/~]|~[01])*)*", alphabet)
+
+
+def _relative_json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
+    """draft-handrews-relative-json-pointer-01."""
+    prefix = rf"0|[1-9]{{1,{DIGITS - 1}}}0?" if portable else rf"0|[1-9]\d{{0,{DIGITS - 1}}}"
+    return cat(_match(prefix, alphabet), alt(alphabet.literal("#"), _format("json-pointer", alphabet, portable)))
+
+
+def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
+    """RFC 6570, with erratum 6937 (an apostrophe is a literal)."""
+    plain = ((0x21, 0x21), (0x23, 0x24), (0x26, 0x3B), (0x3D, 0x3D), (0x3F, 0x5B), (0x5D, 0x5D), (0x5F, 0x5F), (0x61, 0x7A))
+    literals = alphabet.chars((*plain, (0x7E, 0x7E), *formats_uri.UCSCHAR, *formats_uri.IPRIVATE))
+    triplet = f"%{_HEX}{{2}}"
+    first = r"\w" if portable else rf"(?:\w|{triplet})"
+    length = r"[1-9]\d{0,2}" if portable else r"[1-9]\d{0,3}"
+    variable = rf"{first}(?:\.?(?:\w|{triplet}))*(?::{length}|\*)?"
+    expression = _match(rf"\{{[+#.\/;?&]?{variable}(?:,{variable})*\}}", alphabet)
+    return repeat(alt(literals, _match(triplet, alphabet), expression))
+
+
+def _regex(alphabet: Alphabet, portable: bool) -> Expr:
+    """A part of the patterns of ECMA-262 with the ``u`` flag that are patterns of Python too."""
+
+    def match(pattern: str) -> Expr:
+        return _match(pattern, alphabet)
+
+    control = "" if portable else "|c[A-Za-z]"
+    hexes = r"x[0-9A-Fa-f]{2}|u(?:[0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[dD][0-7][0-9A-Fa-f]{2})"
+    escaped = rf"[dDwWsSfnrtv\^$\\.*+?()\[\]{{}}|\/]|{hexes}{control}"
+    ends = [c for c in range(0x20, 0x7F) if chr(c) not in '"\\[]^-']
+    starts = [c for c in ends if chr(c) in " !0123456789Aa"]  # each costs a state
+    dash, close = alphabet.literal("-"), alphabet.literal(")")
+    between = (cat(alphabet.chars(((c, c),)), dash, alphabet.chars(tuple((d, d) for d in ends if d >= c))) for c in starts)
+    item = alt(match(rf"[^\\\[\]\^\-]|\\(?:{escaped}|b|-)"), *between)
+    members = cat(optional(dash), repeat(item, 1), optional(dash))
+    klass = cat(match(r"\[\^?"), members if portable else optional(members), alphabet.literal("]"))
+    atom = alt(match(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{escaped})"), klass)
+    quantifier = optional(match(rf"(?:[*+?]|\{{(?:(?:0|[1-9]\d?\d?),?|{_ascending()})\}})\??"))
+    other = match(r"[\^$|]|\\[bB]")
+    open_group, open_look = match(r"\((?:\?:)?"), match(r"\(\?[=!]" if portable else r"\(\?<?[=!]")
+    body = repeat(alt(cat(atom, quantifier), other))
+    for _ in range(GROUP_DEPTH):
+        rest = cat(body, close)
+        body = repeat(alt(cat(alt(atom, cat(open_group, rest)), quantifier), other, cat(open_look, rest)))
+    return body
+
+
+def _ascending() -> str:
+    """A pattern for ``n,m`` with n ≤ m ≤ 99."""
+    parts = [rf"{n},[{n}-9]" for n in range(10)] + [r"\d,[1-9]\d"]
+    for tens in range(1, 10):
+        more = f"|[{tens + 1}-9]\\d" if tens < 9 else ""
+        parts.append(f"{tens}(?:" + "|".join(f"{ones},(?:{tens}[{ones}-9]{more})" for ones in range(10)) + ")")
+    return "|".join(parts)
+
+
+_BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
+    "date": _date,
+    "time": _time,
+    "date-time": _date_time,
+    "duration": _duration,
+    "ipv4": _ipv4,
+    "ipv6": _ipv6,
+    "uuid": _uuid,
+    "json-pointer": _json_pointer,
+    "relative-json-pointer": _relative_json_pointer,
+    "uri-template": _uri_template,
+    "regex": _regex,
+}
+
+
+# --- content encodings ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _content_encoding(name: str, alphabet: Alphabet) -> Expr | None:
+    """Whole blocks, then what is left, with zeros in the bits that the last digit does not need, and the padding."""
+    if name in ("base64", "base64url"):
+        digit = r"[A-Za-z0-9+\/]" if name == "base64" else r"[A-Za-z0-9_\-]"
+        one, two = ("==", "=") if name == "base64" else ("(?:==)?", "=?")
+        return _match(f"(?:{digit}{{4}})*(?:{digit}(?:[AQgw]{one}|{digit}[AEIMQUYcgkosw048]{two}))?", alphabet)
+    if name in ("base32", "base32hex"):
+        # One to four bytes take 2, 4, 5, 7 digits; of the last digit 2, 4, 1, 3 bits are not needed.
+        if name == "base32":
+            digit, last = "[A-Z2-7]", ("[AEIMQUY4]", "[AQ]", "[ACEGIKMOQSUWY246]", "[AIQY]")
+        else:
+            digit, last = "[0-9A-V]", ("[048CGKOS]", "[0G]", "[02468ACEGIKMOQSU]", "[08GO]")
+        tails = "|".join(f"{digit}{{{n}}}{end}={{{7 - n}}}" for n, end in zip((1, 3, 4, 6), last, strict=True))
+        return _match(f"(?:{digit}{{8}})*(?:{tails})?", alphabet)
+    if name == "base16":
+        return _match(f"(?:{_HEX}{{2}})*", alphabet)
+    return None

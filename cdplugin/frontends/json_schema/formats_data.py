@@ -1,0 +1,171 @@
+"""Host names and mail addresses as expressions, and the code points of internationalised labels.
+
+A label that is not ASCII is valid (RFC 5891, RFC 5893) if its code points are, it is in Normalisation Form C, its joiners stand
+in the right context, its letters run in one direction, and its Punycode is short enough. The tables and patterns here keep to a
+part where all of that can be seen from one code point and the next:
+
+- Code points are PVALID (RFC 5892), assigned since Unicode 3.2, at most U+D7FF, unchanged by NFC and in no composition with
+  what stands before them (``NFC_Quick_Check=Yes``). With at most one mark in a row whose combining class is not 0, any text of
+  them is in NFC.
+- Left-to-right labels hold no code point of the classes R, AL, AN. A right-to-left label holds letters of R and AL, marks,
+  and hyphens inside; the labels beside it are ASCII and begin with a letter (RFC 5893, section 2).
+- Lengths: :data:`LABEL_SIZES`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cdplugin import regex
+from cdplugin.alphabet import Alphabet
+from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
+from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
+from cdplugin.unicode_classes import Ranges, union
+
+LABEL_SIZES = ((11, 0xD7FF), (14, 0xFFF), (16, 0x2FF))
+"""Labels may have ``(code points, highest code point)``; then the A-label has at most 62 octets.
+
+RFC 3492: a label of n code points, k of them not ASCII, costs 4 octets (``xn--``), n - k basic characters and perhaps a hyphen,
+and k numbers (deltas). Their sum is at most (highest - 128)·n + k·n. Whatever the bias, a number takes 2 digits from 1 on, 3
+from 36, 4 from 1,261, 5 from 28,886, 6 from 288,886, 7 from 2,888,886 on. So at most sum / 36 of them have 3 digits, and so on.
+"""
+LABELS = 4
+"""Labels of a name that is not all ASCII: four of 62 octets and three dots stay below 253."""
+_ASCII: Ranges = ((0, 0x7F),)
+
+_LETTERS = (
+    "6v-n 1-7 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 3 1-1 1 1 1 3 1 1 1 2 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 "
+    "1 1 1 2 1 1 1 2 1 2 3-1 4 2 3-2 2 2 1 1 2 1-1 1 2 3 1 2-2 1-6 a 1 1 1 1 1 1 1-1 1 1 1 1 1 1 1 1 1-1 4 3 1 1 1 1 1 1 1 "
+    "1 1 1 1 1 1 1 1 1 1 1 1 3 1 1 1 1 1 1 1 1 s-2t b-8 4-b q 1 51 r-12 8 1 1 1 1 1 1 1 1 1 1 1 1 3 1s-1f 1 1 1 1 1 1 1 1 1 "
+    "1 1 1 1 1 1 1 1 9 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 2 1 1 1 1 1 1 2 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 "
+    "1 1 3 7 1 1 1 1 1 1 1 29 7-15 ru-1k 3 i f-1 4-9 l-7 2-1 2-l 1-6 1 3-3 16-1 4-b j-5 4-1 2-l 1-6 1 2 2-1 12 9-9 2-2 g-6 "
+    "1 1-2 1-l 1-6 1-1 1-4 3 i f 5-9 l-7 2-1 2-l 1-6 1-1 2-3 3 11-2 4-9 j 1-5 3-2 1-3 3-1 1 1-1 3-1 3-2 3-7 1-2 1d-8 l-7 "
+    "1-2 1-m 1-9 1-4 16-1 4-9 l-7 1-2 1-m 1-9 1-4 14 1-1 4-9 l-7 1-2 1-m 1-f 16-1 4-9 l-h 3-n 1-8 1 2-6 1q-1f 1 d-6 9-9 "
+    "17-1 1 2-1 1 2 6-3 1-6 1-2 1 1 2-1 1-3 1 a 2-4 1 9-9 16 a k-9 m-2 1-3 1-3 1-3 1-3 1-3 1-b 1 t-3 3k-11 1-4 1-1 l-9 6-5 "
+    "3q-18 87-6 1-1u 1 1-3 2-6 1 1-3 2-16 1 1-3 2-u 1 1-3 2-6 1 1-3 2-6 1-6 1-m 1-u 1 1-3 2-6 1-16 1-i 25-2k c-jb 2-7 a-p "
+    "5-2a l-c 1-3 e-h e-h e-c 1-2 f-1j 13 4 3-9 16-9 6-2n 8-4 2-11 1ao 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 "
+    "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1-4 7 1 1 1 1 1 1 1 1 1 "
+    "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 6-7 8-5 a-7 8-7 8-5 a-7 8-7 8 1 1 1 1 1 1 1j-1 4 "
+    "f 9-2 3-1 8-2 1-3 e 40e-2 1k 4-2l 6-1 2-2p 1-2 6-17 3j-n 1o-f g0-6dl 2a-kd5 2q-14c 1rj-at3"
+)
+"""Left-to-right letters, digits and the like (what may begin a label)."""
+_SPACING = (
+    "1t6-a ag-2 1q-e l-1 t-2 1r-5 2-1 2-1 l-1 u 1r-4 4-1 2-1 13-1 f-2 1q-7 1-2 1-1 1k-2 1r-4 3-1 2-1 1l 1s-3 3-2 1-2 1k-2 "
+    "1q-6 1-2 1-2 1l-1 1q-3 1-1 1-2 1-2 1l-1 1r-4 2-2 1-2 1l-1 2c-4 1 1-6 j-1 1t 2-3 f 4-2 32 2-3 3-1 f-1 3g-1 1u-1 g-2 1-3 "
+    "1-3 1-3 1-3 1-3 1-7 1 1 1-2 3f-1 1-3 3 1 t-3 1lo-1 u-1 u-1 u-1 22-r 1 5h-1"
+)
+"""Marks of combining class 0: vowel signs of Indic and South-East Asian scripts."""
+_MARKS = (
+    "o5 7-1 1 1 2-5 1-6 6-3 2 2-5 1-6 6-8 h-f 8j-3 8a-g 1-g 1-1 4 1 6 46-7 t 35-6 2-5 2-1 1-3 13 u-q g2 3-3 3o 3v 3e g 3v "
+    "3v 3v 7 3n 3v 7a-2 d-3 3c-1 e-3 2c-1 r 1 1 1n 8-3 4-2 1-1 1u 3g 1 1mq 5t 6m 5s0-3"
+)
+"""Marks of another combining class, in no composition."""
+_RIGHT_TO_LEFT = "1eg-q 5-2 1e-p 6-9 13-1 1-3 4-2q 1 f-1 j-4 h 1-q 2j-15 b"
+"""Letters of the classes R and AL."""
+
+
+@lru_cache(maxsize=8)
+def table(text: str) -> Ranges:
+    """Ranges written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
+    out, end = [], 0
+    for item in text.split():
+        gap, _, length = item.partition("-")
+        low = end + int(gap, 32)
+        end = low + (int(length, 32) if length else 0) + 1
+        out.append((low, end - 1))
+    return tuple(out)
+
+
+def _match(pattern: str, alphabet: Alphabet) -> Expr:
+    return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
+
+
+NAME_SIZES = ((63, 63, 63, 19, 19, 19), (14,) * 16)
+"""Longest labels of a name, first to last: 251 or 239 characters. A count of all beside the counts of labels (``&``) would be
+exact (253), but squares the states, so that a name beside another pattern takes too long to decide."""
+DOMAIN_SIZES = ((63, 61, 19, 19, 19), (14,) * 12)
+"""The same after the ``@``: 185 or 179 characters, so that a path has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
+
+
+@lru_cache(maxsize=16)
+def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], without: str = "") -> Expr:
+    """RFC 1123, section 2.1: labels of letters, digits and inner hyphens, as long as one row of ``sizes`` says.
+
+    ``without``: ``"xn--"`` for no label that begins so, ``"??--"`` for none with hyphens as third and fourth character.
+    """
+    dot = alphabet.literal(".")
+    names = []
+    for row in sizes:
+        name = EPSILON
+        for longest in reversed(row):
+            label = _match(_ascii_label(longest, without), alphabet)
+            name = cat(label, optional(cat(dot, name))) if name is not EPSILON else label
+        names.append(name)
+    return alt(*names)
+
+
+@lru_cache(maxsize=64)
+def _ascii_label(longest: int, without: str) -> str:
+    end, inner = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
+
+    def after(n: int) -> str:
+        """What may follow n characters of a label, the last of them no hyphen."""
+        return f"(?:{inner}{{0,{longest - 1 - n}}}{end})?"
+
+    fourth = f"(?:{end}{after(3)}|-{end}{after(4)})"  # the third character and what follows
+    if without == "xn--":
+        by_second = f"[A-MO-Za-mo-z0-9]{after(2)}|-{inner}{{0,{longest - 3}}}{end}|[Nn]{fourth}?"
+        return f"[A-WYZa-wyz0-9]{after(1)}|[Xx](?:{by_second})?"
+    return f"{end}(?:{end}|{inner}{fourth})?" if without else end + after(1)
+
+
+def hostname(alphabet: Alphabet, international: bool) -> Expr:
+    """``hostname`` (RFC 1123) or ``idn-hostname`` (RFC 5890): without A-labels, whose Punycode cannot be checked."""
+    if not international:
+        return ascii_hostname(alphabet, NAME_SIZES, "xn--")
+    dot = _match("[.\u3002\uff0e\uff61]", alphabet)
+    return alt(ascii_hostname(alphabet, NAME_SIZES, "??--"), international_name(alphabet, dot, LABELS))
+
+
+def international_name(alphabet: Alphabet, dot: Expr, labels: int, composed: bool = True) -> Expr:
+    """Names of up to ``labels`` labels in left-to-right scripts and ASCII, or in right-to-left scripts and ASCII.
+
+    Without ``composed`` combining marks that NFC might compose are let in.
+    """
+    letters, marks = table(_LETTERS), table(_MARKS)
+    ascii_lower: Ranges = ((0x30, 0x39), (0x61, 0x7A))
+    mark = optional(alphabet.chars(marks if composed else union(marks, ((0x300, 0x36F),))))
+    first = alphabet.chars(union(ascii_lower, letters))
+    following = alphabet.chars(union(ascii_lower, letters, table(_SPACING)))
+    rtl, hyphen = alphabet.chars(table(_RIGHT_TO_LEFT)), alphabet.literal("-")
+    ltr_label = cat(first, mark, repeat(cat(optional(hyphen), following, mark)))
+    rtl_label = cat(rtl, mark, repeat(cat(optional(hyphen), rtl, mark)))
+    size = alt(*(repeat(alphabet.chars(((0, top),)), 1, longest) for longest, top in LABEL_SIZES))
+    ascii_size = repeat(alphabet.chars(_ASCII), 1, 62)
+    names = []
+    for label, plain in (
+        (ltr_label, "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"),
+        (rtl_label, "[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*"),
+    ):
+        either = alt(both(label, size), both(_match(plain, alphabet), ascii_size))
+        names.append(cat(either, repeat(cat(dot, either), 0, labels - 1)))
+    return alt(*names)
+
+
+def email(alphabet: Alphabet, international: bool) -> Expr:
+    """RFC 5321, ``Mailbox``; ``international``: RFC 6531. At most 64 octets before the ``@``, 254 in all."""
+    more = "\\u0080-\\u{10FFFF}" if international else ""
+    atom = f"[A-Za-z0-9!#$%&'*+\\-/=?^_`{{|}}~{more}]+"
+    quoted = f'"(?:[ !#-\\[\\]-~{more}]|\\\\[ -~])*"'
+    octet = alt(byte_mask(ALL_BYTES & ~(1 << 0x5C)), cat(byte_range(0x5C, 0x5C), byte_mask(ALL_BYTES)))
+    if alphabet.spell("\\") == b"\\":
+        octet = byte_mask(ALL_BYTES)
+    local = both(_match(f"{atom}(?:\\.{atom})*|{quoted}", alphabet), repeat(octet, 1, 64))
+    domain = ascii_hostname(alphabet, DOMAIN_SIZES)
+    if international:
+        # Three labels of 62 octets. The official suite has a domain that is not in Normalisation Form C.
+        domain = alt(domain, international_name(alphabet, alphabet.literal("."), 3, composed=False))
+    literal = cat(
+        alphabet.literal("["), alt(ipv4(alphabet), cat(alphabet.literal("IPv6:"), ipv6(alphabet, 6))), alphabet.literal("]")
+    )
+    return cat(local, alphabet.literal("@"), alt(domain, literal))
