@@ -221,6 +221,8 @@ class Naive:
         self.lexer = Derivatives(spellable)
         self.lexemes = [self.lexer.convert(e) for e in ir.lexemes]
         self.start = ir.start
+        self.ir = ir
+        self.good: set[int] = set()
         self.rules = self._useful(ir)
         self.by_left: dict[int, list[int]] = {}
         for number, (left, _) in enumerate(self.rules):
@@ -231,20 +233,36 @@ class Naive:
     @property
     def empty(self) -> bool:
         """No word at all?"""
-        return self.start not in self.by_left
+        return self.start not in self.good
 
     def _useful(self, ir: GrammarIR) -> list[tuple[int, tuple[int, ...]]]:
         """The rules in which every symbol derives some word."""
         good = {~t for t, lexeme in enumerate(self.lexemes) if self.lexer.alive(lexeme)}
         while True:
             more = {left for left, right in ir.rules if good.issuperset(right)} - good
+            for symbol, (family, value) in ir.instances.items():
+                if symbol not in good and family.satisfiable(value, good.__contains__):
+                    more.add(symbol)
             if not more:
+                self.good = good
                 return [rule for rule in ir.rules if good.issuperset(rule[1])]
             good |= more
 
+    def _rules_of(self, symbol: int) -> Iterable[int]:
+        """The rules of a nonterminal; those of a family's member are made now."""
+        known = self.by_left.get(symbol)
+        if known is None:
+            known = self.by_left[symbol] = []
+            if symbol in self.ir.instances:
+                family, value = self.ir.instances[symbol]
+                for right in family.expand(value, self.good.__contains__):
+                    known.append(len(self.rules))
+                    self.rules.append((symbol, tuple(right)))
+        return known
+
     def _first(self) -> Column:
         column = Column()
-        self._close([column], [(rule, 0, 0) for rule in self.by_left.get(self.start, ())])
+        self._close([column], [(rule, 0, 0) for rule in self._rules_of(self.start)])
         return column
 
     def _close(self, chart: list[Column], agenda: list[tuple[int, int, int]]) -> None:
@@ -268,7 +286,7 @@ class Naive:
             symbol = right[dot]
             column.expecting.setdefault(symbol, set()).add(item)
             if symbol >= 0:
-                agenda.extend((predicted, 0, here) for predicted in self.by_left.get(symbol, ()))
+                agenda.extend((predicted, 0, here) for predicted in self._rules_of(symbol))
             else:
                 column.running.add((symbol, here, self.lexemes[~symbol]))
                 if self.lexer.nullable(self.lexemes[~symbol]):
