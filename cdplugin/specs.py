@@ -34,7 +34,9 @@ class JsonSchema(Spec):
     schema : dict, bool, JSON text, or a pydantic model class.
     whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
     property_order : ``"schema"``: properties come in the order in which the schema declares them.
-    formats : ``"enforce"`` or ``"annotation"`` (the specification's default: ``format`` does not validate).
+    formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the
+        specification's default: ``format`` does not validate).
+    unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
     on_unsupported : ``"error"``: refuse a keyword that is not enforced, by name; ``"relax"``: let it go and list it in
         ``grammar.relaxed``.
     registry : a ``referencing.Registry`` for remote ``$ref``; nothing is ever fetched.
@@ -47,6 +49,7 @@ class JsonSchema(Spec):
         whitespace: str = "flexible",
         property_order: str = "schema",
         formats: str = "enforce",
+        unknown_formats: str = "annotation",
         on_unsupported: str = "error",
         registry: Any = None,
     ) -> None:
@@ -55,6 +58,7 @@ class JsonSchema(Spec):
             whitespace=whitespace,
             property_order=property_order,
             formats=formats,
+            unknown_formats=unknown_formats,
             on_unsupported=on_unsupported,
             registry=registry,
         )

@@ -38,6 +38,7 @@ _GROUPS = {
     "maxLength": STRING,
     "pattern": STRING,
     "format": STRING,
+    "contentEncoding": STRING,
     "items": ARRAY,
     "prefixItems": ARRAY,
     "additionalItems": ARRAY,
@@ -49,9 +50,9 @@ _GROUPS = {
     "allOf": IN_PLACE,
     "anyOf": IN_PLACE,
     "$ref": IN_PLACE,
-    "oneOf": REFUSED,
-    "not": REFUSED,
-    "if": REFUSED,
+    "oneOf": IN_PLACE,
+    "not": IN_PLACE,
+    "if": IN_PLACE,
     "$dynamicRef": REFUSED,
     "$recursiveRef": REFUSED,
     "multipleOf": REFUSED,
@@ -62,9 +63,9 @@ _GROUPS = {
     "propertyNames": OBJECT,
     "minProperties": OBJECT,
     "maxProperties": OBJECT,
-    "dependentRequired": REFUSED,
-    "dependentSchemas": REFUSED,
-    "dependencies": REFUSED,
+    "dependentRequired": IN_PLACE,
+    "dependentSchemas": IN_PLACE,
+    "dependencies": IN_PLACE,
     "unevaluatedProperties": REFUSED,
     "$id": IDENTITY,
 }
@@ -72,15 +73,12 @@ _GROUPS = {
 REFUSED_TYPES = {
     "multipleOf": NUMBER_BITS,
     "unevaluatedItems": ARRAY_BIT,
-    "dependentRequired": OBJECT_BIT,
-    "dependentSchemas": OBJECT_BIT,
-    "dependencies": OBJECT_BIT,
     "unevaluatedProperties": OBJECT_BIT,
 }
 """Keywords that are not enforced, and the types of instances they constrain (those not listed: all)."""
 
 _SINCE_6 = ("const", "contains", "propertyNames", "$id")
-_SINCE_7 = ("if",)
+_SINCE_7 = ("if", "contentEncoding")
 _SINCE_2019 = ("dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties")
 _SINCE_2020 = ("prefixItems", "$dynamicRef")
 

@@ -30,6 +30,7 @@ from cdplugin.expr import (
     literals,
     repeat,
 )
+from cdplugin.frontends.json_schema.strings import Format
 
 _MAX_STATES = 50_000
 
@@ -130,3 +131,30 @@ def _matcher(pattern: str) -> Matcher:
 def finds(pattern: str, text: str) -> bool:
     """Whether ``pattern`` (ECMA-262, unanchored) finds a match in ``text``."""
     return _matcher(pattern).matches(text.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=256)
+def _format_matcher(form: Format) -> Matcher:
+    return Matcher(form.text(UTF8))
+
+
+def has_format(form: Format, text: str) -> bool | None:
+    """Whether ``text`` has the format; None where the expression leaves out valid text that might be like this one."""
+    if _format_matcher(form).matches(text.encode("utf-8", "surrogatepass")):
+        return True
+    if form.portable and _format_matcher(form._replace(portable=False)).matches(text.encode("utf-8", "surrogatepass")):
+        return None
+    return None if _may_be_left_out(form.name, text) else False
+
+
+def _may_be_left_out(name: str, text: str) -> bool:
+    """Whether a text that does not match may be valid all the same: see the list in ``formats``."""
+    if name in ("regex", "idn-hostname", "idn-email") or "base" in name:
+        return not (name == "idn-email" and "@" not in text)
+    if name == "hostname":
+        return "--" in text
+    if name == "email":
+        return "[" in text or len(text) - text.rfind("@") > 189
+    if name == "uri-template":
+        return "{" in text
+    return "0+" in text or "0-" in text if name == "relative-json-pointer" else len(text) > 100

@@ -9,7 +9,8 @@ from cdplugin.errors import GrammarError
 
 _CHOICES = {
     "property_order": ("schema", "any"),
-    "formats": ("enforce", "annotation"),
+    "formats": ("enforce", "rfc", "annotation"),
+    "unknown_formats": ("annotation", "error"),
     "on_unsupported": ("error", "relax"),
 }
 
@@ -24,7 +25,10 @@ class Options:
         (none), or a regular expression for the run between two tokens; of that expression, only what is JSON whitespace counts.
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
         declared, then further names. ``"any"``: in any order.
-    formats : ``"enforce"``: a known ``format`` is an assertion; ``"annotation"``: none is (the specification's default).
+    formats : ``"enforce"``: a known ``format`` or ``contentEncoding`` is an assertion, kept to what ``jsonschema`` and
+        usual readers accept too; ``"rfc"``: also what only the RFCs allow (leap seconds and the like, see ``formats``);
+        ``"annotation"``: none is an assertion (the specification's default).
+    unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
     on_unsupported : ``"error"``: a keyword that cannot be enforced raises; ``"relax"``: it is listed in ``GrammarIR.relaxed``.
     registry : a ``referencing.Registry`` for references to other documents. The network is never used.
     """
@@ -32,6 +36,7 @@ class Options:
     whitespace: str = "flexible"
     property_order: str = "schema"
     formats: str = "enforce"
+    unknown_formats: str = "annotation"
     on_unsupported: str = "error"
     registry: Any = None
 

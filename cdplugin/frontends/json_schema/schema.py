@@ -7,8 +7,9 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
+from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import (
@@ -27,7 +28,7 @@ from cdplugin.frontends.json_schema.dialect import (
     TYPE_BITS,
     VALUES,
 )
-from cdplugin.frontends.json_schema.format_patterns import KNOWN_FORMATS, PATTERNS
+from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.refs import Documents, Resource
@@ -70,16 +71,29 @@ class ObjectPart:
         self.high: int | None = None
 
 
+class Logic(NamedTuple):
+    """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.
+
+    ``kind`` is "not" (one member), "oneOf", or "if" (the condition, ``then`` and ``else``).
+    """
+
+    kind: str
+    members: tuple[Subschema, ...]
+
+
 class Subschema:
     """One schema object at one place, read and checked.
 
     Attributes
     ----------
     types : bits of the types that ``type`` allows.
-    values : the members of ``enum`` (or the value of ``const``), or None.
+    values : the members of ``enum`` (or the value of ``const``), or None. excluded : scalars that are not allowed.
     low, high : numeric bounds. text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
     before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
         schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
+    logic : ``oneOf``, ``not`` and ``if`` in the same place.
+    unlike : patterns that must find no match in a string.
+    unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, or None where absent.
     refused : keywords that are not enforced, with the type bits they matter to.
     plain : whether nothing but ``types`` and parts is set (no before, after, choices).
     """
@@ -89,7 +103,10 @@ class Subschema:
         "array",
         "before",
         "choices",
+        "excluded",
+        "formats",
         "high",
+        "logic",
         "low",
         "object",
         "pointer",
@@ -98,6 +115,8 @@ class Subschema:
         "schema",
         "text",
         "types",
+        "unevaluated",
+        "unlike",
         "values",
     )
 
@@ -110,32 +129,41 @@ class Subschema:
         self.low: Bound | None = None
         self.high: Bound | None = None
         self.text: tuple[int, int | None, tuple[str, ...]] | None = None
+        self.formats: tuple[strings.Format, ...] = ()
         self.array: ArrayPart | None = None
         self.object: ObjectPart | None = None
         self.before: tuple[Subschema, ...] = ()
         self.after: tuple[Subschema, ...] = ()
         self.choices: tuple[tuple[Subschema, ...], ...] = ()
+        self.logic: tuple[Logic, ...] = ()
+        self.excluded: tuple[Any, ...] = ()
+        self.unlike: tuple[str, ...] = ()
+        self.unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
         self.refused: tuple[tuple[str, int], ...] = ()
 
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"
 
     def constrains_itself(self) -> bool:
-        """Whether this schema says anything besides what ``before``, ``after`` and ``choices`` say."""
+        """Whether this schema says anything besides what ``before``, ``after``, ``choices`` and ``logic`` say."""
         return bool(
             self.types != ALL_TYPES
             or self.values is not None
             or self.low
             or self.high
             or self.text
+            or self.formats
             or self.array
             or self.object
+            or self.excluded
+            or self.unlike
+            or self.unevaluated != (None, None)
             or self.refused
         )
 
     def is_anything(self) -> bool:
         """Whether every instance is valid, as far as the keywords of this very object say."""
-        return not (self.before or self.after or self.choices or self.constrains_itself())
+        return not (self.before or self.after or self.choices or self.logic or self.constrains_itself())
 
 
 def type_name(value: Any) -> str:
@@ -168,6 +196,8 @@ class Reader:
         self._pending: list[Subschema] = []
         self._known: dict[tuple[int, int], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
+        self.nothing = Subschema(False, "", self.documents.root)
+        self.nothing.types = 0
         self.string = Subschema({"type": "string"}, "", self.documents.root)
         self.string.types = STRING_BIT
         self.root = self.subschema(document, "", self.documents.root)
@@ -317,6 +347,8 @@ class Reader:
     def _read_string(self, sub: Subschema, schema: dict) -> None:
         low, high = self._counts(sub, schema, "minLength", "maxLength")
         patterns: tuple[str, ...] = ()
+        formats: tuple[strings.Format, ...] = ()
+        portable = self.options.formats != "rfc"
         if "pattern" in schema:
             pattern = schema["pattern"]
             self._check_pattern(sub, "pattern", pattern)
@@ -325,11 +357,18 @@ class Reader:
             name = schema["format"]
             if not isinstance(name, str):
                 raise self.wrong(sub, "format", "a string", name)
-            if name in KNOWN_FORMATS and self.options.formats == "enforce":
-                if name in PATTERNS:
-                    patterns += (PATTERNS[name],)
-                else:
-                    sub.refused += (("format", STRING_BIT),)
+            if name in SINCE:
+                formats += (strings.Format("format", name, portable),)
+            elif self.options.unknown_formats == "error":
+                sub.refused += (("format", STRING_BIT),)
+        if "contentEncoding" in schema and "contentEncoding" in sub.resource.dialect.groups:
+            name = schema["contentEncoding"]
+            if not isinstance(name, str):
+                raise self.wrong(sub, "contentEncoding", "a string", name)
+            if content_encoding_expr(name, UTF8) is not None:
+                formats += (strings.Format("contentEncoding", name, portable),)
+        if self.options.formats != "annotation":
+            sub.formats = formats
         if low or high is not None or patterns:
             sub.text = (low, high, patterns)
 
@@ -425,12 +464,60 @@ class Reader:
                 (after if own_seen else before).extend(self._children(sub, keyword, value))
             elif keyword == "$ref":
                 (after if own_seen else before).append(self._reference(sub, value))
-            elif keyword == "anyOf":
-                branches = self._children(sub, keyword, value)
-                if self.anything not in branches:
-                    sub.choices += (branches,)
+            elif keyword in _COMBINATORS and keyword in sub.resource.dialect.groups:
+                _COMBINATORS[keyword](self, sub, keyword, value)
         sub.before = tuple(s for s in before if s is not self.anything)
         sub.after = tuple(s for s in after if s is not self.anything)
+
+    def _read_any_of(self, sub: Subschema, keyword: str, value: Any) -> None:
+        branches = self._children(sub, keyword, value)
+        if self.anything not in branches:
+            sub.choices += (branches,)
+
+    def _read_one_of(self, sub: Subschema, keyword: str, value: Any) -> None:
+        branches = self._children(sub, keyword, value)
+        if len(branches) > 1:
+            sub.logic += (Logic("oneOf", branches),)
+        elif branches[0] is not self.anything:
+            sub.choices += (branches,)
+
+    def _read_not(self, sub: Subschema, keyword: str, value: Any) -> None:
+        sub.logic += (Logic("not", (self._child(sub, keyword, value),)),)
+
+    def _read_if(self, sub: Subschema, keyword: str, value: Any) -> None:
+        condition = self._child(sub, keyword, value)
+        schema = sub.schema
+        branches = [self._child(sub, k, schema[k]) if k in schema else self.anything for k in ("then", "else")]
+        if branches[0] is not branches[1] or branches[0] is not self.anything:
+            sub.logic += (Logic("if", (condition, *branches)),)
+
+    def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
+        """``dependentRequired``, ``dependentSchemas``, ``dependencies``: either the property is absent, or its condition holds."""
+        names_allowed, schemas_allowed = keyword != "dependentSchemas", keyword != "dependentRequired"
+        expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
+            keyword, "arrays of strings"
+        )
+        if not isinstance(value, dict):
+            raise self.wrong(sub, keyword, f"an object of {expected}", value)
+        for name, condition in value.items():
+            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
+            present = Subschema({}, pointer, sub.resource)
+            present.types = OBJECT_BIT
+            present.object = ObjectPart()
+            present.object.required = (name,)
+            if isinstance(condition, list) and names_allowed and all(isinstance(v, str) for v in condition):
+                present.object.required = tuple(dict.fromkeys((name, *condition)))
+            elif isinstance(condition, (dict, bool)) and schemas_allowed:
+                then = self._child(sub, f"{keyword}/{escape_token(name)}", condition)
+                if then is self.anything:
+                    continue
+                present.after = (then,)
+            else:
+                raise self.wrong(sub, keyword, f"an object of {expected}", condition)
+            absent = Subschema({}, pointer, sub.resource)
+            absent.object = ObjectPart()
+            absent.object.properties[name] = self.nothing
+            sub.choices += ((absent, present),)
 
     def _reference(self, sub: Subschema, reference: Any) -> Subschema:
         if not isinstance(reference, str):
@@ -448,14 +535,12 @@ class Reader:
             check, expected = _FORMS[keyword]
             if not check(value):
                 raise self.wrong(sub, keyword, expected, value)
-            if keyword == "oneOf" and len(value) == 1:
-                sub.choices += (self._children(sub, keyword, value),)
-            elif keyword == "multipleOf" and value == 1:
+            if keyword == "multipleOf" and value == 1:
                 # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
                 twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
                 twin.types = ALL_TYPES & ~FRACTION_BIT
                 sub.after += (twin,)
-            elif not _says_nothing(keyword, value, schema, "dependentRequired" in groups):
+            elif not _says_nothing(keyword, value):
                 refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
         sub.refused = tuple(refused)
 
@@ -464,39 +549,30 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, (dict, bool))
 
 
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
-
-
-def _is_map(member: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(member(v) for v in value.values())
-
-
 _SCHEMA = (_is_schema, "a schema (object or boolean)")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "oneOf": (lambda v: isinstance(v, list) and bool(v) and all(map(_is_schema, v)), "a non-empty array of schemas"),
-    "not": _SCHEMA,
-    "if": _SCHEMA,
     "unevaluatedItems": _SCHEMA,
     "unevaluatedProperties": _SCHEMA,
     "multipleOf": (
         lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0,
         "a number above 0",
     ),
-    "dependentSchemas": (_is_map(_is_schema), "an object of schemas"),
-    "dependentRequired": (_is_map(_is_names), "an object of arrays of strings"),
-    "dependencies": (_is_map(lambda v: _is_schema(v) or _is_names(v)), "an object of schemas or arrays of strings"),
     "$dynamicRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
     "$recursiveRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
 }
 
 
-def _says_nothing(keyword: str, value: Any, schema: dict, since_2019: bool) -> bool:
+def _says_nothing(keyword: str, value: Any) -> bool:
     """Whether a keyword that is not enforced holds for every instance anyway."""
-    if keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-        return not value
-    if keyword in ("unevaluatedItems", "unevaluatedProperties"):
-        return value is True or value == {}
-    if keyword == "if":
-        return "then" not in schema and "else" not in schema
-    return keyword == "not" and value is False
+    return keyword in ("unevaluatedItems", "unevaluatedProperties") and (value is True or value == {})
+
+
+_COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
+    "anyOf": Reader._read_any_of,
+    "oneOf": Reader._read_one_of,
+    "not": Reader._read_not,
+    "if": Reader._read_if,
+    "dependentRequired": Reader._read_dependent,
+    "dependentSchemas": Reader._read_dependent,
+    "dependencies": Reader._read_dependent,
+}

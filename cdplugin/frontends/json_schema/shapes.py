@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from cdplugin.alphabet import JSON_STRING
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.expr import EMPTY, Expr, alt, literals
+from cdplugin.expr import EMPTY, Expr, alt, both, cat, complement, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
     BOOLEAN_BITS,
     FALSE_BIT,
+    FRACTION_BIT,
     NULL_BIT,
     NUMBER_BITS,
     OBJECT_BIT,
@@ -27,9 +29,11 @@ from cdplugin.frontends.json_schema.dialect import (
     TRUE_BIT,
 )
 from cdplugin.frontends.json_schema.layout import Layout
-from cdplugin.frontends.json_schema.numbers import Bound, number_expr
+from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.negation import Logician
+from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
-from cdplugin.frontends.json_schema.strings import string_expr
+from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
 from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, scalar_spellings
 from cdplugin.grammar import Symbol
 from cdplugin.limits import Limits
@@ -84,6 +88,8 @@ class Shaper:
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
+        self._guesser = Evaluator(reader, _give_up)
+        self._logician = Logician(reader, self._maybe, self._count)
         self._alias: dict[Subschema, Subschema | None] = {}
 
     # Places
@@ -109,7 +115,7 @@ class Shaper:
 
     def _resolved(self, part: Subschema) -> Subschema | None:
         """The subschema itself, or the one it merely refers to; None if it allows everything."""
-        while not part.constrains_itself() and not part.choices:
+        while not (part.constrains_itself() or part.choices or part.logic):
             others = part.before + part.after
             if not others:
                 return None
@@ -138,6 +144,12 @@ class Shaper:
     def holds(self, sub: Subschema, value: Any) -> bool:
         """Whether a fixed value is valid under ``sub``."""
         return self._evaluator.holds(sub, value)
+
+    def _maybe(self, sub: Subschema, value: Any) -> bool:
+        try:
+            return self._guesser.holds(sub, value)
+        except _Unknown:
+            return True
 
     def strings(self, parts: list[Subschema]) -> Expr:
         """The JSON strings, with their quotes, that are valid under all ``parts``."""
@@ -178,7 +190,8 @@ class Shaper:
     def split(self, place: Place) -> Place:
         """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
         place.split = True
-        if len(place.parts) == 1 and not (place.parts[0].before or place.parts[0].after or place.parts[0].choices):
+        first = place.parts[0] if len(place.parts) == 1 else None
+        if first is not None and not (first.before or first.after or first.choices or first.logic):
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
@@ -235,7 +248,8 @@ class Shaper:
 
     def _split_values(self, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]) -> None:
         only_types = all(
-            not (s.refused or s.low or s.high or s.text or s.array or s.object) and s.values in (None, values)
+            not (s.refused or s.low or s.high or s.text or s.formats or s.array or s.object or s.unlike or s.excluded)
+            and (s.values is None or s.values is values)
             for s in alternative
         )
         types = ALL_TYPES
@@ -264,25 +278,32 @@ class Shaper:
     # Alternatives
 
     def _alternatives(self, parts: Iterable[Subschema]) -> list[Alternative]:
-        """Multiply out the choices of a place; alternatives without a common type are left out."""
+        """Multiply out the choices of a place; alternatives that plainly allow nothing are left out."""
         out: dict[frozenset[Subschema], Alternative] = {}
-        basics, choices = self._flatten(parts)
-        pending = [(basics, choices)]
+        pending = [self._flatten(parts)]
         seen: set[tuple[frozenset[Subschema], tuple[tuple[Subschema, ...], ...]]] = set()
         while pending:
             basics, choices = pending.pop()
-            state = (frozenset(basics), choices)
+            members = frozenset(basics)
+            state = (members, choices)
             if state in seen:
                 continue
             seen.add(state)
+            if choices and any(sub.values is not None for sub in basics):
+                listed = self._filtered(basics, choices)
+                out[frozenset((listed,))] = (listed,)
+                continue
             if not choices:
-                out.setdefault(frozenset(basics), tuple(basics))
+                out.setdefault(members, tuple(basics))
                 if len(out) > _MAX_ALTERNATIVES:
                     raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
                 continue
             types = ALL_TYPES
             for sub in basics:
                 types &= sub.types
+            if any(branch in members and branch.is_alone() for branch in choices[0]):
+                pending.append((basics, choices[1:]))  # a branch that holds anyway
+                continue
             # Popped in the order of the branches: reversed here.
             for branch in reversed(choices[0]):
                 self._count(1)
@@ -294,8 +315,24 @@ class Shaper:
                     self._count(len(basics) + len(more))
                     merged = dict.fromkeys(basics)
                     merged.update(dict.fromkeys(more))
-                    pending.append((list(merged), choices[1:] + more_choices))
+                    if common != OBJECT_BIT or not _objects_clash(merged):
+                        pending.append((list(merged), tuple(dict.fromkeys(choices[1:] + more_choices))))
         return list(out.values())
+
+    def _filtered(self, basics: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]) -> Subschema:
+        """Where values are listed, nothing needs to be multiplied out: each is judged. Returns a subschema that lists the rest."""
+        shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
+        strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
+        out = Subschema({}, shortest.pointer, strict.resource)
+        out.values = []
+        holds = self._evaluator.holds
+        for value in shortest.values or ():
+            self._count(1)
+            if all(holds(sub, value, itself=True) for sub in basics) and all(
+                any(holds(branch, value) for branch in branches) for branches in choices
+            ):
+                out.values.append(value)
+        return out
 
     def _flatten(self, parts: Iterable[Subschema]) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
         """Follow ``allOf`` and ``$ref``: subschemas that constrain by themselves, in document order, and open choices."""
@@ -317,7 +354,29 @@ class Shaper:
             stack.append((sub, True))
             stack += [(s, False) for s in reversed(sub.before)]
             choices.update(dict.fromkeys(sub.choices))
+            if sub.logic:
+                more, more_choices = self._logician.expand(sub)
+                stack += [(s, False) for s in reversed(more)]
+                choices.update(dict.fromkeys(more_choices))
         return list(basics), tuple(choices)
+
+
+class _Unknown(Exception):
+    """A keyword that is not enforced was met by a guess."""
+
+
+def _give_up(sub: Subschema, keyword: str) -> None:
+    raise _Unknown
+
+
+def _objects_clash(subs: Iterable[Subschema]) -> bool:
+    """Whether a required property is forbidden."""
+    parts = [sub.object for sub in subs if sub.object is not None]
+    return any(
+        child.types == 0
+        for name in dict.fromkeys(name for part in parts for name in part.required)
+        for child in children_of(name, parts)
+    )
 
 
 def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
@@ -336,19 +395,45 @@ def _merged_number(alternative: Alternative, types: int) -> Expr:
         low = _tighter(low, sub.low, 1)
         high = _tighter(high, sub.high, -1)
         integral_floats = integral_floats and sub.resource.dialect.integral_floats
-    return number_expr(types, low, high, integral_floats)
+    gaps = sorted({value for sub in alternative for value in sub.excluded if not isinstance(value, str)})
+    pieces = []
+    for value in gaps:
+        pieces.append((low, _tighter(high, (value, True), -1)))
+        low = _tighter(low, (value, True), 1)
+    pieces.append((low, high))
+    fractions = types == FRACTION_BIT
+    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats) for a, b in pieces))
+    return both(found, fractional(integral_floats)) if fractions else found
 
 
 def _merged_string(alternative: Alternative) -> Expr:
     low, high = 0, None
     patterns: dict[str, None] = {}
+    formats: dict[Format, None] = {}
+    unlike: dict[str, None] = {}
+    excluded: dict[str, None] = {}
     for sub in alternative:
+        unlike.update(dict.fromkeys(sub.unlike))
+        excluded.update((value, None) for value in sub.excluded if isinstance(value, str))
         if sub.text is not None:
             low = max(low, sub.text[0])
             if sub.text[1] is not None:
                 high = sub.text[1] if high is None else min(high, sub.text[1])
             patterns.update(dict.fromkeys(sub.text[2]))
-    return string_expr(low, high, tuple(patterns))
+        formats.update(dict.fromkeys(sub.formats))
+    found = string_expr(low, high, tuple(patterns), tuple(formats))
+    if not unlike and not excluded:
+        return found
+    others = [other_text(excluded)] if excluded else []
+    others += [complement(pattern_text(pattern)) for pattern in unlike]
+    return both(found, cat(QUOTE, both(JSON_STRING.any_text, *others), QUOTE))
+
+
+def _branches(sub: Subschema) -> Iterable[Subschema]:
+    for branches in sub.choices:
+        yield from branches
+    for item in sub.logic:
+        yield from item.members
 
 
 def check_loops(subschemas: Iterable[Subschema]) -> None:
@@ -365,7 +450,7 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
                 continue
             state[sub] = 1
             stack.append((sub, True))
-            for other in (*sub.before, *sub.after, *(b for branches in sub.choices for b in branches)):
+            for other in (*sub.before, *sub.after, *_branches(sub)):
                 mark = state.get(other)
                 if mark == 1:
                     raise GrammarError(

@@ -9,31 +9,107 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from cdplugin import regex
-from cdplugin.alphabet import JSON_STRING
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, cat, complement, literal, repeat
+from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
+from cdplugin.expr import (
+    ALT_OP,
+    AND_OP,
+    CAT_OP,
+    EMPTY,
+    EPSILON,
+    EPSILON_OP,
+    LITERALS_OP,
+    NOT_OP,
+    REPEAT_OP,
+    Expr,
+    alt,
+    both,
+    cat,
+    complement,
+    literal,
+    repeat,
+)
+from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
 
 QUOTE = literal(b'"')
 STRING = cat(QUOTE, JSON_STRING.any_text, QUOTE)
 """Any JSON string."""
 
 
+class Format(NamedTuple):
+    """``format`` or ``contentEncoding``. ``portable``: without what only the RFCs allow."""
+
+    keyword: str
+    name: str
+    portable: bool = True
+
+    def text(self, alphabet: Alphabet) -> Expr:
+        """The texts that have it."""
+        if self.keyword == "contentEncoding":
+            found = content_encoding_expr(self.name, alphabet)
+        else:
+            found = format_expr(self.name, alphabet, portable=self.portable)
+        return alphabet.any_text if found is None else found
+
+
 @lru_cache(maxsize=4096)
-def pattern_text(pattern: str) -> Expr:
+def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
     """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
-    return regex.parse(pattern, "ecma", "u").search_expr(JSON_STRING)
+    return regex.parse(pattern, "ecma", "u").search_expr(alphabet)
 
 
 @lru_cache(maxsize=4096)
-def string_expr(low: int, high: int | None, patterns: tuple[str, ...]) -> Expr:
-    """Strings of ``low`` to ``high`` code points in which every pattern finds a match."""
-    parts = [pattern_text(pattern) for pattern in patterns]
+def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: tuple[Format, ...] = ()) -> Expr:
+    """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
+    if not formats and not patterns and not low and high is None:
+        return STRING
+    alphabet = JSON_CANONICAL if formats else JSON_STRING  # formats are spelt in one way
+    for form in formats:
+        shortest, longest = sizes(form.text(UTF8))
+        low = 0 if low <= -(-shortest // 4) or (low <= shortest and form.name in _ASCII_FORMATS) else low
+        high = None if high is not None and longest is not None and longest <= high else high
+    parts = [form.text(alphabet) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
     if low or high is not None or not parts:
-        if not parts and not low and high is None:
-            return STRING
-        parts.append(repeat(JSON_STRING.any_char, low, high))
+        parts.append(repeat(alphabet.any_char, low, high))
     return cat(QUOTE, both(*parts), QUOTE)
+
+
+_ASCII_FORMATS = frozenset(
+    "date-time date time duration email hostname ipv4 ipv6 uri uri-reference uuid base64 base64url base32 base32hex".split()
+)
+
+
+def sizes(expression: Expr) -> tuple[int, int | None]:
+    """Bounds of how many bytes a match has; ``EMPTY`` counts as matching nothing shorter than one byte."""
+    known: dict[Expr, tuple[int, int | None]] = {}
+    stack = [expression]
+    while stack:
+        node = stack[-1]
+        op, args = node.op, node.args
+        below = [a for a in args if isinstance(a, Expr) and a not in known] if op != NOT_OP else []
+        if below:
+            stack += below
+            continue
+        stack.pop()
+        if op == LITERALS_OP:
+            known[node] = (min(map(len, args)), max(map(len, args)))
+        elif op == REPEAT_OP:
+            (low, high), (_, at_least, at_most) = known[args[0]], args
+            known[node] = (low * at_least, None if high is None or at_most is None else high * at_most)
+        elif op in (CAT_OP, ALT_OP, AND_OP):
+            lows, highs = [known[a][0] for a in args], [known[a][1] for a in args]
+            bounded = [h for h in highs if h is not None]
+            if op == CAT_OP:
+                known[node] = (sum(lows), sum(bounded) if len(bounded) == len(highs) else None)
+            elif op == ALT_OP:
+                known[node] = (min(lows), max(bounded) if len(bounded) == len(highs) else None)
+            else:
+                known[node] = (max(lows), min(bounded, default=None))
+        else:
+            known[node] = (0, 0) if op == EPSILON_OP else (0, None) if op == NOT_OP else (1, 1)
+    return known[expression]
 
 
 def spellings(text: str) -> tuple[bytes, ...]:

@@ -21,7 +21,7 @@ from cdplugin.frontends.json_schema.dialect import (
     TRUE_BIT,
 )
 from cdplugin.frontends.json_schema.layout import Layout
-from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
@@ -136,7 +136,7 @@ class Evaluator:
         self._sets: dict[int, frozenset[str]] = {}
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
-        """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref`` and ``anyOf``."""
+        """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref``, ``anyOf`` and the like."""
         stack: list[Verdict] = [self._judge(sub, value, itself)]
         answer: bool | None = None
         while stack:
@@ -156,12 +156,22 @@ class Evaluator:
             return False
         if sub.values is not None and not self._listed(sub, value):
             return False
+        if sub.excluded and any(canonical(other) == canonical(value) for other in sub.excluded):
+            return False
         for keyword, types in sub.refused:
             if types & bit:
                 self._refuse(sub, keyword)
         if bit & STRING_BIT:
             if sub.text is not None and not _text_holds(sub.text, value):
                 return False
+            if any(finds(pattern, value) for pattern in sub.unlike):
+                return False
+            for form in sub.formats:
+                found = has_format(form, value)
+                if found is None:
+                    self._refuse(sub, form.keyword)
+                if not found:
+                    return False
         elif bit & (INTEGER_BIT | FRACTION_BIT):
             if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
                 return False
@@ -207,6 +217,22 @@ class Evaluator:
                     break
             else:
                 return False
+        for item in sub.logic:
+            if item.kind == "oneOf":
+                count = 0
+                for branch in item.members:
+                    if (yield branch, value):
+                        count += 1
+                if count != 1:
+                    return False
+            elif item.kind == "not":
+                if (yield item.members[0], value):
+                    return False
+            else:
+                condition, then, otherwise = item.members
+                holds = yield condition, value
+                if not (yield (then if holds else otherwise), value):
+                    return False
         return True
 
     def _listed(self, sub: Subschema, value: Any) -> bool:
