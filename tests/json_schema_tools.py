@@ -82,6 +82,11 @@ def random_schema(rng: random.Random, depth: int = 3) -> Any:
         "const": lambda: random_value(rng),
         "anyOf": lambda: [below() for _ in range(rng.randint(1, 3))],
         "allOf": lambda: [below() for _ in range(rng.randint(1, 3))],
+        "oneOf": lambda: [below() for _ in range(rng.randint(1, 3))],
+        "not": below,
+        "if": below,
+        "dependentRequired": lambda: {name: rng.sample(NAMES, rng.randint(0, 2)) for name in rng.sample(NAMES, 2)},
+        "dependentSchemas": lambda: {name: below() for name in rng.sample(NAMES, rng.randint(1, 2))},
         "minLength": lambda: rng.randrange(3),
         "maxLength": lambda: rng.randrange(4),
         "pattern": lambda: rng.choice(PATTERNS),
@@ -94,4 +99,6 @@ def random_schema(rng: random.Random, depth: int = 3) -> Any:
     keywords = [*makers, "properties", "properties", "type"]
     for keyword in rng.sample(keywords, rng.choice([1, 1, 2, 2, 3, 4])):
         schema[keyword] = makers[keyword]()
+        if keyword == "if":
+            schema.update({k: below() for k in ("then", "else") if rng.random() < 0.7})
     return schema

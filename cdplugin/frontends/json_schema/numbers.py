@@ -17,7 +17,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_class, byte_range, cat, literal, optional, repeat
+from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_class, byte_range, cat, complement, literal, optional, repeat
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
@@ -268,6 +268,27 @@ def _magnitudes(low: float, high: float) -> Expr:
     first = Decimal(repr(low))
     last = None if math.isinf(high) else Decimal(repr(high))
     return alt(_plain_decimals(first, last), _scientific(first, last))
+
+
+@lru_cache(maxsize=2)
+def fractional(integral_floats: bool) -> Expr:
+    """Texts that are no integers: of any spelling but an integer's, or (``integral_floats``) of a value that is not whole.
+
+    A fraction that is closer to a whole number than half the distance of doubles there reads as that number. Exponents, where
+    the value counts, are negative ones.
+    """
+    if not integral_floats:
+        return both(NUMBER, complement(INTEGER))
+    sign = optional(_MINUS)
+    parts = [cat(literal(b"0."), both(_ANY_FRACTION, complement(repeat(literal(b"0"))), _fraction_at_most("9" * 16)))]
+    for power in range(52):
+        gap = (Decimal(2) ** (power - 53)).quantize(Decimal((0, (1,), -18)), rounding=ROUND_CEILING, context=_CONTEXT)
+        low, high = _split_decimal(gap + Decimal((0, (1,), -18)))[1], _split_decimal(1 - gap - Decimal((0, (1,), -18)))[1]
+        fraction = both(_fraction_at_least(low), _fraction_at_most(high))
+        parts.append(cat(natural_range(1 << power, (2 << power) - 1), _POINT, fraction))
+    small = cat(_NONZERO, optional(cat(_POINT, repeat(DIGIT, 1, 15))), _exponent(-1, -1))
+    tiny = cat(_ANY_MANTISSA, _exponent(_MIN_EXPONENT, -2))
+    return cat(sign, alt(*parts, small, tiny))
 
 
 @lru_cache(maxsize=4096)

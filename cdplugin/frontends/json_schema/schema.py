@@ -20,6 +20,7 @@ from cdplugin.frontends.json_schema.dialect import (
     IN_PLACE,
     NUMBER,
     OBJECT,
+    OBJECT_BIT,
     REFUSED,
     REFUSED_TYPES,
     STRING,
@@ -92,7 +93,7 @@ class Subschema:
     before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
         schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
-    unlike : patterns that must find no match in a string.
+    unlike : patterns that must find no match in a string, and formats that it must not have.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, or None where absent.
     refused : keywords that are not enforced, with the type bits they matter to.
     plain : whether nothing but ``types`` and parts is set (no before, after, choices).
@@ -137,7 +138,7 @@ class Subschema:
         self.choices: tuple[tuple[Subschema, ...], ...] = ()
         self.logic: tuple[Logic, ...] = ()
         self.excluded: tuple[Any, ...] = ()
-        self.unlike: tuple[str, ...] = ()
+        self.unlike: tuple[str | strings.Format, ...] = ()
         self.unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
         self.refused: tuple[tuple[str, int], ...] = ()
 
@@ -161,9 +162,13 @@ class Subschema:
             or self.refused
         )
 
+    def is_alone(self) -> bool:
+        """Whether all that this schema says, it says by itself."""
+        return not (self.before or self.after or self.choices or self.logic)
+
     def is_anything(self) -> bool:
         """Whether every instance is valid, as far as the keywords of this very object say."""
-        return not (self.before or self.after or self.choices or self.logic or self.constrains_itself())
+        return self.is_alone() and not self.constrains_itself()
 
 
 def type_name(value: Any) -> str:

@@ -191,7 +191,7 @@ class Shaper:
         """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
         place.split = True
         first = place.parts[0] if len(place.parts) == 1 else None
-        if first is not None and not (first.before or first.after or first.choices or first.logic):
+        if first is not None and first.is_alone():
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
@@ -410,7 +410,7 @@ def _merged_string(alternative: Alternative) -> Expr:
     low, high = 0, None
     patterns: dict[str, None] = {}
     formats: dict[Format, None] = {}
-    unlike: dict[str, None] = {}
+    unlike: dict[str | Format, None] = {}
     excluded: dict[str, None] = {}
     for sub in alternative:
         unlike.update(dict.fromkeys(sub.unlike))
@@ -425,7 +425,7 @@ def _merged_string(alternative: Alternative) -> Expr:
     if not unlike and not excluded:
         return found
     others = [other_text(excluded)] if excluded else []
-    others += [complement(pattern_text(pattern)) for pattern in unlike]
+    others += [complement(pattern_text(u) if isinstance(u, str) else u.text(JSON_STRING)) for u in unlike]
     return both(found, cat(QUOTE, both(JSON_STRING.any_text, *others), QUOTE))
 
 

@@ -164,8 +164,9 @@ class Evaluator:
         if bit & STRING_BIT:
             if sub.text is not None and not _text_holds(sub.text, value):
                 return False
-            if any(finds(pattern, value) for pattern in sub.unlike):
-                return False
+            for unlike in sub.unlike:
+                if finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value):
+                    return False
             for form in sub.formats:
                 found = has_format(form, value)
                 if found is None:

@@ -1,0 +1,535 @@
+"""What ``not``, ``oneOf`` and ``if`` come to: complements by De Morgan's laws, as subschemas again.
+
+The complement of a schema is one of several *atoms*: for each thing the schema says, a subschema that says the opposite and
+nothing else. Atoms of a schema below are complements of the same kind, so that nothing is copied and recursion through ``$ref``
+ends as it does for schemas: a complement is one object per schema, and is only looked into when a place needs it. What has no
+exact complement becomes an atom that refuses the keyword by name, which happens only if an instance could get there.
+
+``oneOf`` is ``anyOf`` of "this branch and none of the others"; the others that provably share no instance with the branch are
+left out, which in most schemas are all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import Any
+
+from cdplugin.frontends.json_schema.dialect import (
+    ALL_TYPES,
+    ARRAY_BIT,
+    FALSE_BIT,
+    NULL_BIT,
+    NUMBER_BITS,
+    OBJECT_BIT,
+    STRING_BIT,
+    TRUE_BIT,
+)
+from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Reader, Subschema
+from cdplugin.frontends.json_schema.values import canonical
+
+Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
+"""What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
+
+_EXACT_FORMATS = frozenset(("date", "ipv4", "ipv6"))
+"""Formats whose expressions neither leave out nor add any text, so that their complements are exact."""
+_UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
+"""Formats no two of which share a text."""
+_MOST_OPTIONAL = 4
+_MOST_POSITIONS = 16
+_DEPTH = 4
+"""Levels of properties and choices down to which two schemas are told apart."""
+
+
+class Logician:
+    """Expands ``Subschema.logic``. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work."""
+
+    def __init__(self, reader: Reader, maybe: Callable[[Subschema, Any], bool], count: Callable[[int], None]) -> None:
+        self._anything = reader.anything
+        self._nothing = reader.nothing
+        self._maybe = maybe
+        self._count = count
+        self._complements: dict[Subschema, Subschema] = {}
+        self._expansions: dict[Subschema, Expansion] = {}
+        self._conjunctions: dict[tuple[Subschema, ...], Subschema] = {}
+        self._facts: dict[Subschema, _Facts] = {}
+        self._disjoint: dict[tuple[Subschema, Subschema, int], bool] = {}
+
+    def expand(self, sub: Subschema) -> Expansion:
+        """What the ``logic`` of a subschema comes to."""
+        found = self._expansions.get(sub)
+        if found is None:
+            after: list[Subschema] = []
+            choices: list[tuple[Subschema, ...]] = []
+            for item in sub.logic:
+                if item.kind == "not":
+                    branches = tuple(self._atoms(item.members[0]))
+                elif item.kind == "oneOf":
+                    branches = tuple(self._exactly_one(item.members))
+                else:
+                    condition, then, otherwise = item.members
+                    branches = self._either((condition, then), (self.complement(condition), otherwise))
+                if self._anything in branches:
+                    continue
+                if len(branches) > 1:
+                    choices.append(branches)
+                else:
+                    after.append(branches[0] if branches else self._nothing)
+            found = self._expansions[sub] = (tuple(after), tuple(choices))
+        return found
+
+    def complement(self, sub: Subschema) -> Subschema:
+        """The subschema that is valid exactly where ``sub`` is not."""
+        if sub.types == 0:
+            return self._anything
+        if sub.is_anything():
+            return self._nothing
+        found = self._complements.get(sub)
+        if found is None:
+            if len(sub.logic) == 1 and sub.logic[0].kind == "not" and _says_only_logic(sub):
+                found = sub.logic[0].members[0]
+            else:
+                found = Subschema({}, sub.pointer, sub.resource)
+                found.logic = (Logic("not", (sub,)),)
+                self._complements[found] = sub
+            self._complements[sub] = found
+        return found
+
+    def conjunction(self, *parts: Subschema) -> Subschema:
+        """The subschema where all ``parts`` hold."""
+        kept = tuple(dict.fromkeys(part for part in parts if part is not self._anything))
+        if len(kept) < 2:
+            return kept[0] if kept else self._anything
+        if any(part.types == 0 for part in kept):
+            return self._nothing
+        found = self._conjunctions.get(kept)
+        if found is None:
+            self._count(len(kept))
+            found = self._conjunctions[kept] = Subschema({}, kept[0].pointer, kept[0].resource)
+            found.after = kept
+        return found
+
+    def _either(self, *conjunctions: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
+        branches = (self.conjunction(*parts) for parts in conjunctions)
+        return tuple(branch for branch in branches if branch is not self._nothing)
+
+    # Complements
+
+    def _atom(self, sub: Subschema, types: int) -> Subschema:
+        atom = Subschema({}, sub.pointer, sub.resource)
+        atom.types = types
+        self._count(1)
+        return atom
+
+    def _refusal(self, sub: Subschema, keyword: str, types: int) -> Subschema:
+        atom = Subschema(sub.schema, sub.pointer, sub.resource)
+        atom.types = types
+        atom.refused = ((keyword, types),)
+        return atom
+
+    def _atoms(self, sub: Subschema) -> list[Subschema]:
+        """The branches of ``not sub``: an instance that is invalid under ``sub`` is valid under one of them."""
+        if sub.types == 0:
+            return [self._anything]
+        out: list[Subschema] = []
+        types = sub.types
+        if types != ALL_TYPES:
+            out.append(self._atom(sub, ALL_TYPES & ~types))
+        if sub.values is not None:
+            out.append(self._none_of(sub, sub.values))
+        for value in sub.excluded:
+            same = self._atom(sub, ALL_TYPES)
+            same.values = [value]
+            out.append(same)
+        if types & NUMBER_BITS:
+            out += self._number_atoms(sub)
+        if types & STRING_BIT:
+            out += self._string_atoms(sub)
+        if types & ARRAY_BIT and sub.array is not None:
+            out += self._array_atoms(sub, sub.array)
+        if types & OBJECT_BIT and sub.object is not None:
+            out += self._object_atoms(sub, sub.object)
+        for keyword, bits in sub.refused:
+            if bits & types:
+                out.append(self._refusal(sub, keyword, bits & types))
+        for below, keyword, bit in zip(
+            sub.unevaluated, ("unevaluatedProperties", "unevaluatedItems"), (OBJECT_BIT, ARRAY_BIT), strict=True
+        ):
+            if below is not None and bit & types:
+                out.append(self._refusal(sub, keyword, bit))
+        out += [self.complement(other) for other in sub.before + sub.after]
+        out += [self.conjunction(*map(self.complement, branches)) for branches in sub.choices]
+        for item in sub.logic:
+            out += self._denied(item)
+        return [atom for atom in out if atom.types]
+
+    def _denied(self, item: Logic) -> Iterable[Subschema]:
+        members = item.members
+        if item.kind == "not":
+            return members
+        if item.kind == "if":
+            condition, then, otherwise = members
+            no = self.complement
+            return self._either((condition, no(then)), (no(condition), no(otherwise)))
+        pairs = [(a, b) for a, b in combinations(members, 2) if not self.disjoint(a, b)]
+        return self._either(tuple(map(self.complement, members)), *pairs)
+
+    def _none_of(self, sub: Subschema, values: Iterable[Any]) -> Subschema:
+        atom = self._atom(sub, ALL_TYPES)
+        scalars = []
+        for value in values:
+            self._count(1)
+            if value is None:
+                atom.types &= ~NULL_BIT
+            elif value is True or value is False:
+                atom.types &= ~(TRUE_BIT if value else FALSE_BIT)
+            elif isinstance(value, (list, dict)):
+                atom.after += (self.complement(self._constant(sub, value)),)
+            else:
+                scalars.append(value)
+        atom.excluded = tuple({canonical(value): value for value in scalars}.values())
+        return atom
+
+    def _constant(self, sub: Subschema, value: Any) -> Subschema:
+        """A subschema that says what ``const: value`` says, in a form that has a complement."""
+        if not isinstance(value, (list, dict)):
+            same = self._atom(sub, ALL_TYPES)
+            same.values = [value]
+            return same
+        root = self._atom(sub, ALL_TYPES)
+        stack: list[tuple[Subschema, list | dict]] = [(root, value)]
+        while stack:
+            same, item = stack.pop()
+            below: list[Subschema] = []
+            for member in item.values() if isinstance(item, dict) else item:
+                if isinstance(member, (list, dict)):
+                    child = self._atom(sub, ALL_TYPES)
+                    stack.append((child, member))
+                else:
+                    child = self._constant(sub, member)
+                below.append(child)
+            if isinstance(item, dict):
+                same.types, same.object = OBJECT_BIT, ObjectPart()
+                same.object.properties = dict(zip(item, below, strict=True))
+                same.object.required = tuple(item)
+                same.object.additional = self._nothing
+            else:
+                same.types, same.array = ARRAY_BIT, ArrayPart()
+                same.array.prefix = tuple(below)
+                same.array.low = same.array.high = len(item)
+        return root
+
+    def _number_atoms(self, sub: Subschema) -> list[Subschema]:
+        out = []
+        types = sub.types & NUMBER_BITS
+        if sub.low is not None:
+            below = self._atom(sub, types)
+            below.high = (sub.low[0], not sub.low[1])
+            out.append(below)
+        if sub.high is not None:
+            above = self._atom(sub, types)
+            above.low = (sub.high[0], not sub.high[1])
+            out.append(above)
+        return out
+
+    def _string_atoms(self, sub: Subschema) -> list[Subschema]:
+        out = []
+        low, high, patterns = sub.text or (0, None, ())
+        for bounds in ((0, low - 1, ()) if low else None, (high + 1, None, ()) if high is not None else None):
+            if bounds is not None:
+                atom = self._atom(sub, STRING_BIT)
+                atom.text = bounds
+                out.append(atom)
+        for pattern in patterns:
+            atom = self._atom(sub, STRING_BIT)
+            atom.unlike = (pattern,)
+            out.append(atom)
+        for form in sub.formats:
+            if form.name in _EXACT_FORMATS:
+                atom = self._atom(sub, STRING_BIT)
+                atom.unlike = (form._replace(portable=False),)
+                out.append(atom)
+            else:
+                out.append(self._refusal(sub, form.keyword, STRING_BIT))
+        for unlike in sub.unlike:
+            atom = self._atom(sub, STRING_BIT)
+            if isinstance(unlike, str):
+                atom.text = (0, None, (unlike,))
+            else:
+                atom.formats = (unlike,)
+            out.append(atom)
+        return out
+
+    def _array_atoms(self, sub: Subschema, array: ArrayPart) -> list[Subschema]:
+        out: list[Subschema] = []
+
+        def part() -> ArrayPart:
+            atom = self._atom(sub, ARRAY_BIT)
+            atom.array = ArrayPart()
+            out.append(atom)
+            return atom.array
+
+        def wrong_at(i: int, child: Subschema) -> None:
+            if not child.is_anything():
+                self._count(i // 64)
+                found = part()
+                found.prefix = (self._anything,) * i + (self.complement(child),)
+                found.low = i + 1
+
+        if array.low:
+            part().high = array.low - 1
+        if array.high is not None:
+            part().low = array.high + 1
+        for i, child in enumerate(array.prefix):
+            wrong_at(i, child)
+        rest, fixed = array.rest, len(array.prefix)
+        if rest is not None and rest.types == 0:
+            part().low = fixed + 1
+        elif rest is not None and not fixed:
+            part().contains = ((self.complement(rest), 1, None),)
+        elif rest is not None and array.high is not None and array.high - fixed <= _MOST_POSITIONS:
+            for i in range(fixed, array.high):
+                wrong_at(i, rest)
+        elif rest is not None:
+            out.append(self._refusal(sub, "items", ARRAY_BIT))
+        for wanted, least, most in array.contains:
+            if least == 1:
+                part().rest = self.complement(wanted)
+            elif least:
+                part().contains = ((wanted, 0, least - 1),)
+            if most is not None:
+                part().contains = ((wanted, most + 1, None),)
+        if array.unique:
+            out.append(self._refusal(sub, "uniqueItems", ARRAY_BIT))
+        return out
+
+    def _object_atoms(self, sub: Subschema, part: ObjectPart) -> list[Subschema]:
+        out: list[Subschema] = []
+
+        def fresh() -> ObjectPart:
+            atom = self._atom(sub, OBJECT_BIT)
+            atom.object = ObjectPart()
+            out.append(atom)
+            return atom.object
+
+        required = dict.fromkeys(part.required)
+        for name in required:  # absent, or present with a wrong value: one atom
+            fresh().properties[name] = self.complement(part.properties.get(name, self._anything))
+        for name, child in part.properties.items():
+            if name not in required and not child.is_anything():
+                wrong = fresh()
+                wrong.properties[name] = self.complement(child)
+                wrong.required = (name,)
+        if part.low:
+            fresh().high = part.low - 1
+        if part.high is not None:
+            fresh().low = part.high + 1
+        for _, child in part.patterns:
+            if not child.is_anything():
+                out.append(self._refusal(sub, "patternProperties", OBJECT_BIT))
+                break
+        if part.additional is not None:
+            optional = [name for name in part.properties if name not in required]
+            if part.additional.types or part.patterns or len(optional) > _MOST_OPTIONAL:
+                out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
+            else:
+                # A further member exists: there are more members than declared names that may be present.
+                for count in range(len(optional) + 1):
+                    for absent in combinations(optional, count):
+                        more = fresh()
+                        more.properties = dict.fromkeys(absent, self._nothing)
+                        more.low = len(part.properties) - count + 1
+        if part.names is not None:
+            out.append(self._refusal(sub, "propertyNames", OBJECT_BIT))
+        return out
+
+    # oneOf
+
+    def _exactly_one(self, branches: tuple[Subschema, ...]) -> list[Subschema]:
+        apart = self._told_apart(branches)
+        out = []
+        for i, branch in enumerate(branches):
+            if branch.types == 0:
+                continue
+            self._count(len(branches) // 64)
+            others = [b for j, b in enumerate(branches) if j != i and b.types]
+            if apart:
+                out.append(branch)
+            elif branch not in others:
+                clashes = [self.complement(b) for b in others if not self.disjoint(branch, b)]
+                joint = self.conjunction(branch, *clashes)
+                if joint is not self._nothing:
+                    out.append(joint)
+        return out
+
+    def _told_apart(self, branches: tuple[Subschema, ...]) -> bool:
+        """Whether one required property with listed values, or the listed values themselves, tell all branches apart."""
+        facts = [self._facts_of(branch) for branch in branches]
+        common = [f.basics for f in facts]
+        if _all_differ([_listed(basics) for basics in common]):
+            return True
+        names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
+        for name in names:
+            if _all_differ([_listed(self._basics_of(f.children(name))) for f in facts]):
+                return True
+        return False
+
+    def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
+        return [basic for child in children for basic in self._facts_of(child).basics]
+
+    def _facts_of(self, sub: Subschema) -> _Facts:
+        found = self._facts.get(sub)
+        if found is None:
+            self._count(1)
+            found = self._facts[sub] = _Facts(sub)
+        return found
+
+    def disjoint(self, a: Subschema, b: Subschema, depth: int = _DEPTH) -> bool:
+        """Whether it is plain that no instance is valid under both."""
+        if a is b:
+            return False
+        key = (a, b, depth)
+        found = self._disjoint.get(key)
+        if found is None:
+            self._count(1)
+            found = self._disjoint[key] = self._disjoint[(b, a, depth)] = self._are_disjoint(a, b, depth)
+        return found
+
+    def _are_disjoint(self, a: Subschema, b: Subschema, depth: int) -> bool:
+        first, second = self._facts_of(a), self._facts_of(b)
+        types = first.types & second.types
+        if not types:
+            return True
+        for facts, own, other in ((first, a, b), (second, b, a)):
+            values = facts.values
+            if values is not None:
+                self._count(len(values) // 16)
+                if not any(self._maybe(other, value) and self._maybe(own, value) for value in values):
+                    return True
+                break
+        if not first.denied.isdisjoint(second.members) or not second.denied.isdisjoint(first.members):
+            return True
+        both = first.basics + second.basics
+        if types & NUMBER_BITS and _numbers_clash(both):
+            types &= ~NUMBER_BITS
+        if types & STRING_BIT and (
+            _counts_clash([s.text[:2] for s in both if s.text])
+            or len({form.name for s in both for form in s.formats} & _UNLIKE_FORMATS) > 1
+        ):
+            types &= ~STRING_BIT
+        if types & ARRAY_BIT and self._arrays_clash(first, second, depth):
+            types &= ~ARRAY_BIT
+        if types & OBJECT_BIT and self._objects_clash(first, second, depth):
+            types &= ~OBJECT_BIT
+        if not types:
+            return True
+        if depth:
+            for facts, other in ((first, b), (second, a)):
+                for branches in facts.choices:
+                    if all(self.disjoint(branch, other, depth - 1) for branch in branches):
+                        return True
+        return False
+
+    def _arrays_clash(self, first: _Facts, second: _Facts, depth: int) -> bool:
+        parts = [s.array for s in first.basics + second.basics if s.array is not None]
+        if _counts_clash([(part.low, part.high) for part in parts]):
+            return True
+        low = max((part.low for part in parts), default=0)
+        for i in range(min(low, _MOST_POSITIONS)) if depth else ():
+            left, right = first.items(i), second.items(i)
+            if any(self.disjoint(x, y, depth - 1) for x in left for y in right):
+                return True
+        return False
+
+    def _objects_clash(self, first: _Facts, second: _Facts, depth: int) -> bool:
+        parts = [s.object for s in first.basics + second.basics if s.object is not None]
+        if _counts_clash([(part.low, part.high) for part in parts]):
+            return True
+        for name in {**first.required, **second.required}:
+            left, right = first.children(name), second.children(name)
+            if any(child.types == 0 for child in left + right):
+                return True
+            if depth and any(self.disjoint(x, y, depth - 1) for x in left for y in right):
+                return True
+        return False
+
+
+class _Facts:
+    """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``."""
+
+    __slots__ = ("basics", "choices", "denied", "members", "required", "types", "values")
+
+    def __init__(self, sub: Subschema) -> None:
+        self.types = ALL_TYPES
+        self.basics: list[Subschema] = []
+        self.choices: list[tuple[Subschema, ...]] = []
+        self.required: dict[str, None] = {}
+        self.denied: set[Subschema] = set()
+        members: dict[Subschema, None] = {}
+        stack = [sub]
+        while stack:
+            part = stack.pop()
+            if part in members:
+                continue
+            members[part] = None
+            stack += part.before + part.after
+            self.types &= part.types
+            self.choices += part.choices
+            for item in part.logic:
+                if item.kind == "not":
+                    self.denied.update(item.members)
+                elif item.kind == "oneOf":
+                    self.choices.append(item.members)
+            if part.constrains_itself():
+                self.basics.append(part)
+            if part.object is not None:
+                self.required.update(dict.fromkeys(part.object.required))
+        self.members = members
+        self.values = _listed(self.basics)
+
+    def children(self, name: str) -> list[Subschema]:
+        """The schemas for the member called ``name``."""
+        return children_of(name, [s.object for s in self.basics if s.object is not None])
+
+    def items(self, i: int) -> list[Subschema]:
+        """The schemas for item ``i``."""
+        parts = [s.array for s in self.basics if s.array is not None]
+        found = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+        return [child for child in found if child is not None]
+
+
+def _says_only_logic(sub: Subschema) -> bool:
+    return not (sub.before or sub.after or sub.choices or sub.constrains_itself())
+
+
+def _listed(basics: Iterable[Subschema]) -> list[Any] | None:
+    """The shortest list of values among ``basics``."""
+    return min((s.values for s in basics if s.values is not None), key=len, default=None)
+
+
+def _all_differ(lists: list[list[Any] | None]) -> bool:
+    """Whether no value is in two of the lists, and all are lists."""
+    seen: set[str] = set()
+    for values in lists:
+        if values is None:
+            return False
+        keys = {canonical(value) for value in values}
+        if not keys.isdisjoint(seen):
+            return False
+        seen |= keys
+    return True
+
+
+def _counts_clash(bounds: list[tuple[int, int | None]]) -> bool:
+    highs = [high for _, high in bounds if high is not None]
+    return bool(highs) and max(low for low, _ in bounds) > min(highs)
+
+
+def _numbers_clash(basics: list[Subschema]) -> bool:
+    lows = [s.low for s in basics if s.low is not None]
+    highs = [s.high for s in basics if s.high is not None]
+    if not lows or not highs:
+        return False
+    low, high = max(lows, key=lambda b: (b[0], b[1])), min(highs, key=lambda b: (b[0], not b[1]))
+    return low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1]))
