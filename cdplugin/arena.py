@@ -10,6 +10,7 @@ import numpy as np
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.jit import Notice
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
@@ -68,7 +69,8 @@ class Arena:
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
             self.header[number] = 1  # 0 means none
         self._set_vocabulary()
-        self.call(kernels.OP_CONSTANTS)
+        with Notice(kernels.engine):
+            self.call(kernels.OP_CONSTANTS)
 
     def _set_vocabulary(self) -> None:
         vocab, head = self.vocab, self.header

@@ -27,7 +27,6 @@ from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
 
 _END_NAME = "end of text"
-_EVICT_EVERY = 16  # grammars grow as they are used, so all are measured anew, but not at every compilation
 
 
 class Compiler:
@@ -45,7 +44,8 @@ class Compiler:
         self.limits = limits or Limits()
         self._lock = threading.Lock()
         self._cache: OrderedDict[Hashable, Grammar] = OrderedDict()
-        self._compiled = 0
+        self._sizes: dict[Hashable, int] = {}
+        self._total = 0
 
     def compile(self, spec: Spec) -> Grammar:
         """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or
@@ -61,14 +61,14 @@ class Compiler:
                 grammar = self._cache.get(key)
                 if grammar is not None:
                     self._cache.move_to_end(key)
+                    self._measure(key, grammar)
                     return grammar
         grammar = self.compile_ir(spec.to_ir(self.limits))
         if key is not None:
             with self._lock:
                 grammar = self._cache.setdefault(key, grammar)
-                self._compiled += 1
-                if self._compiled % _EVICT_EVERY == 0:
-                    self._evict()
+                self._measure(key, grammar)
+                self._evict()
         return grammar
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
@@ -77,11 +77,20 @@ class Compiler:
         arena = template.arena.clone()
         return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
 
+    def _measure(self, key: Hashable, grammar: Grammar) -> None:
+        """Note what a cached grammar takes now: it grows as it is used, and is measured whenever it is asked for."""
+        size = grammar.nbytes
+        self._total += size - self._sizes.get(key, 0)
+        self._sizes[key] = size
+
     def _evict(self) -> None:
-        total = sum(grammar.nbytes for grammar in self._cache.values())
-        while total > self.limits.max_cache_bytes and len(self._cache) > 1:
-            _, grammar = self._cache.popitem(last=False)
-            total -= grammar.nbytes
+        """Let go of the grammars that were asked for longest ago until the rest fits; each is measured before it goes."""
+        while self._total > self.limits.max_cache_bytes and len(self._cache) > 1:
+            key, grammar = next(iter(self._cache.items()))
+            self._measure(key, grammar)
+            if self._total > self.limits.max_cache_bytes:
+                del self._cache[key]
+                self._total -= self._sizes.pop(key)
 
 
 @lru_cache(maxsize=1)

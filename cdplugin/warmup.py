@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -19,7 +18,7 @@ import numpy as np
 from cdplugin.compiler import Compiler
 from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
 from cdplugin.kernels.engine import engine
-from cdplugin.kernels.jit import DISABLED
+from cdplugin.kernels.jit import Notice, is_cached
 from cdplugin.specs import JsonSchema
 from cdplugin.vocab import Vocabulary
 
@@ -30,17 +29,14 @@ def byte_vocabulary() -> Vocabulary:
 
 
 def is_warm() -> bool:
-    """Whether this installation's compiled kernels lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``).
-
-    Numba keeps machine code by the path of its source, so another installation of the same version has its own.
-    """
-    dispatcher: Any = engine
-    return DISABLED or any(Path(dispatcher.stats.cache_path).glob("*.nbi"))
+    """Whether this installation's compiled kernels lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``)."""
+    return is_cached(engine)
 
 
 def warm_kernels(show: TextIO | None = None) -> float:
     """Compile or load every kernel; returns the seconds that it took. ``show``: where a progress line goes."""
     began = time.monotonic()
+    Notice.wanted = False  # the line below tells
     with Ticker("loading kernels" if is_warm() else "compiling kernels (once for this version)", show):
         _warm_engine()
         _warm_bitmask()

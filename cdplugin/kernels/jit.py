@@ -16,7 +16,9 @@ import ctypes
 import getpass
 import hashlib
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -116,9 +118,34 @@ def entry_kernel(function: F) -> F:
     return dispatcher
 
 
-def is_compiled(dispatcher: Any) -> bool:
-    """Whether an entry kernel has machine code in this process, or never will (``NUMBA_DISABLE_JIT``)."""
-    return DISABLED or bool(dispatcher.signatures)
+def is_cached(dispatcher: Any) -> bool:
+    """Whether an entry kernel has machine code in the cache folder, or needs none (``NUMBA_DISABLE_JIT``).
+
+    Numba keeps machine code by the path of its source, so another installation of the same version has its own.
+    """
+    return DISABLED or any(Path(dispatcher.stats.cache_path).glob("*.nbi"))
+
+
+class Notice:
+    """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet.
+
+    ``Notice.wanted`` = False: somebody else shows progress.
+    """
+
+    wanted = True
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.shown = self.wanted and not DISABLED and not dispatcher.signatures and not is_cached(dispatcher)
+
+    def __enter__(self) -> None:
+        if self.shown:
+            self.began = time.monotonic()
+            text = "cdplugin: compiling kernels, once for this version (up to a minute) ..."
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print(f" {time.monotonic() - self.began:.0f} s", file=sys.stderr, flush=True)
 
 
 if DISABLED:

@@ -175,7 +175,7 @@ def stay(h, e):
         answer = np.int64(0)
     elif kind == K_REPEAT:
         answer = _stay_repeat(h, body)
-        if answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
+        if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
             answer -= 1  # where the lexeme may end, a longer token may go on in the next one
     elif kind == K_ALT:
         for i in range(length_of(h, body)):
