@@ -38,6 +38,8 @@ _INITIAL = {
     layout.ENDS: 1024,
 }
 
+_GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+
 
 def _dtype(table: int) -> type:
     if table in layout.INT32_TABLES:
@@ -141,7 +143,7 @@ class Arena:
             raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
         table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
         old = self.tables[table]
-        size = max((4 if old.nbytes < 1 << 20 else 2) * len(old), needed)
+        size = max(int((_GROWTH_SMALL if old.nbytes < 1 << 20 else _GROWTH_LARGE) * len(old)), needed)
         if self.nbytes > 2 * self.limits.max_arena_bytes:
             self.over_budget = True
             raise LimitExceeded(
@@ -168,7 +170,7 @@ class Arena:
         """Make a table (other than an index) hold at least ``size`` items; its content stays."""
         old = self.tables[table]
         if len(old) < size:
-            grown = np.empty(max(size, 2 * len(old)), old.dtype)
+            grown = np.empty(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)
             grown[: len(old)] = old
             self.set_table(table, grown)
 

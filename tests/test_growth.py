@@ -1,0 +1,81 @@
+"""Tables that grow one item at a time: a kernel that runs out of room anywhere starts again and finds the same masks.
+
+Every place that may allocate is a place where ``GROW`` may be returned; a status that is taken for a result, or for another
+status, shows here as another mask or as a limit that nothing crossed.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from naive import random_grammar
+
+import cdplugin as cd
+from cdplugin import arena
+from cdplugin.compiler import Compiler
+from cdplugin.grammar import GrammarIR
+from cdplugin.kernels import arena as layout
+from cdplugin.limits import Limits
+
+pytestmark = pytest.mark.kernel
+
+TEXTS = [bytes([b]) for b in range(256)]
+TEXTS += [b'",', b'":', b' "', b"ab", b"xy", b"xyx", b"abcdefgh", b"words here", b"123", b"}}", b"{}"]
+VOCAB = cd.Vocabulary.from_bytes([*TEXTS, b"</s>"], eos_token_ids=len(TEXTS))
+SCHEMAS: list[Any] = [
+    {"type": "object", "properties": {"a": {"type": "string", "maxLength": 9}, "b": {"type": "number"}}, "required": ["b"]},
+    {"type": "object", "patternProperties": {"^x": {"type": "integer"}}, "minProperties": 1},
+    {"type": "array", "items": {"anyOf": [{"enum": ["ab", "abc", 1]}, {"type": "string", "pattern": "^(\\w+ ){0,5}\\w+$"}]}},
+    {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 40},
+]
+
+
+def tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on arenas start with next to nothing and grow by just what is asked for."""
+    small = {table: 16 if table in (layout.INDEX, layout.MEMO_KEYS, layout.MEMO_RESULTS) else 1 for table in arena._INITIAL}
+    monkeypatch.setattr(arena, "_INITIAL", small)
+    monkeypatch.setattr(arena, "_GROWTH_SMALL", 1.0)
+    monkeypatch.setattr(arena, "_GROWTH_LARGE", 1.0)
+
+
+def masks(make: Any, limits: Limits, seed: int) -> list[bytes]:
+    """The masks along a few random walks through the grammar that ``make(compiler)`` compiles."""
+    rng = random.Random(seed)
+    try:
+        grammar = make(Compiler(VOCAB, limits))
+    except cd.GrammarError as error:
+        return [str(error).encode()]
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    out = []
+    for _ in range(2):
+        matcher = grammar.matcher()
+        for _ in range(8):
+            matcher.fill_next_token_bitmask(row)
+            out.append(row.tobytes())
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: VOCAB.size]).tolist()
+            if not allowed or not matcher.accept_token(rng.choice(allowed)):
+                break
+    return out
+
+
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+def test_schemas(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(compiler: Compiler) -> cd.Grammar:
+        return compiler.compile(cd.JsonSchema(SCHEMAS[number], property_order="any" if number % 2 else "schema"))
+
+    roomy = masks(make, Limits(max_rules=400_000 + number), number)
+    tight(monkeypatch)
+    assert masks(make, Limits(max_rules=500_000 + number), number) == roomy  # other limits: no template in common
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_grammars(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ir() -> GrammarIR:
+        return random_grammar(random.Random(seed))
+
+    roomy = masks(lambda compiler: compiler.compile_ir(ir()), Limits(max_rules=600_000), seed)
+    tight(monkeypatch)
+    assert masks(lambda compiler: compiler.compile_ir(ir()), Limits(max_rules=700_000 + seed), seed) == roomy
