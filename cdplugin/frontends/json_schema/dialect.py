@@ -109,8 +109,8 @@ def _without(*names: str) -> dict[str, int]:
 
 
 LENIENT = Dialect("2020-12 (no $schema)", _without("$recursiveRef"), boolean_bounds=True)
-DRAFT_2020 = Dialect("2020-12", _without("$recursiveRef", "additionalItems"), array_items=False)
-DRAFT_2019 = Dialect("2019-09", _without(*_SINCE_2020))
+DRAFT_2020 = Dialect("2020-12", _without("$recursiveRef", "additionalItems", "contentEncoding"), array_items=False)
+DRAFT_2019 = Dialect("2019-09", _without(*_SINCE_2020, "contentEncoding"))
 DRAFT_7 = Dialect("7", _without(*_SINCE_2020, *_SINCE_2019, "$recursiveRef"), ref_alone=True, contains_counts=False)
 DRAFT_6 = Dialect("6", _without(*_SINCE_2020, *_SINCE_2019, *_SINCE_7, "$recursiveRef"), ref_alone=True, contains_counts=False)
 DRAFT_4 = Dialect(

@@ -231,6 +231,8 @@ class Logician:
             above = self._atom(sub, types)
             above.low = (sub.high[0], not sub.high[1])
             out.append(above)
+        if sub.multiples:
+            out.append(self._refusal(sub, "multipleOf", types))
         return out
 
     def _string_atoms(self, sub: Subschema) -> list[Subschema]:

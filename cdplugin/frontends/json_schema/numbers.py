@@ -8,17 +8,34 @@ inside is accepted.
 
 Serialisation choices, as promise 5 asks for an end: at most 64 digits before the point and 40 after it; exponents of at most
 two digits, or up to -323...+307 with one digit before the point, so that no text overflows to infinity. Under a bound, exponent
-forms are those with one non-zero digit before the point (as ``repr`` writes them).
+forms are those with one non-zero digit before the point (as ``repr`` writes them). Integers have exponents from 16 on only, as
+``repr`` writes large ones. ``multipleOf``: see ``multiples``.
 """
 
 from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
 
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_class, byte_range, cat, complement, literal, optional, repeat
+from cdplugin.expr import (
+    EMPTY,
+    EPSILON,
+    Expr,
+    alt,
+    both,
+    byte_class,
+    byte_range,
+    cat,
+    complement,
+    literal,
+    literals,
+    optional,
+    repeat,
+)
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
+from cdplugin.frontends.json_schema.multiples import common_unit, multiples
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
@@ -231,7 +248,46 @@ MAGNITUDE = alt(
 """A number without its sign; no text of it reads as infinity."""
 NUMBER = cat(optional(_MINUS), MAGNITUDE)
 INTEGER = cat(optional(_MINUS), _NATURAL)
-INTEGRAL = cat(INTEGER, optional(_POINT_ZERO))
+_LARGE = alt(
+    cat(
+        _NONZERO,
+        optional(cat(_POINT, repeat(DIGIT, 1, 16))),
+        _EXPONENT_SIGN,
+        optional(literal(b"+")),
+        natural_range(16, _MAX_EXPONENT),
+    ),
+    cat(
+        literal(b"1"),
+        optional(cat(_POINT, _digits(0, 6), repeat(DIGIT, 0, 15))),
+        literals((b"e308", b"e+308", b"E308", b"E+308")),
+    ),
+)
+INTEGRAL = cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZERO)), _LARGE))
+
+
+def _multiple_expr(unit: Fraction, low: Bound | None, high: Bound | None, whole_only: bool, integral_floats: bool) -> Expr:
+    fractions = not whole_only and unit.denominator != 1
+    first: Decimal | None = None
+    last: Decimal | None = None
+    if fractions:
+        bottom = -math.inf if low is None else _double_from(low)
+        top = math.inf if high is None else _double_to(high)
+        if bottom > top or bottom == math.inf or top == -math.inf:
+            return EMPTY
+        first = None if bottom == -math.inf else Decimal(repr(bottom))
+        last = None if top == math.inf else Decimal(repr(top))
+    else:
+        first = None if low is None else Decimal(_integer_from(low))
+        last = None if high is None else Decimal(_integer_to(high))
+    points = integral_floats or not whole_only
+    nothing = Decimal(0)
+    parts = []
+    if first is None or first <= 0:
+        nearest = nothing if last is None or last >= 0 else last.copy_negate()
+        parts.append(cat(_MINUS, multiples(unit, nearest, None if first is None else first.copy_abs(), fractions, points)))
+    if last is None or last >= 0:
+        parts.append(multiples(unit, nothing if first is None else max(first, nothing), last, fractions, points))
+    return alt(*parts)
 
 
 def _double_from(bound: Bound) -> float:
@@ -292,12 +348,21 @@ def fractional(integral_floats: bool) -> Expr:
 
 
 @lru_cache(maxsize=4096)
-def number_expr(types: int, low: Bound | None, high: Bound | None, integral_floats: bool) -> Expr:
+def number_expr(
+    types: int, low: Bound | None, high: Bound | None, integral_floats: bool, units: tuple[int | float, ...] = ()
+) -> Expr:
     """Numbers of the given type bits within the bounds; ``EMPTY`` when there are none.
 
-    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). Exact and complete up to the serialisation choices above.
+    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``: what the numbers are multiples of. Exact and
+    complete up to the serialisation choices above and in ``multiples``.
     """
     whole_only = not types & FRACTION_BIT
+    if units:
+        unit = common_unit(units)
+        if unit.numerator != 1 or (unit.denominator != 1 and not whole_only):
+            return _multiple_expr(unit, low, high, whole_only, integral_floats)
+        if not whole_only:  # multiples of 1
+            return number_expr(INTEGER_BIT, low, high, True)
     if low is None and high is None and types & INTEGER_BIT:
         if whole_only:
             return INTEGRAL if integral_floats else INTEGER
@@ -313,7 +378,12 @@ def number_expr(types: int, low: Bound | None, high: Bound | None, integral_floa
             -_EXACT_FLOAT if bottom is None else max(bottom, -_EXACT_FLOAT),
             _EXACT_FLOAT if top is None else min(top, _EXACT_FLOAT),
         )
-        return alt(wholes, cat(near, _POINT_ZERO))
+        parts = [wholes, cat(near, _POINT_ZERO)]
+        if high is None and bottom is not None and bottom <= 10**16:
+            parts.append(_LARGE)
+        if low is None and top is not None and top >= -(10**16):
+            parts.append(cat(_MINUS, _LARGE))
+        return alt(*parts)
     first = -math.inf if low is None else _double_from(low)
     last = math.inf if high is None else _double_to(high)
     parts = [wholes]

@@ -6,6 +6,7 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from cdplugin.frontends.json_schema.dialect import (
     VALUES,
 )
 from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr
+from cdplugin.frontends.json_schema.multiples import is_supported
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.refs import Documents, Resource
@@ -89,7 +91,8 @@ class Subschema:
     ----------
     types : bits of the types that ``type`` allows.
     values : the members of ``enum`` (or the value of ``const``), or None. excluded : scalars that are not allowed.
-    low, high : numeric bounds. text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
+    low, high, multiples : numeric bounds, values of ``multipleOf``.
+    text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
     before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
         schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
@@ -109,6 +112,7 @@ class Subschema:
         "high",
         "logic",
         "low",
+        "multiples",
         "object",
         "pointer",
         "refused",
@@ -129,6 +133,7 @@ class Subschema:
         self.values: list[Any] | None = None
         self.low: Bound | None = None
         self.high: Bound | None = None
+        self.multiples: tuple[int | float, ...] = ()
         self.text: tuple[int, int | None, tuple[str, ...]] | None = None
         self.formats: tuple[strings.Format, ...] = ()
         self.array: ArrayPart | None = None
@@ -154,6 +159,7 @@ class Subschema:
             or self.high
             or self.text
             or self.formats
+            or self.multiples
             or self.array
             or self.object
             or self.excluded
@@ -545,6 +551,8 @@ class Reader:
                 twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
                 twin.types = ALL_TYPES & ~FRACTION_BIT
                 sub.after += (twin,)
+            elif keyword == "multipleOf" and is_supported(value, bool(sub.types & FRACTION_BIT)):
+                sub.multiples = (value,)
             elif not _says_nothing(keyword, value):
                 refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
         sub.refused = tuple(refused)
@@ -559,7 +567,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "unevaluatedItems": _SCHEMA,
     "unevaluatedProperties": _SCHEMA,
     "multipleOf": (
-        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and v > 0,
+        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < math.inf,
         "a number above 0",
     ),
     "$dynamicRef": (lambda v: isinstance(v, str), "a URI reference (string)"),

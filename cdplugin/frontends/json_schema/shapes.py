@@ -248,7 +248,8 @@ class Shaper:
 
     def _split_values(self, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]) -> None:
         only_types = all(
-            not (s.refused or s.low or s.high or s.text or s.formats or s.array or s.object or s.unlike or s.excluded)
+            not (s.refused or s.low or s.high or s.multiples or s.text or s.formats or s.array or s.object)
+            and not (s.unlike or s.excluded)
             and (s.values is None or s.values is values)
             for s in alternative
         )
@@ -401,8 +402,9 @@ def _merged_number(alternative: Alternative, types: int) -> Expr:
         pieces.append((low, _tighter(high, (value, True), -1)))
         low = _tighter(low, (value, True), 1)
     pieces.append((low, high))
+    units = tuple(sorted({unit for sub in alternative for unit in sub.multiples}))
     fractions = types == FRACTION_BIT
-    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats) for a, b in pieces))
+    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units) for a, b in pieces))
     return both(found, fractional(integral_floats)) if fractions else found
 
 

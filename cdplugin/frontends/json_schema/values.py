@@ -22,6 +22,7 @@ from cdplugin.frontends.json_schema.dialect import (
 )
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
+from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
@@ -174,6 +175,8 @@ class Evaluator:
                 if not found:
                     return False
         elif bit & (INTEGER_BIT | FRACTION_BIT):
+            if not all(is_multiple(value, unit) for unit in sub.multiples):
+                return False
             if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
                 return False
             if sub.high and (value > sub.high[0] or (sub.high[1] and value == sub.high[0])):

@@ -1,0 +1,242 @@
+"""``multipleOf`` together with bounds: an automaton over the digits, laid out by length, as a shared expression.
+
+A multiple of ``unit`` is judged by its decimal text, exactly (Validation, section 6.2.1). Reading digits from the left, a state
+is how many were read, the residue of what they spell, and how they compare with the digits of either bound; equal states are
+one object, so that the engine's derivatives of the expression are these states and nothing grows. Zeros that every multiple
+ends in (100, 1000) are no part of the automaton, and residues that no continuation tells apart are one class.
+
+Serialisation choices: no exponents; a point is written only where the whole text has at most 15 digits before the padding
+zeros, so that the double a reader makes of it denotes the same decimal. ``jsonschema`` itself divides doubles and finds that
+19.99 is no multiple of 0.01; the specification and its test suite mean the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from cdplugin.errors import UnsupportedError
+from cdplugin.expr import EMPTY, EPSILON, Expr, alt, byte_mask, cat, literal, optional, repeat
+
+MAX_CLASSES = 256
+"""Classes of residues of one automaton."""
+_MAX_RESIDUES = 4_096
+_STATES, _MAX_STATES = 240, 5_000
+_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 20, 16, 15, 20
+_CONTEXT = Context(prec=2_000)
+_LESS, _EQUAL, _GREATER = range(3)
+
+_ZERO = literal(b"0")
+_POINT = literal(b".")
+
+
+class TooManyResiduesError(UnsupportedError):
+    """The unit of ``multipleOf`` has too many residues."""
+
+    def __init__(self) -> None:
+        super().__init__(f"multipleOf needs an automaton of more than {MAX_CLASSES} states", keyword="multipleOf")
+
+
+def common_unit(units: Iterable[int | float]) -> Fraction:
+    """The least number of which every common multiple of ``units`` is a multiple."""
+    found = Fraction(0)
+    for unit in units:
+        other = Fraction(Decimal(repr(unit)))
+        found = Fraction(math.lcm(found.numerator, other.numerator), math.gcd(found.denominator, other.denominator)) or other
+    return found
+
+
+def is_multiple(value: int | float, unit: int | float) -> bool:
+    """Whether the decimals that two JSON numbers are written as divide without a remainder."""
+    return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(unit))) == 0
+
+
+@lru_cache(maxsize=1024)
+def _classes(modulus: int, scale: int) -> tuple[list[int], list[int]]:
+    """Class of each residue, and a member of each class: Moore's partition of the automaton that reads digits.
+
+    What counts is whether the text may end, with 0 to ``scale`` zeros thought after it.
+    """
+    if modulus > _MAX_RESIDUES:
+        raise TooManyResiduesError
+    following = [[(10 * r + d) % modulus for d in range(10)] for r in range(modulus)]
+    shift = 10**scale
+    names: dict[tuple[int, ...], int] = {}
+    classes = [names.setdefault((r == 0, r * shift % modulus == 0), len(names)) for r in range(modulus)]
+    while True:
+        count, names = len(names), {}
+        classes = [names.setdefault((classes[r], *(classes[n] for n in following[r])), len(names)) for r in range(modulus)]
+        if len(names) > MAX_CLASSES:
+            raise TooManyResiduesError
+        if len(names) == count:
+            members: dict[int, int] = {}
+            for r in range(modulus):
+                members.setdefault(classes[r], r)
+            return classes, list(members.values())
+
+
+def _modulus(unit: Fraction) -> tuple[int, int, int]:
+    """``unit`` as ``modulus * 10 ** (zeros - scale)``; modulus, scale, zeros."""
+    scale = 0
+    while (unit * 10**scale).denominator > 1:
+        scale += 1
+    modulus, zeros = int(unit * 10**scale), 0
+    while not scale and modulus % 10 == 0:
+        modulus //= 10
+        zeros += 1
+    return modulus, scale, zeros
+
+
+@lru_cache(maxsize=1024)
+def is_supported(unit: int | float, fractions: bool) -> bool:
+    """Whether :func:`multiples` has an automaton for ``unit``."""
+    exact = common_unit((unit,))
+    try:
+        _classes(*_modulus(exact if fractions else Fraction(exact.numerator))[:2])
+    except TooManyResiduesError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def multiples(unit: Fraction, low: Decimal, high: Decimal | None, fractions: bool, points: bool) -> Expr:
+    """Texts of the multiples of ``unit`` from ``low >= 0`` to ``high``, without sign.
+
+    ``fractions``: numbers that are not whole may be among them. ``points``: whole ones may be written as ``1.0``.
+    Raises :class:`TooManyResiduesError`.
+    """
+    if not fractions:
+        unit = Fraction(unit.numerator)  # in lowest terms: the whole multiples
+    modulus, scale, zeros = _modulus(unit)
+    step = Decimal(1).scaleb(zeros - scale, _CONTEXT)
+    first = int(_CONTEXT.divide(low, step).to_integral_value(ROUND_CEILING, _CONTEXT))
+    last = None if high is None else int(_CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, _CONTEXT))
+    if last is not None and first > last:
+        return EMPTY
+    return _Layout(modulus, scale, zeros, first, last, points).expr()
+
+
+class _Layout:
+    """Builds the expression for ``first`` to ``last`` in units of 10 ** (zeros - scale)."""
+
+    def __init__(self, modulus: int, scale: int, zeros: int, first: int, last: int | None, points: bool) -> None:
+        self.classes, self.members = _classes(modulus, scale)
+        self.modulus, self.scale, self.zeros, self.points = modulus, scale, zeros, points
+        shift = 10**scale
+        self.low, self.low_fraction = str(first // shift), f"{first % shift:0{scale}}" if scale else ""
+        self.high: str | None = None
+        self.high_fraction = ""
+        self.length = min(_MOST_DIGITS, max(_FEWEST_DIGITS, _STATES // len(self.members))) - zeros
+        self.length = max(self.length, len(self.low) + 1)
+        if len(self.low) > _FEWEST_DIGITS and self.length * len(self.members) > _MAX_STATES:
+            raise TooManyResiduesError
+        if last is not None and len(str(last // shift)) <= self.length:
+            self.high, self.high_fraction = str(last // shift), f"{last % shift:0{scale}}" if scale else ""
+            self.length = len(self.high)
+        self.moves: list[list[tuple[int, int]]] = []
+        for member in self.members:
+            masks: dict[int, int] = {}
+            for digit in range(10):
+                below = self.classes[(10 * member + digit) % modulus]
+                masks[below] = masks.get(below, 0) | 1 << (0x30 + digit)
+            self.moves.append([(mask, below) for below, mask in masks.items()])
+        self.known: dict[tuple[int, int, int, int], Expr] = {}
+        self.fractions: dict[tuple[int, int, int, int], Expr] = {}
+
+    def expr(self) -> Expr:
+        # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
+        by_child: dict[Expr, int] = {}
+        for digit in range(10):
+            child = self._whole(1, *self._step(0, self.classes[0], _EQUAL, _EQUAL, digit), is_zero=digit == 0)
+            if child is not EMPTY:
+                by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
+        return alt(*(cat(byte_mask(mask), child) for child, mask in by_child.items()))
+
+    def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
+        """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
+        if low == _EQUAL:
+            low = _compare(digit, self.low[done]) if done < len(self.low) else _GREATER
+        if self.high is None:
+            high = _LESS
+        elif high == _EQUAL:
+            high = _compare(digit, self.high[done]) if done < len(self.high) else _GREATER
+        if done + 1 > len(self.low):
+            low = _GREATER
+        return self.classes[(10 * self.members[residue] + digit) % self.modulus], low, high
+
+    def _whole(self, done: int, residue: int, low: int, high: int, is_zero: bool = False) -> Expr:
+        """What may follow ``done`` digits of the whole part."""
+        key = (done, residue, low, high)
+        if not is_zero:
+            found = self.known.get(key)
+            if found is not None:
+                return found
+        parts: list[Expr] = []
+        value = self.members[residue]
+        fits_low = low if done >= len(self.low) else _LESS
+        fits_high = high if self.high is not None and done >= len(self.high) else _LESS
+        zeros = literal(b"0" * (0 if is_zero else self.zeros))
+        if fits_low != _LESS and fits_high != _GREATER:
+            ends = value * 10**self.scale % self.modulus == 0 and (fits_low == _GREATER or not self.low_fraction.strip("0"))
+            exact = done + self.zeros + self.scale <= _EXACT_DIGITS
+            below = EMPTY
+            if exact and self.scale:
+                below = self._fraction(0, residue, fits_low, fits_high)
+            elif exact and self.points and ends:
+                below = repeat(_ZERO, 1, _PADDING)
+            point = cat(_POINT, below)
+            parts.append(cat(zeros, optional(point)) if ends and point is not EMPTY else cat(zeros, EPSILON if ends else point))
+        if low == _GREATER and high == _LESS and not is_zero and done + (self.high is not None) < self.length:
+            for mask, below_class in self.moves[residue]:
+                child = self._whole(done + 1, below_class, low, high)
+                if child is not EMPTY:
+                    parts.append(cat(byte_mask(mask), child))
+        elif not is_zero and done < self.length:
+            by_child: dict[Expr, int] = {}
+            for digit in range(10):
+                child = self._whole(done + 1, *self._step(done, residue, low, high, digit))
+                if child is not EMPTY:
+                    by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
+            parts += [cat(byte_mask(mask), child) for child, mask in by_child.items()]
+        result = alt(*parts)
+        if not is_zero:
+            self.known[key] = result
+        return result
+
+    def _fraction(self, done: int, residue: int, low: int, high: int) -> Expr:
+        """What may follow ``done`` digits after the point."""
+        key = (done, residue, low, high)
+        found = self.fractions.get(key)
+        if found is not None:
+            return found
+        left = self.scale - done
+        ends = self.members[residue] * 10**left % self.modulus == 0
+        ends = ends and (low == _GREATER or not self.low_fraction[done:].strip("0"))
+        if not left:
+            result = repeat(_ZERO, 0, _PADDING) if ends else EMPTY
+        else:
+            by_child: dict[Expr, int] = {}
+            for digit in range(10):
+                new_low = _compare(digit, self.low_fraction[done]) if low == _EQUAL else low
+                new_high = _compare(digit, self.high_fraction[done]) if high == _EQUAL else high
+                if new_low == _LESS or new_high == _GREATER:
+                    continue
+                below = self.classes[(10 * self.members[residue] + digit) % self.modulus]
+                child = self._fraction(done + 1, below, new_low, new_high)
+                if child is not EMPTY:
+                    by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
+            result = alt(*(cat(byte_mask(mask), child) for child, mask in by_child.items()))
+            if ends and done and result is not EMPTY:
+                result = optional(result)
+            elif ends and done:
+                result = EPSILON
+        self.fractions[key] = result
+        return result
+
+
+def _compare(digit: int, other: str) -> int:
+    own = ord(other) - 0x30
+    return _EQUAL if digit == own else _LESS if digit < own else _GREATER

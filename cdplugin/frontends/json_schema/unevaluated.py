@@ -1,0 +1,212 @@
+"""``unevaluatedProperties`` and ``unevaluatedItems``: what is left when all that applies to a place has had its say.
+
+Which members of an instance are evaluated depends on the subschemas that hold for it (Core, section 11). The alternatives of a
+place say which do, provided that branches that mention members are told apart by whether they hold: ``branchings`` makes such
+choices out of ``anyOf``. Per alternative the evaluated names are then known, and the rest is a plain ``additionalProperties``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from typing import NamedTuple
+
+from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Reader, Subschema
+
+MOST_BRANCHES = 5
+"""Branches of one ``anyOf`` that mention members: each combination of them becomes an alternative."""
+
+
+class Mentions(NamedTuple):
+    """What a schema evaluates: names and patterns, or all properties; a prefix and matching items, or all items."""
+
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    all_properties: bool = False
+    prefix: int = 0
+    matching: tuple[Subschema, ...] = ()
+    all_items: bool = False
+
+
+_NOTHING = Mentions()
+
+
+def mentions_of(sub: Subschema) -> Mentions:
+    """What the keywords of this very schema evaluate."""
+    schema = sub.schema if isinstance(sub.schema, dict) else {}
+    part, array = sub.object, sub.array
+    if part is None and array is None and sub.unevaluated == (None, None):
+        return _NOTHING
+    names: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    matching: tuple[Subschema, ...] = ()
+    prefix, all_properties, all_items = 0, sub.unevaluated[0] is not None, sub.unevaluated[1] is not None
+    if part is not None:
+        names, patterns = tuple(part.properties), tuple(pattern for pattern, _ in part.patterns)
+        all_properties = all_properties or part.additional is not None or "additionalProperties" in schema
+    if array is not None:
+        prefix, matching = len(array.prefix), array.matching
+        listed = isinstance(schema.get("items"), list)
+        all_items = all_items or array.rest is not None or ("additionalItems" if listed else "items") in schema
+    return Mentions(names, patterns, all_properties, prefix, matching, all_items)
+
+
+def in_place(sub: Subschema) -> Iterable[Subschema]:
+    """The schemas that may add to what ``sub`` evaluates."""
+    yield from sub.before
+    yield from sub.after
+    for branches in sub.choices:
+        yield from branches
+    for item in sub.logic:
+        if item.kind != "not":
+            yield from item.members
+
+
+class Unevaluated:
+    """Turns the two keywords into others, alternative by alternative."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        complement: Callable[[Subschema], Subschema],
+        conjunction: Callable[..., Subschema],
+        disjoint: Callable[[Subschema, Subschema], bool],
+        count: Callable[[int], None],
+    ) -> None:
+        self._anything, self._nothing = reader.anything, reader.nothing
+        self._complement, self._conjunction, self._disjoint, self._count = complement, conjunction, disjoint, count
+        self._rests: dict[tuple, Subschema] = {}
+        self._under: set[Subschema] = set()
+        self._telling: dict[Subschema, bool] = {}
+        stack = [sub for sub in reader.subschemas if sub.unevaluated != (None, None)]
+        while stack:
+            sub = stack.pop()
+            if sub not in self._under:
+                self._under.add(sub)
+                stack += in_place(sub)
+
+    def matters_to(self, sub: Subschema) -> bool:
+        """Whether it matters which branches of ``sub`` hold."""
+        return sub in self._under
+
+    def _tells(self, sub: Subschema) -> bool:
+        """Whether anything in ``sub`` evaluates members."""
+        found = self._telling.get(sub)
+        if found is None:
+            seen: set[Subschema] = set()
+            stack = [sub]
+            found = False
+            while stack and not found:
+                part = stack.pop()
+                if part not in seen:
+                    seen.add(part)
+                    stack += in_place(part)
+                    found = mentions_of(part) != _NOTHING
+            self._telling[sub] = found
+        return found
+
+    def branching(self, branches: tuple[Subschema, ...], optional: bool = False) -> tuple[Subschema, ...] | None:
+        """``anyOf`` as a choice whose branches say which of those that evaluate members hold; None: too many.
+
+        ``optional``: it is valid that none holds.
+        """
+        telling = [branch for branch in dict.fromkeys(branches) if self._tells(branch)]
+        if not telling:
+            return () if optional else branches
+        if len(telling) > MOST_BRANCHES and not all(self._disjoint(a, b) for a, b in combinations(telling, 2)):
+            return None
+        others = (self._anything,) if optional else tuple(branch for branch in branches if branch not in telling)
+        out: list[Subschema] = []
+        stack: list[tuple[int, tuple[Subschema, ...], tuple[Subschema, ...]]] = [(0, (), ())]
+        while stack:
+            i, held, failed = stack.pop()
+            self._count(1)
+            if i < len(telling):
+                branch = telling[i]
+                if any(self._disjoint(branch, other) for other in held):
+                    stack.append((i + 1, held, failed))
+                else:
+                    stack.append((i + 1, held, (*failed, branch)))
+                    stack.append((i + 1, (*held, branch), tuple(f for f in failed if not self._disjoint(f, branch))))
+                continue
+            denied = [self._complement(branch) for branch in failed]
+            if held:
+                out.append(self._conjunction(*held, *denied))
+            else:
+                out += [self._conjunction(other, *denied) for other in others]
+        return tuple(branch for branch in out if branch is not self._nothing)
+
+    def applied(self, alternative: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
+        """The alternative with what the two keywords come to in it. It holds every schema that is known to hold."""
+        rests = [rest for sub in alternative if sub.unevaluated != (None, None) for rest in self._rests_of(sub, alternative)]
+        return (*alternative, *rests) if rests else alternative
+
+    def _rests_of(self, sub: Subschema, alternative: tuple[Subschema, ...]) -> Iterable[Subschema]:
+        held = frozenset(alternative)
+        names: dict[str, None] = {}
+        patterns: dict[str, None] = {}
+        matching: dict[Subschema, None] = {}
+        prefix, all_properties, all_items = 0, False, False
+        for part in holding(sub, lambda branch: branch in held or branch is self._anything):
+            found = mentions_of(part)
+            if part is sub:  # its own two keywords are what is being worked out
+                saved, part.unevaluated = part.unevaluated, (None, None)
+                found = mentions_of(part)
+                part.unevaluated = saved
+            names.update(dict.fromkeys(found.names))
+            patterns.update(dict.fromkeys(found.patterns))
+            matching.update(dict.fromkeys(found.matching))
+            prefix = max(prefix, found.prefix)
+            all_properties, all_items = all_properties or found.all_properties, all_items or found.all_items
+        properties, items = sub.unevaluated
+        if properties is not None and properties is not self._anything and not all_properties:
+            yield self._properties(sub, properties, tuple(names), tuple(patterns))
+        if items is not None and items is not self._anything and not all_items:
+            yield self._items(sub, items, prefix, tuple(matching))
+
+    def _properties(self, sub: Subschema, below: Subschema, names: tuple[str, ...], patterns: tuple[str, ...]) -> Subschema:
+        key = (sub, names, patterns)
+        found = self._rests.get(key)
+        if found is None:
+            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
+            found.object = ObjectPart()
+            found.object.properties = dict.fromkeys(names, self._anything)
+            found.object.patterns = tuple((pattern, self._anything) for pattern in patterns)
+            found.object.additional = below
+        return found
+
+    def _items(self, sub: Subschema, below: Subschema, prefix: int, matching: tuple[Subschema, ...]) -> Subschema:
+        key = (sub, prefix, matching)
+        found = self._rests.get(key)
+        if found is None:
+            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
+            found.array = ArrayPart()
+            found.array.prefix = (self._anything,) * prefix
+            if matching:
+                rest = Subschema({}, sub.pointer, sub.resource)
+                rest.choices = ((*matching, below),)
+                found.array.rest = rest
+            else:
+                found.array.rest = below
+        return found
+
+
+def holding(sub: Subschema, holds: Callable[[Subschema], bool]) -> Iterable[Subschema]:
+    """``sub`` and the schemas in its place that hold with it."""
+    seen: set[Subschema] = set()
+    stack = [sub]
+    while stack:
+        part = stack.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        yield part
+        stack += part.before + part.after
+        for branches in part.choices:
+            stack += [branch for branch in branches if holds(branch)]
+        for item in part.logic:
+            if item.kind == "if":
+                condition, then, otherwise = item.members
+                stack += [condition, then] if holds(condition) else [otherwise]
+            elif item.kind != "not":
+                stack += [branch for branch in item.members if holds(branch)]
