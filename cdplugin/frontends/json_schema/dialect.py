@@ -53,12 +53,12 @@ _GROUPS = {
     "oneOf": IN_PLACE,
     "not": IN_PLACE,
     "if": IN_PLACE,
-    "$dynamicRef": REFUSED,
-    "$recursiveRef": REFUSED,
+    "$dynamicRef": IN_PLACE,
+    "$recursiveRef": IN_PLACE,
     "multipleOf": REFUSED,
     "contains": ARRAY,
     "uniqueItems": ARRAY,
-    "unevaluatedItems": REFUSED,
+    "unevaluatedItems": IN_PLACE,
     "patternProperties": OBJECT,
     "propertyNames": OBJECT,
     "minProperties": OBJECT,
@@ -66,14 +66,12 @@ _GROUPS = {
     "dependentRequired": IN_PLACE,
     "dependentSchemas": IN_PLACE,
     "dependencies": IN_PLACE,
-    "unevaluatedProperties": REFUSED,
+    "unevaluatedProperties": IN_PLACE,
     "$id": IDENTITY,
 }
 
 REFUSED_TYPES = {
     "multipleOf": NUMBER_BITS,
-    "unevaluatedItems": ARRAY_BIT,
-    "unevaluatedProperties": OBJECT_BIT,
 }
 """Keywords that are not enforced, and the types of instances they constrain (those not listed: all)."""
 

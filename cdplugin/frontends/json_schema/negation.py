@@ -46,6 +46,7 @@ class Logician:
     """Expands ``Subschema.logic``. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work."""
 
     def __init__(self, reader: Reader, maybe: Callable[[Subschema, Any], bool], count: Callable[[int], None]) -> None:
+        self.matters_to: Callable[[Subschema], bool] = lambda sub: False
         self._anything = reader.anything
         self._nothing = reader.nothing
         self._maybe = maybe
@@ -63,14 +64,18 @@ class Logician:
             after: list[Subschema] = []
             choices: list[tuple[Subschema, ...]] = []
             for item in sub.logic:
+                if item.kind == "any":
+                    continue
                 if item.kind == "not":
                     branches = tuple(self._atoms(item.members[0]))
                 elif item.kind == "oneOf":
                     branches = tuple(self._exactly_one(item.members))
                 else:
                     condition, then, otherwise = item.members
+                    if then is otherwise is self._anything and not self.matters_to(sub):
+                        continue
                     branches = self._either((condition, then), (self.complement(condition), otherwise))
-                if self._anything in branches:
+                if self._anything in branches and not self.matters_to(sub):
                     continue
                 if len(branches) > 1:
                     choices.append(branches)
@@ -168,6 +173,8 @@ class Logician:
         members = item.members
         if item.kind == "not":
             return members
+        if item.kind == "any":
+            return ()
         if item.kind == "if":
             condition, then, otherwise = members
             no = self.complement

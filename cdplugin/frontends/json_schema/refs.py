@@ -64,6 +64,7 @@ class Documents:
         self._entered: dict[tuple[int, int], Resource] = {}
         self._by_uri: dict[str, Resource] = {}
         self._anchors: dict[tuple[int, str], Target] = {}
+        self._dynamic: dict[tuple[int, str], Target] = {}
         self._indexed: set[int] = set()
         self.root = self._document(document, "", "", LENIENT)
 
@@ -150,6 +151,21 @@ class Documents:
             )
         return target
 
+    def is_dynamic(self, target: Target, anchor: str) -> bool:
+        """Whether a reference that was resolved to ``target`` by ``anchor`` depends on the dynamic scope."""
+        self._index_all()
+        found = self._dynamic.get((target.resource.number, anchor))
+        return found is not None and found.schema is target.schema
+
+    def dynamic(self, number: int, anchor: str) -> Target:
+        """The schema with a dynamic anchor in the resource of that number."""
+        return self._dynamic[(number, anchor)]
+
+    def dynamic_names(self, resource: Resource) -> list[str]:
+        """The dynamic anchors of a resource."""
+        self._index_all()
+        return [name for number, name in self._dynamic if number == resource.number]
+
     def _unknown(self, uri: str, reference: str, location: str) -> GrammarError:
         if "json-schema.org/draft" in uri:
             return UnsupportedError(f"$ref {reference!r} to a meta-schema is not supported", location=location, keyword="$ref")
@@ -230,6 +246,11 @@ class Documents:
         names = [own[1:]] if isinstance(own, str) and own.startswith("#") and len(own) > 1 else []
         if not resource.dialect.ref_alone:
             names += [schema[k] for k in ("$anchor", "$dynamicAnchor") if isinstance(schema.get(k), str)]
+            dynamic = schema.get("$dynamicAnchor")
+            if isinstance(dynamic, str):
+                self._dynamic.setdefault((resource.number, dynamic), Target(schema, pointer, resource))
+            if schema.get("$recursiveAnchor") is True and schema is resource.root:
+                self._dynamic.setdefault((resource.number, ""), Target(schema, pointer, resource))
         for name in names:
             self._anchors.setdefault((resource.number, name), Target(schema, pointer, resource))
 

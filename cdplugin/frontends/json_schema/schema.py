@@ -34,18 +34,26 @@ from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr
 from cdplugin.frontends.json_schema.multiples import is_supported
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.refs import Documents, Resource
+from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
+
+
+Scope = tuple[tuple[str, int], ...]
+"""Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
+
+
+class _DynamicMet(Exception):
+    """A ``$dynamicRef`` was met in a document that was read without keeping the dynamic scope."""
 
 
 class ArrayPart:
     """``prefixItems``, ``items``, ``minItems``, ``maxItems``, ``contains``, ``uniqueItems``; ``rest`` None: anything.
 
-    ``contains``: ``(subschema, at least, at most or None)``.
+    ``contains``: ``(subschema, at least, at most or None)``. ``matching``: what ``contains`` evaluates, whatever the counts.
     """
 
-    __slots__ = ("contains", "high", "low", "prefix", "rest", "unique")
+    __slots__ = ("contains", "high", "low", "matching", "prefix", "rest", "unique")
 
     def __init__(self) -> None:
         self.prefix: tuple[Subschema, ...] = ()
@@ -53,6 +61,7 @@ class ArrayPart:
         self.low = 0
         self.high: int | None = None
         self.contains: tuple[tuple[Subschema, int, int | None], ...] = ()
+        self.matching: tuple[Subschema, ...] = ()
         self.unique = False
 
 
@@ -77,7 +86,8 @@ class ObjectPart:
 class Logic(NamedTuple):
     """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.
 
-    ``kind`` is "not" (one member), "oneOf", or "if" (the condition, ``then`` and ``else``).
+    ``kind`` is "not" (one member), "oneOf", "if" (the condition, ``then`` and ``else``), or "any" (the branches of an ``anyOf``
+    that always holds, which matter to ``unevaluatedProperties`` and ``unevaluatedItems`` only).
     """
 
     kind: str
@@ -98,6 +108,7 @@ class Subschema:
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
     unlike : patterns that must find no match in a string, and formats that it must not have.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, or None where absent.
+    scope : the dynamic scope it is met in.
     refused : keywords that are not enforced, with the type bits they matter to.
     plain : whether nothing but ``types`` and parts is set (no before, after, choices).
     """
@@ -118,6 +129,7 @@ class Subschema:
         "refused",
         "resource",
         "schema",
+        "scope",
         "text",
         "types",
         "unevaluated",
@@ -129,6 +141,7 @@ class Subschema:
         self.schema = schema
         self.pointer = pointer
         self.resource = resource
+        self.scope: Scope = ()
         self.types = ALL_TYPES
         self.values: list[Any] | None = None
         self.low: Bound | None = None
@@ -204,8 +217,10 @@ class Reader:
         self.documents = Documents(document, options.registry, limits, options.on_unsupported == "relax")
         self.subschemas: list[Subschema] = []
         self.has_references = False
+        self.has_unevaluated = False
+        self._dynamic = False
         self._pending: list[Subschema] = []
-        self._known: dict[tuple[int, int], Subschema] = {}
+        self._known: dict[tuple[int, int, Scope], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
         self.nothing = Subschema(False, "", self.documents.root)
         self.nothing.types = 0
@@ -217,17 +232,25 @@ class Reader:
         """Read everything reachable from the root."""
         pending = self._pending
         while pending:
-            self._read(pending.pop())
+            try:
+                self._read(pending.pop())
+            except _DynamicMet:  # start again, and keep the dynamic scope from now on
+                self._dynamic = True
+                for collection in (self._known, self.subschemas, pending):
+                    collection.clear()
+                root = self.root
+                self.root = self.subschema(root.schema, "", self.documents.root, self._entered((), self.documents.root))
         return self.root
 
-    def subschema(self, schema: Any, pointer: str, resource: Resource) -> Subschema:
+    def subschema(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> Subschema:
         """The subschema at a place; the same object at the same base is the same subschema."""
         if schema is True or (not schema and isinstance(schema, dict)):
             return self.anything
-        key = (id(schema), resource.number) if schema is not False else (-len(self.subschemas), -1)
+        key = (id(schema), resource.number, scope) if schema is not False else (-len(self.subschemas), -1, ())
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = Subschema(schema, pointer, resource)
+            found.scope = scope
             self.subschemas.append(found)
             if len(self.subschemas) > self.limits.max_rules:
                 raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most {self.limits.max_rules}")
@@ -250,6 +273,7 @@ class Reader:
         if dialect.id_keyword in schema:
             sub.resource = self.documents.enter(sub.resource, schema, sub.pointer)
             dialect = sub.resource.dialect
+            sub.scope = self._entered(sub.scope, sub.resource)
         group_of = dialect.groups
         groups = 0
         for key in schema:
@@ -315,7 +339,7 @@ class Reader:
     def _child(self, sub: Subschema, keyword: str, value: Any) -> Subschema:
         if type(value) is not bool and not isinstance(value, dict):
             raise self.wrong(sub, keyword, "a schema (object or boolean)", value)
-        return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource)
+        return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource, sub.scope)
 
     def _children(self, sub: Subschema, keyword: str, value: Any, empty: bool = False) -> tuple[Subschema, ...]:
         if not isinstance(value, list) or not (value or empty):
@@ -420,6 +444,8 @@ class Reader:
                 low, most = self._counts(sub, schema, "minContains", "maxContains")
                 least = low if "minContains" in schema else 1
             wanted = self._child(sub, "contains", schema["contains"])
+            if "$dynamicRef" in known:  # since 2020-12, `contains` evaluates items
+                part.matching = (wanted,)
             if least or most is not None:
                 part.contains = ((wanted, least, most),)
         if "uniqueItems" in schema:
@@ -475,6 +501,8 @@ class Reader:
                 (after if own_seen else before).extend(self._children(sub, keyword, value))
             elif keyword == "$ref":
                 (after if own_seen else before).append(self._reference(sub, value))
+            elif keyword in ("$dynamicRef", "$recursiveRef") and keyword in sub.resource.dialect.groups:
+                (after if own_seen else before).append(self._dynamic_reference(sub, keyword, value))
             elif keyword in _COMBINATORS and keyword in sub.resource.dialect.groups:
                 _COMBINATORS[keyword](self, sub, keyword, value)
         sub.before = tuple(s for s in before if s is not self.anything)
@@ -484,6 +512,8 @@ class Reader:
         branches = self._children(sub, keyword, value)
         if self.anything not in branches:
             sub.choices += (branches,)
+        elif any(branch is not self.anything for branch in branches):
+            sub.logic += (Logic("any", tuple(branch for branch in branches if branch is not self.anything)),)
 
     def _read_one_of(self, sub: Subschema, keyword: str, value: Any) -> None:
         branches = self._children(sub, keyword, value)
@@ -499,8 +529,14 @@ class Reader:
         condition = self._child(sub, keyword, value)
         schema = sub.schema
         branches = [self._child(sub, k, schema[k]) if k in schema else self.anything for k in ("then", "else")]
-        if branches[0] is not branches[1] or branches[0] is not self.anything:
+        if any(part is not self.anything for part in (condition, *branches)):
             sub.logic += (Logic("if", (condition, *branches)),)
+
+    def _read_unevaluated(self, sub: Subschema, keyword: str, value: Any) -> None:
+        self.has_unevaluated = True
+        below = self._child(sub, keyword, value)
+        properties, items = sub.unevaluated
+        sub.unevaluated = (below, items) if keyword == "unevaluatedProperties" else (properties, below)
 
     def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
         """``dependentRequired``, ``dependentSchemas``, ``dependencies``: either the property is absent, or its condition holds."""
@@ -534,8 +570,36 @@ class Reader:
         if not isinstance(reference, str):
             raise self.wrong(sub, "$ref", "a URI reference (string)", reference)
         self.has_references = True
-        target = self.documents.resolve(reference, sub.resource, f"{sub.pointer}/$ref")
-        return self.subschema(target.schema, target.pointer, target.resource)
+        return self._target(sub, self.documents.resolve(reference, sub.resource, f"{sub.pointer}/$ref"))
+
+    def _target(self, sub: Subschema, target: Target) -> Subschema:
+        return self.subschema(target.schema, target.pointer, target.resource, self._entered(sub.scope, target.resource))
+
+    def _dynamic_reference(self, sub: Subschema, keyword: str, reference: Any) -> Subschema:
+        """``$dynamicRef`` (Core, section 8.2.3.2): to the outermost resource in scope that has the dynamic anchor.
+
+        ``$recursiveRef`` of 2019-09 is the same with an anchor without a name.
+        """
+        if not isinstance(reference, str):
+            raise self.wrong(sub, keyword, "a URI reference (string)", reference)
+        if not self._dynamic:
+            raise _DynamicMet
+        self.has_references = True
+        target = self.documents.resolve(reference, sub.resource, f"{sub.pointer}/{keyword}")
+        anchor = "" if keyword == "$recursiveRef" else reference.partition("#")[2]
+        if self.documents.is_dynamic(target, anchor):
+            for name, number in sub.scope:
+                if name == anchor:
+                    target = self.documents.dynamic(number, name)
+                    break
+        return self._target(sub, target)
+
+    def _entered(self, scope: Scope, resource: Resource) -> Scope:
+        """The dynamic scope within a resource: its anchors count where no outer resource has one of the same name."""
+        if not self._dynamic:
+            return scope
+        known = {name for name, _ in scope}
+        return scope + tuple((name, resource.number) for name in self.documents.dynamic_names(resource) if name not in known)
 
     def _read_refused(self, sub: Subschema, schema: dict) -> None:
         groups = sub.resource.dialect.groups
@@ -553,31 +617,17 @@ class Reader:
                 sub.after += (twin,)
             elif keyword == "multipleOf" and is_supported(value, bool(sub.types & FRACTION_BIT)):
                 sub.multiples = (value,)
-            elif not _says_nothing(keyword, value):
+            else:
                 refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
         sub.refused = tuple(refused)
 
 
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, (dict, bool))
-
-
-_SCHEMA = (_is_schema, "a schema (object or boolean)")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "unevaluatedItems": _SCHEMA,
-    "unevaluatedProperties": _SCHEMA,
     "multipleOf": (
         lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < math.inf,
         "a number above 0",
     ),
-    "$dynamicRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
-    "$recursiveRef": (lambda v: isinstance(v, str), "a URI reference (string)"),
 }
-
-
-def _says_nothing(keyword: str, value: Any) -> bool:
-    """Whether a keyword that is not enforced holds for every instance anyway."""
-    return keyword in ("unevaluatedItems", "unevaluatedProperties") and (value is True or value == {})
 
 
 _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
@@ -588,4 +638,6 @@ _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "dependentRequired": Reader._read_dependent,
     "dependentSchemas": Reader._read_dependent,
     "dependencies": Reader._read_dependent,
+    "unevaluatedProperties": Reader._read_unevaluated,
+    "unevaluatedItems": Reader._read_unevaluated,
 }

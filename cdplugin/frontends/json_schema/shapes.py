@@ -34,6 +34,7 @@ from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
+from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, scalar_spellings
 from cdplugin.grammar import Symbol
 from cdplugin.limits import Limits
@@ -90,6 +91,11 @@ class Shaper:
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
         self._logician = Logician(reader, self._maybe, self._count)
+        self._unevaluated: Unevaluated | None = None
+        if reader.has_unevaluated:
+            logician = self._logician
+            self._unevaluated = Unevaluated(reader, logician.complement, logician.conjunction, logician.disjoint, self._count)
+            logician.matters_to = self._unevaluated.matters_to
         self._alias: dict[Subschema, Subschema | None] = {}
 
     # Places
@@ -191,7 +197,7 @@ class Shaper:
         """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
         place.split = True
         first = place.parts[0] if len(place.parts) == 1 else None
-        if first is not None and first.is_alone():
+        if first is not None and first.is_alone() and first.unevaluated == (None, None):
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
@@ -318,6 +324,8 @@ class Shaper:
                     merged.update(dict.fromkeys(more))
                     if common != OBJECT_BIT or not _objects_clash(merged):
                         pending.append((list(merged), tuple(dict.fromkeys(choices[1:] + more_choices))))
+        if self._unevaluated is not None:
+            return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
 
     def _filtered(self, basics: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]) -> Subschema:
@@ -335,6 +343,22 @@ class Shaper:
                 out.values.append(value)
         return out
 
+    def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
+        """The choices of a subschema, such that each branch says what it evaluates where that matters."""
+        unevaluated = self._unevaluated
+        assert unevaluated is not None
+        if not unevaluated.matters_to(sub):
+            yield from sub.choices
+            return
+        optional = [item.members for item in sub.logic if item.kind == "any"]
+        for branches, may_fail in [*((b, False) for b in sub.choices), *((b, True) for b in optional)]:
+            found = unevaluated.branching(branches, may_fail)
+            if found is None:
+                self.refuse(sub, "anyOf")
+                found = branches
+            if found or not may_fail:
+                yield found
+
     def _flatten(self, parts: Iterable[Subschema]) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
         """Follow ``allOf`` and ``$ref``: subschemas that constrain by themselves, in document order, and open choices."""
         basics: dict[Subschema, None] = {}
@@ -344,7 +368,7 @@ class Shaper:
         while stack:
             sub, entered = stack.pop()
             if entered:
-                if sub.constrains_itself():
+                if sub.constrains_itself() or self._unevaluated is not None:
                     basics[sub] = None
                 continue
             if sub in seen:
@@ -354,7 +378,7 @@ class Shaper:
             stack += [(s, False) for s in reversed(sub.after)]
             stack.append((sub, True))
             stack += [(s, False) for s in reversed(sub.before)]
-            choices.update(dict.fromkeys(sub.choices))
+            choices.update(dict.fromkeys(self._told_apart(sub) if self._unevaluated is not None else sub.choices))
             if sub.logic:
                 more, more_choices = self._logician.expand(sub)
                 stack += [(s, False) for s in reversed(more)]

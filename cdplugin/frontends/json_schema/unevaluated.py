@@ -31,8 +31,8 @@ class Mentions(NamedTuple):
 _NOTHING = Mentions()
 
 
-def mentions_of(sub: Subschema) -> Mentions:
-    """What the keywords of this very schema evaluate."""
+def mentions_of(sub: Subschema, finally_all: bool = True) -> Mentions:
+    """What the keywords of this very schema evaluate; ``finally_all``: its ``unevaluated...`` among them."""
     schema = sub.schema if isinstance(sub.schema, dict) else {}
     part, array = sub.object, sub.array
     if part is None and array is None and sub.unevaluated == (None, None):
@@ -40,7 +40,8 @@ def mentions_of(sub: Subschema) -> Mentions:
     names: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
     matching: tuple[Subschema, ...] = ()
-    prefix, all_properties, all_items = 0, sub.unevaluated[0] is not None, sub.unevaluated[1] is not None
+    prefix = 0
+    all_properties, all_items = (finally_all and below is not None for below in sub.unevaluated)
     if part is not None:
         names, patterns = tuple(part.properties), tuple(pattern for pattern, _ in part.patterns)
         all_properties = all_properties or part.additional is not None or "additionalProperties" in schema
@@ -148,11 +149,7 @@ class Unevaluated:
         matching: dict[Subschema, None] = {}
         prefix, all_properties, all_items = 0, False, False
         for part in holding(sub, lambda branch: branch in held or branch is self._anything):
-            found = mentions_of(part)
-            if part is sub:  # its own two keywords are what is being worked out
-                saved, part.unevaluated = part.unevaluated, (None, None)
-                found = mentions_of(part)
-                part.unevaluated = saved
+            found = mentions_of(part, part is not sub)
             names.update(dict.fromkeys(found.names))
             patterns.update(dict.fromkeys(found.patterns))
             matching.update(dict.fromkeys(found.matching))

@@ -26,6 +26,7 @@ from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
+from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 
 _MAX_PLAIN = 10**21
 
@@ -210,6 +211,12 @@ class Evaluator:
                         return False
                 if part.names is not None and not (yield part.names, name):
                     return False
+        below = sub.unevaluated[0 if bit & OBJECT_BIT else 1] if bit & (ARRAY_BIT | OBJECT_BIT) else None
+        if below is not None:
+            evaluated = yield from self._evaluated(sub, value)
+            for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+                if key not in evaluated and not (yield below, member):
+                    return False
         if itself:
             return True
         for other in sub.before + sub.after:
@@ -229,6 +236,8 @@ class Evaluator:
                         count += 1
                 if count != 1:
                     return False
+            elif item.kind == "any":
+                continue
             elif item.kind == "not":
                 if (yield item.members[0], value):
                     return False
@@ -238,6 +247,37 @@ class Evaluator:
                 if not (yield (then if holds else otherwise), value):
                     return False
         return True
+
+    def _evaluated(self, sub: Subschema, value: Any) -> Generator[tuple[Subschema, Any], bool, set[Any]]:
+        """The names or indices that ``sub`` evaluates but for its own ``unevaluated...``."""
+        out: set[Any] = set()
+        judged: dict[Subschema, bool] = {}
+        while True:  # until every branch that matters is judged
+            asked: list[Subschema] = []
+
+            def holds(branch: Subschema, asked: list[Subschema] = asked) -> bool:
+                if branch not in judged:
+                    asked.append(branch)
+                return judged.get(branch, False)
+
+            parts = list(holding(sub, holds))
+            if not asked:
+                break
+            for branch in asked:
+                judged[branch] = yield branch, value
+        for part in parts:
+            found = mentions_of(part, part is not sub)
+            if isinstance(value, list):
+                out.update(range(len(value) if found.all_items else found.prefix))
+                for i, member in enumerate(value):
+                    for wanted in found.matching:
+                        if i not in out and (yield wanted, member):
+                            out.add(i)
+            else:
+                for name in value:
+                    if found.all_properties or name in found.names or any(finds(p, name) for p in found.patterns):
+                        out.add(name)
+        return out
 
     def _listed(self, sub: Subschema, value: Any) -> bool:
         known = self._sets.get(id(sub))
