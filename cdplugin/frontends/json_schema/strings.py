@@ -16,6 +16,7 @@ from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.expr import (
     ALT_OP,
     AND_OP,
+    BYTES_OP,
     CAT_OP,
     EMPTY,
     EPSILON,
@@ -26,12 +27,14 @@ from cdplugin.expr import (
     Expr,
     alt,
     both,
+    byte_class,
     cat,
     complement,
     literal,
     repeat,
 )
 from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
+from cdplugin.unicode_classes import Ranges, intersection
 
 QUOTE = literal(b'"')
 STRING = cat(QUOTE, JSON_STRING.any_text, QUOTE)
@@ -65,20 +68,48 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
     """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
     if not formats and not patterns and not low and high is None:
         return STRING
-    alphabet = JSON_CANONICAL if formats else JSON_STRING  # formats are spelt in one way
+    plain = any(form.name in _PLAIN_FORMATS for form in formats)
+    alphabet = _PLAIN if plain else JSON_CANONICAL if formats else JSON_STRING  # formats are spelt in one way
+    if not plain and any(form.name == "email" for form in formats):
+        alphabet = _ASCII
     for form in formats:
         shortest, longest = sizes(form.text(UTF8))
         low = 0 if low <= -(-shortest // 4) or (low <= shortest and form.name in _ASCII_FORMATS) else low
         high = None if high is not None and longest is not None and longest <= high else high
-    parts = [form.text(alphabet) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
+    parts = [form.text(JSON_CANONICAL) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
     if low or high is not None or not parts:
-        parts.append(repeat(alphabet.any_char, low, high))
+        if plain and formats[0].name == "hostname":  # a count over the same characters, kept by the format
+            parts[0] = both(*(_narrowed(part, low, high) for part in parts[0].args))
+        else:
+            parts.append(repeat(alphabet.any_char, low, high))
     return cat(QUOTE, both(*parts), QUOTE)
 
 
-_ASCII_FORMATS = frozenset(
-    "date-time date time duration email hostname ipv4 ipv6 uri uri-reference uuid base64 base64url base32 base32hex".split()
+def _narrowed(part: Expr, low: int, high: int | None) -> Expr:
+    if part.op != REPEAT_OP or part.args[0].op != BYTES_OP:
+        return part
+    most = part.args[2]
+    return repeat(part.args[0], max(low, part.args[1]), most if high is None else high if most is None else min(most, high))
+
+
+@lru_cache(maxsize=1024)
+def _plain_chars(ranges: Ranges) -> Expr:
+    return byte_class(bytes(b for low, high in ranges for b in range(low, min(high, 0x7E) + 1) if b > 0x20 and b not in b'"\\'))
+
+
+@lru_cache(maxsize=1024)
+def _ascii_chars(ranges: Ranges) -> Expr:
+    return JSON_CANONICAL.chars(intersection(ranges, ((0x20, 0x7E),)))
+
+
+_ASCII = Alphabet("ASCII", _ascii_chars, JSON_CANONICAL.spell, True)
+_PLAIN = Alphabet("PLAIN", _plain_chars, str.encode, True)
+"""For what stands beside a format: printable ASCII, all or what has no escape."""
+_PLAIN_FORMATS = frozenset(
+    "date-time date time duration hostname ipv4 ipv6 uri uri-reference uuid base64 base64url base32 base32hex base16".split()
 )
+"""Formats without characters that have an escape, so that code points are bytes."""
+_ASCII_FORMATS = _PLAIN_FORMATS | {"email"}
 
 
 def sizes(expression: Expr) -> tuple[int, int | None]:
