@@ -1,0 +1,236 @@
+"""Counts out of a token's reach, and plain text found by search: masks equal stepping each token, slices on or off.
+
+Stepping knows neither saturation nor slices nor bases, so it is the reference here; some masks are compared with naive too.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_tools import PLAIN, cases, describe, ir_of, mask, mask_bits, members, naive_mask, vocabulary, without_slices
+from naive import Naive
+
+import cdplugin as cd
+from cdplugin import expr
+from cdplugin.expr import Expr
+from cdplugin.grammar import GrammarIR
+from cdplugin.kernels import arena as layout
+
+TOKENS = [
+    *(b"a", b"b", b"z", b"1", b"2", b"-", b"@", b".", b"!", b" ", b",", b'"', b"\\", b"n", b"\n", b"\xc3", b"\xa9", b"\x7f"),
+    *(b"ab", b"aa", b" a", b"a ", b"  ", b"a.b", b"a@", b"@b", b"12", b"-1", b"a, b", b"1-2", b"abz", b" ab ", b"a b a"),
+    *(b"aaaa", b"aaaaa", b"aaaaaa", b"aaaaab", b"      ", b"a a a ", b"ab ab ", b"a.b.a.", b"121212", b"a@b.az", b"zzzzzz"),
+    *(b'a"', b'aa"', b'"a', b'","', b'a",', b'aaaaa"', b'"aaaaa', b"\\n", b'\\"', b"a\\n", b"aaaa\\", b'a"a', b'""'),
+    *("é".encode(), "éé".encode(), "aé".encode(), "éa b".encode(), "🙂".encode(), "ééé é".encode(), "éé".encode()[:3]),
+]
+VOCAB = vocabulary(TOKENS)
+LONGEST = max(map(len, TOKENS))
+WORD, SPACE = expr.byte_class(b"ab1-@.z\xc3\xa9"), expr.byte_class(b" ")
+ESCAPED = expr.alt(PLAIN, expr.cat(expr.literal(b"\\"), expr.byte_class(b'n"\\')))
+QUOTE = expr.literal(b'"')
+COMPILER = cd.Compiler(VOCAB)
+
+
+def pattern(text: str) -> Expr:
+    """A regular expression over plain text."""
+    ir = cd.Regex(text).to_ir(cd.Limits())
+    (lexeme,) = ir.lexemes
+    return lexeme
+
+
+def words(most: int) -> Expr:
+    """``(\\S+\\s+){0,most}\\S+``"""
+    word = expr.repeat(WORD, 1)
+    return expr.cat(expr.repeat(expr.cat(word, expr.repeat(SPACE, 1)), 0, most), word)
+
+
+PATTERNS = [
+    *(
+        pattern(".*ab.*"),
+        pattern("[a-z]+@[a-z]+(\\.[a-z]+)*"),
+        pattern("[^a]*"),
+        pattern("(a|b|é)*z?"),
+        pattern("[^ ]+( [^ ]+)*"),
+    ),
+    *(pattern("(.*, )?.*"), pattern(".*a.{3}"), pattern("([0-9]{2}-){3}.*"), pattern("(abz| )*"), pattern("aaa|aab|[^a].*")),
+]
+
+
+def counts(rng: random.Random) -> int:
+    """Around the longest token, and far above it."""
+    return max(1, rng.choice([2, LONGEST - 2, LONGEST - 1, LONGEST, LONGEST + 1, LONGEST + 2, 2 * LONGEST + 3, 100_000]))
+
+
+def random_lexeme(rng: random.Random) -> Expr:
+    """Text whose length is counted, beside a pattern, less some words, in words, or in nested counts."""
+    n = counts(rng)
+    some = rng.choice([PLAIN, PLAIN, ESCAPED, expr.byte_class(b"ab "), expr.cat(WORD, WORD)])
+    low = rng.choice([0, 0, 1, n // 2, max(n - 1, 0), n])
+    shape = rng.randrange(9)
+    if shape == 0:
+        text = expr.repeat(some, low, n)
+    elif shape in (1, 2):
+        text = expr.both(expr.repeat(some, 0 if rng.random() < 0.8 else low, n), rng.choice(PATTERNS))
+    elif shape == 3:
+        text = expr.both(expr.repeat(some, 0, n), rng.choice(PATTERNS), rng.choice(PATTERNS))
+    elif shape == 4:
+        text = expr.both(expr.repeat(some, low, n), expr.complement(expr.literals([b"", b"aa", b"ab ab ", b"aaaaaa"])))
+    elif shape == 5:
+        text = words(rng.choice([0, 1, 2, 3, 30, n]))
+    elif shape == 6:
+        text = expr.both(expr.repeat(PLAIN, 0, n), words(rng.choice([1, 3, 99])))
+    elif shape == 7:
+        text = expr.repeat(expr.cat(expr.repeat(some, 1, rng.choice([2, 5, n])), SPACE), 0, rng.choice([2, 3, n]))
+    else:
+        text = expr.cat(expr.both(expr.repeat(PLAIN, 0, n), rng.choice(PATTERNS)), expr.literal(b","), expr.repeat(PLAIN, 0, n))
+    return text
+
+
+def random_ir(rng: random.Random) -> GrammarIR:
+    """One or two such lexemes, in quotes or not, and something after them."""
+    first, second = random_lexeme(rng), random_lexeme(rng)
+    if rng.random() < 0.7:
+        first = expr.cat(QUOTE, first, QUOTE)
+    after = expr.literal(rng.choice([b",", b"\n", b"a", b'"']))
+    shape = rng.randrange(3)
+    if shape == 0:
+        return ir_of({"S": [[first, "T"]], "T": [[after], []]})
+    if shape == 1:
+        return ir_of({"S": [[first, after, "S"], [first]]})
+    return ir_of({"S": [[first, after], [second]]})
+
+
+def stepped(matcher: cd.Matcher) -> set[int]:
+    """The mask by trying each token."""
+    return {t for t in range(VOCAB.size) if matcher.validate_tokens([t])}
+
+
+def compiled(ir: GrammarIR) -> cd.Grammar | None:
+    """The grammar; None where it matches nothing, or where that takes 100,000 derivatives to find out."""
+    try:
+        return COMPILER.compile_ir(ir)
+    except cd.GrammarError as error:
+        if "unsatisfiable" not in str(error) and "Limits.emptiness_fuel" not in str(error):
+            raise
+    return None
+
+
+def check(ir: GrammarIR, rng: random.Random, walks: int, steps: int) -> int:
+    """At every place of some walks: mask, mask without slices, mask in a grammar that has seen nothing, each token stepped."""
+    grammar = compiled(ir)
+    if grammar is None:
+        return 0
+    plain = without_slices(COMPILER.compile_ir(ir))
+    compared = 0
+    for _ in range(walks):
+        matcher, other = grammar.matcher(), plain.matcher()
+        for _ in range(steps):
+            bits = mask_bits(matcher)
+            allowed = members(bits)
+            expected = stepped(other)
+            assert allowed == expected, describe(VOCAB, VOCAB.decode(matcher.tokens), allowed, expected)
+            assert mask_bits(other) == bits, "slices on differ from off"
+            compared += 1
+            choices = sorted(allowed - set(VOCAB.eos_token_ids))
+            if not choices:
+                break
+            long = [t for t in choices if len(VOCAB.tokens[t] or b"") > 3]
+            token = rng.choice(long if long and rng.random() < 0.6 else choices)
+            assert matcher.accept_token(token) and other.accept_token(token)
+    return compared
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counted_text(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = sum(check(random_ir(rng), rng, 3, cases(10, 5)) for _ in range(cases(40, 3)))
+    assert compared > cases(500, 10)
+
+
+@pytest.mark.parametrize("n", [1, LONGEST - 1, LONGEST, LONGEST + 1, 2 * LONGEST])
+@pytest.mark.parametrize("number", range(len(PATTERNS)))
+def test_a_pattern_of_bounded_length(number: int, n: int) -> None:
+    """``"`` (C{0,n} & P) ``"``: near its end the bound decides, whether or not the pattern could be ended in time."""
+    if not cases(1, 0) and (number * 7 + n) % 6:
+        pytest.skip("some are enough where kernels are slow")
+    rng = random.Random(number)
+    ir = ir_of({"S": [[expr.cat(QUOTE, expr.both(expr.repeat(PLAIN, 0, n), PATTERNS[number]), QUOTE)]]})
+    check(ir, rng, cases(6, 2), cases(14, 6))
+
+
+@pytest.mark.parametrize("number", range(len(PATTERNS)))
+def test_against_naive(number: int) -> None:
+    """Few characters, for naive's sake: a bound within reach of a token."""
+    rng = random.Random(number)
+    text = expr.both(expr.repeat(PLAIN, 0, 3), PATTERNS[number])
+    ir = ir_of({"S": [[QUOTE, text, QUOTE], [expr.repeat(SPACE, 2, 3), words(1)]]})
+    naive = Naive(ir)
+    grammar = COMPILER.compile_ir(ir)
+    for _ in range(cases(3, 1)):
+        matcher = grammar.matcher()
+        for _ in range(cases(5, 2)):
+            prefix = VOCAB.decode(matcher.tokens)
+            allowed, expected = mask(matcher), naive_mask(naive, VOCAB, prefix)
+            assert allowed == expected, describe(VOCAB, prefix, allowed, expected)
+            choices = sorted(allowed - set(VOCAB.eos_token_ids))
+            if not choices or not matcher.accept_token(rng.choice(choices)):
+                break
+
+
+# --- what saturation is for --------------------------------------------------------------------------------------------------
+
+
+def masks_along(ir: GrammarIR, text: bytes) -> tuple[int, int]:
+    """Distinct masks and bases made while reading ``text`` byte by byte."""
+    grammar = COMPILER.compile_ir(ir)
+    matcher = grammar.matcher()
+    mask(matcher)
+    for byte in text:
+        assert matcher.accept_token(byte)
+        mask(matcher)
+    counters = grammar.counters()
+    return counters["mask_misses"], counters["bases"]
+
+
+@pytest.mark.parametrize("high", [10 * LONGEST, 100_000, None])
+@pytest.mark.parametrize("low", [0, 10 * LONGEST])
+def test_as_many_masks_as_a_token_is_long(low: int, high: int | None) -> None:
+    """However many characters are left, states farther from a bound than a token reaches have one mask."""
+    ir = ir_of({"S": [[expr.cat(QUOTE, expr.repeat(PLAIN, low, high), QUOTE)]]})
+    misses, bases = masks_along(ir, b'"' + b"a" * (6 * LONGEST))
+    assert misses <= 4 and bases <= 4
+
+
+def test_a_count_beside_a_pattern_is_out_of_reach() -> None:
+    texts = [PATTERNS[1], pattern("[a-z]+( [a-z]+)*"), pattern("(a|b|é)*z?")]
+    for text in texts:
+        bounded = ir_of({"S": [[expr.cat(QUOTE, expr.both(expr.repeat(PLAIN, 0, 100_000), text), QUOTE)]]})
+        free = ir_of({"S": [[expr.cat(QUOTE, text, QUOTE)]]})
+        read = b'"' + b"ab" * (2 * LONGEST)
+        assert masks_along(bounded, read) == masks_along(free, read)
+
+
+def test_plain_text_is_not_walked() -> None:
+    """The search over lexer states finds that any text goes on, where the structure does not tell."""
+    ir = ir_of({"S": [[expr.cat(QUOTE, pattern("([^ ]+ )*.*(ab)?.*"), QUOTE)]]})
+    walked = {}
+    for name, change in (("slices", lambda g: g), ("walk", without_slices)):
+        grammar = change(COMPILER.compile_ir(ir))
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens([0x22, 256 + TOKENS.index(b"ab")]) == 2
+        mask(matcher)
+        walked[name] = grammar.counters()["nodes_walked"]
+    assert walked["slices"] <= len(VOCAB.trie) - VOCAB.slice_end < walked["walk"]
+
+
+def test_saturated_states_are_kept() -> None:
+    """The state itself keeps its counts: they decide what may follow a long text, though its masks are shared."""
+    ir = ir_of({"S": [[expr.repeat(expr.byte_class(b"a"), 3 * LONGEST, 4 * LONGEST)]]})
+    grammar = COMPILER.compile_ir(ir)
+    matcher = grammar.matcher()
+    a, end = ord("a"), VOCAB.eos_token_ids[0]
+    for n in range(4 * LONGEST + 1):
+        assert (end in mask(matcher)) == (n >= 3 * LONGEST) and (a in mask(matcher)) == (n < 4 * LONGEST)
+        assert matcher.accept_token(a) == (n < 4 * LONGEST)
+    assert grammar._arena.header[layout.MAX_DEPTH] == LONGEST

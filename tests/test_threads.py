@@ -1,0 +1,243 @@
+"""Batches on threads, matchers of one grammar on several threads, compiling on threads: as if alone."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import cases, mask_bits, members, vocabulary
+
+import cdplugin as cd
+
+VOCAB = vocabulary([b"ab", b'":', b'", "', b"aaa", b"12", b"}}", b'{"a":', b'"a": ', b", ", b"tru", "é".encode()])
+WORDS = (VOCAB.size + 31) // 32
+SPECS: list[cd.Spec] = [
+    cd.Regex("(a|b){0,40}c"),
+    cd.Regex("[0-9]{3}-[a-z]*"),
+    cd.JsonObject(),
+    cd.JsonSchema({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["b"]}),
+    cd.JsonSchema({"type": "array", "items": {"enum": ["a", "ab", 1, None]}, "maxItems": 5}),
+    cd.Choice([f"{n * n}" for n in range(300)]),
+    cd.JsonSchema({"type": "string", "pattern": "^([a-z]+ ){0,5}[a-z]+$", "maxLength": 50}),
+    cd.JsonSchema({"type": "number", "minimum": -3, "maximum": 1234}),
+]
+
+
+def walk(matcher: cd.Matcher, seed: int, steps: int) -> list[bytes]:
+    """A random walk that depends only on the seed and the masks: the masks met."""
+    rng, met = random.Random(seed), []
+    for _ in range(steps):
+        met.append(mask_bits(matcher))
+        allowed = sorted(members(met[-1]) - set(VOCAB.eos_token_ids))
+        if allowed and rng.random() < 0.93:
+            assert matcher.accept_token(rng.choice(allowed))
+        else:
+            matcher.rollback(rng.randint(0, len(matcher.tokens)))
+    return met
+
+
+def on_threads(work: Callable[[int], Any], count: int) -> list[Any]:
+    """``work(0)``, ``work(1)``, … at once; errors are raised here."""
+    results: list[Any] = [None] * count
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(count)
+
+    def run(i: int) -> None:
+        try:
+            barrier.wait()
+            results[i] = work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+def matchers_somewhere(compiler: cd.Compiler, rng: random.Random, count: int) -> list[cd.Matcher]:
+    """Matchers of all grammars, some steps into a text, some at the end."""
+    grammars = [compiler.compile(spec) for spec in SPECS]
+    out = []
+    for i in range(count):
+        matcher = grammars[i % len(grammars)].matcher(None if i % 3 else [VOCAB.size - 2, ord("z")])
+        for _ in range(rng.randrange(8)):
+            allowed = sorted(members(mask_bits(matcher)))
+            if allowed and not matcher.is_terminated():
+                matcher.accept_token(rng.choice(allowed))
+        out.append(matcher)
+    return out
+
+
+# --- fill_next_token_bitmasks -----------------------------------------------------------------------
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("threads", [None, 1, 2, 7])
+def test_a_batch_equals_single_fills(threads: int | None) -> None:
+    """Each grammar of the batch is fresh, so that arenas grow inside the batch."""
+    rng = random.Random(1)
+    singly = matchers_somewhere(cd.Compiler(VOCAB), rng, cases(48, 9))
+    fresh = cd.Compiler(VOCAB)
+    batch: list[cd.Matcher | None] = []
+    for i, matcher in enumerate(singly):
+        other = fresh.compile(SPECS[i % len(SPECS)]).matcher(matcher.stop_token_ids)
+        assert other.accept_tokens(matcher.tokens) == len(matcher.tokens)
+        batch.append(None if i % 5 == 4 else other)
+    rows = list(range(len(batch) + 3))
+    rng.shuffle(rows)
+    indices = rows[: len(batch)]
+    bitmask = np.full((len(rows), WORDS), -7, np.int32)
+    cd.fill_next_token_bitmasks(batch, bitmask, indices, threads=threads)
+    for other, index, matcher in zip(batch, indices, singly, strict=True):
+        assert bitmask[index].tobytes() == (np.full(WORDS, -7, np.int32).tobytes() if other is None else mask_bits(matcher))
+    assert (bitmask[rows[len(batch) :]] == -7).all()
+    cd.fill_next_token_bitmasks(batch[:4], bitmask)
+    assert all(bitmask[i].tobytes() == mask_bits(singly[i]) for i in range(4))
+
+
+def test_indices_and_torch() -> None:
+    torch = pytest.importorskip("torch")
+    matchers = matchers_somewhere(cd.Compiler(VOCAB), random.Random(2), 6)
+    bitmask = cd.allocate_token_bitmask(8, VOCAB.size)
+    for indices in ([7, 0, 3, 1, 2, -2], np.array([7, 0, 3, 1, 2, 6]), torch.tensor([7, 0, 3, 1, 2, 6]), (7, 0, 3, 1, 2, 6)):
+        bitmask.fill_(-1)
+        cd.fill_next_token_bitmasks(matchers, bitmask, indices)
+        for matcher, index in zip(matchers, [7, 0, 3, 1, 2, 6], strict=True):
+            assert bitmask[index].numpy().tobytes() == mask_bits(matcher)
+        assert (bitmask[[4, 5]] == -1).all()
+    same = matchers[0]
+    cd.fill_next_token_bitmasks([same, same.fork(), same], bitmask, [0, 1, 2])
+    assert (bitmask[0] == bitmask[1]).all() and (bitmask[0] == bitmask[2]).all()
+    cd.fill_next_token_bitmasks([], bitmask)
+    cd.fill_next_token_bitmasks([None, None], bitmask)
+    assert (bitmask[0] == bitmask[2]).all()
+
+
+def test_wrong_batches() -> None:
+    matcher = cd.Compiler(VOCAB).compile(SPECS[0]).matcher()
+    bitmask = np.zeros((2, WORDS), np.int32)
+    with pytest.raises(ValueError, match="indices: expected 2 rows, found 1"):
+        cd.fill_next_token_bitmasks([matcher, None], bitmask, [0])
+    with pytest.raises(ValueError, match="bitmask row: expected 0 to 1, found 2"):
+        cd.fill_next_token_bitmasks([matcher] * 3, bitmask)
+    with pytest.raises(TypeError, match="bitmask row: expected an integer, found float"):
+        cd.fill_next_token_bitmasks([matcher], bitmask, [0.0])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_limit_in_one_row_leaves_the_others_right(threads: int) -> None:
+    """The batch is finished, then the error is raised; the row at fault can be left out, and the next batch is right."""
+    tight = cd.Compiler(VOCAB, cd.Limits(max_expr_width=40))
+    hostile = tight.compile(cd.Regex("(a|b)*a(a|b){200}")).matcher()
+    assert hostile.accept_tokens(b"ab" * 8) == 16
+    good = matchers_somewhere(cd.Compiler(VOCAB), random.Random(3), 12)
+    expected = [mask_bits(matcher) for matcher in good]
+    bitmask = np.zeros((len(good) + 1, WORDS), np.int32)
+    try:
+        while True:
+            assert hostile.accept_tokens(b"aa") == 2
+    except cd.LimitExceeded:
+        pass
+    place = hostile.tokens
+    for at in (0, 5, len(good)):
+        batch = [*good[:at], hostile, *good[at:]]
+        bitmask[:] = 0
+        with pytest.raises(cd.LimitExceeded, match=r"Limits.max_expr_width = 40"):
+            cd.fill_next_token_bitmasks(batch, bitmask, threads=threads)
+        rows = [i for i in range(len(batch)) if i != at]
+        assert [bitmask[i].tobytes() for i in rows] == expected
+    assert hostile.tokens == place
+    hostile.reset()
+    assert mask_bits(hostile) == mask_bits(tight.compile(cd.Regex("(a|b)*a(a|b){200}")).matcher())
+
+
+# --- one grammar on several threads -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
+def test_matchers_of_one_grammar_on_several_threads(number: int) -> None:
+    steps = 120
+    alone = [walk(cd.Compiler(VOCAB).compile(SPECS[number]).matcher(), seed, steps) for seed in range(4)]
+    shared = cd.Compiler(VOCAB).compile(SPECS[number])
+    assert on_threads(lambda i: walk(shared.matcher(), i, steps), 4) == alone
+
+
+def test_threads_share_a_grammar_whose_arena_is_replaced() -> None:
+    """A budget that is crossed again and again: matchers replay their tokens in the fresh arena, whoever made it."""
+    small = cd.Limits(max_arena_bytes=300_000)
+    alone = [walk(cd.Compiler(VOCAB).compile(SPECS[2]).matcher(), seed, 150) for seed in range(4)]
+    shared = cd.Compiler(VOCAB, small).compile(SPECS[2])
+    first = shared._arena
+    assert on_threads(lambda i: walk(shared.matcher(), i, 150), 4) == alone
+    assert shared._arena is not first
+
+
+def test_batches_from_several_threads() -> None:
+    compiler = cd.Compiler(VOCAB)
+    sets = [matchers_somewhere(compiler, random.Random(seed), 16) for seed in range(3)]
+    expected = [[mask_bits(matcher) for matcher in matchers] for matchers in sets]
+
+    def fill(i: int) -> list[list[bytes]]:
+        out = []
+        for _ in range(20):
+            bitmask = np.zeros((16, WORDS), np.int32)
+            cd.fill_next_token_bitmasks(sets[i], bitmask, threads=2)
+            out.append([row.tobytes() for row in bitmask])
+        return out
+
+    for i, found in enumerate(on_threads(fill, 3)):
+        assert all(rows == expected[i] for rows in found)
+
+
+# --- compiling -----------------------------------------------------------------------
+
+
+def test_compile_from_threads() -> None:
+    """One compiler: the same specs at once give one grammar each, different ones are right."""
+    alone = [mask_bits(cd.Compiler(VOCAB).compile(spec).matcher()) for spec in SPECS]
+    compiler = cd.Compiler(VOCAB)
+
+    def work(i: int) -> list[cd.Grammar]:
+        order = SPECS[i:] + SPECS[:i]
+        return [compiler.compile(spec) for spec in order][len(SPECS) - i :] + [compiler.compile(spec) for spec in order][
+            : len(SPECS) - i
+        ]
+
+    found = on_threads(work, 4)
+    for number in range(len(SPECS)):
+        grammars = {id(grammars[number]) for grammars in found}
+        assert len(grammars) == 1 and mask_bits(found[0][number].matcher()) == alone[number]
+
+
+def test_compile_from_threads_for_a_new_vocabulary() -> None:
+    """The template of a vocabulary is made once, by whoever comes first."""
+    fresh = vocabulary([b"only here"])
+
+    def work(i: int) -> bytes:
+        return mask_bits(cd.Compiler(fresh).compile(SPECS[i % len(SPECS)]).matcher())
+
+    found = on_threads(work, 8)
+    assert found == [work(i) for i in range(8)]
+
+
+def test_errors_in_one_thread_are_its_own() -> None:
+    compiler = cd.Compiler(VOCAB)
+
+    def work(i: int) -> Any:
+        if i % 2:
+            with pytest.raises(cd.GrammarError):
+                compiler.compile(cd.Regex("(a"))
+            return None
+        return mask_bits(compiler.compile(cd.Regex(f"a{{{i}}}b")).matcher())
+
+    found = on_threads(work, 6)
+    assert found == [work(i) for i in range(6)]
