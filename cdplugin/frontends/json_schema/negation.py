@@ -379,10 +379,7 @@ class Logician:
         if _all_differ([_listed(basics) for basics in common]):
             return True
         names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
-        for name in names:
-            if _all_differ([_listed(self._basics_of(f.children(name))) for f in facts]):
-                return True
-        return False
+        return any(_all_differ([_listed(self._basics_of(f.children(name))) for f in facts]) for name in names)
 
     def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
         return [basic for child in children for basic in self._facts_of(child).basics]

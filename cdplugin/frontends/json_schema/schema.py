@@ -38,12 +38,11 @@ from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
 
-
 Scope = tuple[tuple[str, int], ...]
 """Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
 
 
-class _DynamicMet(Exception):
+class _DynamicError(Exception):
     """A ``$dynamicRef`` was met in a document that was read without keeping the dynamic scope."""
 
 
@@ -234,7 +233,7 @@ class Reader:
         while pending:
             try:
                 self._read(pending.pop())
-            except _DynamicMet:  # start again, and keep the dynamic scope from now on
+            except _DynamicError:  # start again, and keep the dynamic scope from now on
                 self._dynamic = True
                 for collection in (self._known, self.subschemas, pending):
                     collection.clear()
@@ -539,7 +538,7 @@ class Reader:
         sub.unevaluated = (below, items) if keyword == "unevaluatedProperties" else (properties, below)
 
     def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
-        """``dependentRequired``, ``dependentSchemas``, ``dependencies``: either the property is absent, or its condition holds."""
+        """``dependentRequired``, ``dependentSchemas``, ``dependencies``: absent, or its condition holds."""
         names_allowed, schemas_allowed = keyword != "dependentSchemas", keyword != "dependentRequired"
         expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
             keyword, "arrays of strings"
@@ -583,7 +582,7 @@ class Reader:
         if not isinstance(reference, str):
             raise self.wrong(sub, keyword, "a URI reference (string)", reference)
         if not self._dynamic:
-            raise _DynamicMet
+            raise _DynamicError
         self.has_references = True
         target = self.documents.resolve(reference, sub.resource, f"{sub.pointer}/{keyword}")
         anchor = "" if keyword == "$recursiveRef" else reference.partition("#")[2]

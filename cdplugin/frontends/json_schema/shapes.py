@@ -154,7 +154,7 @@ class Shaper:
     def _maybe(self, sub: Subschema, value: Any) -> bool:
         try:
             return self._guesser.holds(sub, value)
-        except _Unknown:
+        except _UnknownError:
             return True
 
     def strings(self, parts: list[Subschema]) -> Expr:
@@ -329,7 +329,7 @@ class Shaper:
         return list(out.values())
 
     def _filtered(self, basics: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]) -> Subschema:
-        """Where values are listed, nothing needs to be multiplied out: each is judged. Returns a subschema that lists the rest."""
+        """Where values are listed, nothing is multiplied out: each is judged. A subschema that lists the rest."""
         shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
         strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
         out = Subschema({}, shortest.pointer, strict.resource)
@@ -386,12 +386,12 @@ class Shaper:
         return list(basics), tuple(choices)
 
 
-class _Unknown(Exception):
+class _UnknownError(Exception):
     """A keyword that is not enforced was met by a guess."""
 
 
 def _give_up(sub: Subschema, keyword: str) -> None:
-    raise _Unknown
+    raise _UnknownError
 
 
 def _objects_clash(subs: Iterable[Subschema]) -> bool:
