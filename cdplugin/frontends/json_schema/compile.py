@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import EMPTY, Expr
+from cdplugin.expr import EMPTY, Expr, both
 from cdplugin.frontends.json_schema.layout import layout_of
-from cdplugin.frontends.json_schema.members import Distinct, Entry, Items, Members, Wanted
+from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Items, Members, Wanted
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.schema import ArrayPart, Reader, Subschema
@@ -160,22 +160,41 @@ class _Writer:
             for name in part.required:
                 names[name] = True
         value: Symbol | None
+        conditions = list(dict.fromkeys(some for part in parts for some in part.some))
+        if len(conditions) > _MOST_WANTED:
+            raise LimitExceeded(
+                "too many complements apply to one object", location=pointer, expected=f"at most {_MOST_WANTED}"
+            )
+        subsets = range(1 << len(conditions))
         entries: list[Entry] = []
         for name, required in names.items():
             children = children_of(name, parts)
-            value = None
+            values: list[tuple[Symbol, int]] = []
             if allowed_by_names(name, parts, self._shaper.holds):
-                value = self._symbol(place(children))
-            if value is not None:
-                entries.append(Entry(ir.lexeme(layout.key(name), name), value, required))
+                for marks in subsets:
+                    met = [some for k, some in enumerate(conditions) if marks >> k & 1]
+                    if all(self._shaper.holds(named, name) for named, _ in met):
+                        value = self._symbol(place([*children, *(wanted for _, wanted in met)]))
+                        if value is not None:
+                            values.append((value, marks))
+            if values:
+                entries.append(Entry(ir.lexeme(layout.key(name), name), tuple(values), required))
             elif required:
                 self._culprit.setdefault(pointer, self._shaper.place(children).pointer)
                 return None
-        further: list[tuple[Symbol, Symbol]] = []
-        for text, children in classes_of(names, parts, self._shaper.strings):
-            value = None if text is EMPTY else self._symbol(place(children))
-            if value is not None:
-                further.append((ir.lexeme(layout.any_key if text is None else layout.quoted_key(text), "key"), value))
+        further: list[Further] = []
+        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings)):
+            for marks in subsets:
+                met = [some for k, some in enumerate(conditions) if marks >> k & 1]
+                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]))
+                if value is not None:
+                    key = text
+                    if met:
+                        key = self._shaper.strings([named for named, _ in met])
+                        key = key if text is None else both(text, key)
+                    if key is not EMPTY:
+                        symbol = ir.lexeme(layout.any_key if key is None else layout.quoted_key(key), "key")
+                        further.append(Further(symbol, value, marks, group))
         low = max((part.low for part in parts), default=0)
         highs = [part.high for part in parts if part.high is not None]
         high = min(highs) if highs else None
@@ -190,15 +209,24 @@ class _Writer:
                 if sub.object is not None and sub.object.low > max(1, n_required):
                     self._shaper.refuse(sub, "minProperties")
             low = 0
-        if low or high is not None or (self._any_order and len(entries) + len(further) > 1):
-            ordered = not self._any_order
-            members = Members(ir, entries, further, self._comma, self._close_brace, ordered=ordered, low=low, high=high)
+        if conditions or low or high is not None or (self._any_order and len(entries) + len(further) > 1):
+            members = Members(
+                ir,
+                entries,
+                further,
+                self._comma,
+                self._close_brace,
+                ordered=not self._any_order,
+                low=low,
+                high=high,
+                n_conditions=len(conditions),
+            )
             return members.start()
         after, first = self._further(further)
         # The last entry that may come first is the first required one.
         opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
         for i in range(len(entries) - 1, -1, -1):
-            key, item, required = entries[i].key, entries[i].value, entries[i].required
+            key, item, required = entries[i].key, entries[i].values[0][0], entries[i].required
             if i <= opening:
                 member = [*after, item, key]
                 if required:
@@ -219,7 +247,7 @@ class _Writer:
         ir.rule(body, first[::-1])
         return body
 
-    def _further(self, further: list[tuple[Symbol, Symbol]]) -> tuple[list[Symbol], list[Symbol]]:
+    def _further(self, further: list[Further]) -> tuple[list[Symbol], list[Symbol]]:
         """What may follow the declared names: further members and the closing brace (after a member; at first)."""
         ir = self.ir
         closing = [self._close_brace]
@@ -229,9 +257,9 @@ class _Writer:
         ir.rule(more, closing)
         first = ir.nonterminal("members")
         ir.rule(first, closing)
-        for key, value in further:
-            ir.rule(more, [self._comma, key, value, more])
-            ir.rule(first, [key, value, more])
+        for other in further:
+            ir.rule(more, [self._comma, other.key, other.value, more])
+            ir.rule(first, [other.key, other.value, more])
         return [more], [first]
 
     # Arrays

@@ -18,18 +18,38 @@ Productive = Callable[[Symbol], bool]
 
 @dataclass(frozen=True)
 class Entry:
-    """A declared or required name: the symbols of its key and value."""
+    """A declared or required name: the symbol of its key, and the values that it may have.
+
+    ``values``: ``(symbol, marks)``; ``marks`` is a bit set of the conditions "some member is such" that a member with this
+    value meets.
+    """
+
+    key: Symbol
+    values: tuple[tuple[Symbol, int], ...]
+    required: bool
+
+
+@dataclass(frozen=True)
+class Further:
+    """Names that are not declared: key, value, and the conditions that such a member meets.
+
+    Two members of one ``group`` may have the same name, and then the later one counts: once a member has met a condition,
+    those of its group that follow must meet it as well.
+    """
 
     key: Symbol
     value: Symbol
-    required: bool
+    marks: int
+    group: int
 
 
 class Members(Family):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
-    A parameter is ``(started, seen, count)``. ``ordered``: declared names come in their order, further ones after them;
-    ``seen`` is then the index from which names may still come. ``count`` is kept only as far as the bounds ask for it.
+    A parameter is ``(started, seen, count, met, firm)``. ``ordered``: declared names come in their order, further ones
+    after them; ``seen`` is then the index from which names may still come. ``count`` is kept only as far as the bounds ask
+    for it; ``met`` is the bit set of the ``n_conditions`` conditions that some member met, ``firm`` what further members of
+    each group met.
     """
 
     name = "members"
@@ -38,13 +58,14 @@ class Members(Family):
         self,
         ir: GrammarIR,
         entries: Sequence[Entry],
-        further: Sequence[tuple[Symbol, Symbol]],
+        further: Sequence[Further],
         comma: Symbol,
         closing: Symbol,
         *,
         ordered: bool,
         low: int,
         high: int | None,
+        n_conditions: int = 0,
     ) -> None:
         self._ir = ir
         self._entries = entries
@@ -56,59 +77,74 @@ class Members(Family):
         self._high = high
         self._most = max(low, 0 if high is None else high)
         self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
+        self._conditions = (1 << n_conditions) - 1
+        self._n_groups = max((more.group for more in further), default=-1) + 1
 
     def start(self) -> Symbol:
         """The members right after the opening brace."""
-        return self._ir.instance(self, (False, 0, 0))
+        return self._ir.instance(self, (False, 0, 0, 0, (0,) * self._n_groups))
 
     def uses(self) -> Iterable[Symbol]:
         yield self._comma
         yield self._closing
         for entry in self._entries:
             yield entry.key
-            yield entry.value
-        for key, value in self._further:
-            yield key
-            yield value
+            for symbol, _ in entry.values:
+                yield symbol
+        for more in self._further:
+            yield more.key
+            yield more.value
 
     def nullable(self, value: Hashable) -> bool:
         return False
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, tuple)
-        _, seen, count = value
-        return self._can_close(seen, count, self._usable(productive), self._has_further(productive))
+        _, seen, count, met, firm = value
+        return self._can_close(seen, count, met, self._usable(productive), self._usable_further(productive, firm))
 
     def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
         assert isinstance(value, tuple)
-        started, seen, count = value
+        started, seen, count, met, firm = value
         usable = self._usable(productive)
-        has_further = self._has_further(productive)
+        further = self._usable_further(productive, firm)
         lead = (self._comma,) if started else ()
-        if self._missing(seen) == 0 and count >= self._low:
+        if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
             yield (self._closing,)
         after_count = min(count + 1, self._most)
         if self._high is not None and count >= self._high:
             return
         for i, entry in enumerate(self._entries):
-            if not usable >> i & 1 or self._is_past(seen, i):
+            if i not in usable or self._is_past(seen, i):
                 continue
             after = i + 1 if self._ordered else seen | 1 << i
-            if self._can_close(after, after_count, usable, has_further):
-                yield (*lead, entry.key, entry.value, self._ir.instance(self, (True, after, after_count)))
+            for symbol, marks in usable[i]:
+                if self._can_close(after, after_count, met | marks, usable, further):
+                    following = (True, after, after_count, met | marks, firm)
+                    yield (*lead, entry.key, symbol, self._ir.instance(self, following))
             if self._ordered and entry.required:
                 return
         after = len(self._entries) if self._ordered else seen
-        if has_further and self._can_close(after, after_count, usable, has_further):
-            for key, member in self._further:
-                if productive(key) and productive(member):
-                    yield (*lead, key, member, self._ir.instance(self, (True, after, after_count)))
+        for more in further:
+            after_firm = (*firm[: more.group], firm[more.group] | more.marks, *firm[more.group + 1 :])
+            left = further if after_firm == firm else self._usable_further(productive, after_firm)
+            if self._can_close(after, after_count, met | more.marks, usable, left):
+                following = (True, after, after_count, met | more.marks, after_firm)
+                yield (*lead, more.key, more.value, self._ir.instance(self, following))
 
-    def _usable(self, productive: Productive) -> int:
-        return sum(1 << i for i, entry in enumerate(self._entries) if productive(entry.key) and productive(entry.value))
+    def _usable(self, productive: Productive) -> dict[int, list[tuple[Symbol, int]]]:
+        """The values that each entry can have, for entries that can have any."""
+        out = {}
+        for i, entry in enumerate(self._entries):
+            values = [(symbol, marks) for symbol, marks in entry.values if productive(symbol)]
+            if values and productive(entry.key):
+                out[i] = values
+        return out
 
-    def _has_further(self, productive: Productive) -> bool:
-        return any(productive(key) and productive(value) for key, value in self._further)
+    def _usable_further(self, productive: Productive, firm: tuple[int, ...]) -> list[Further]:
+        """The further members that may still come."""
+        kept = [more for more in self._further if firm[more.group] & ~more.marks == 0]
+        return [more for more in kept if productive(more.key) and productive(more.value)]
 
     def _is_past(self, seen: int, i: int) -> bool:
         return i < seen if self._ordered else bool(seen >> i & 1)
@@ -117,15 +153,56 @@ class Members(Family):
         """Bit set of the required names that are still to come."""
         return self._required >> seen << seen if self._ordered else self._required & ~seen
 
-    def _can_close(self, seen: int, count: int, usable: int, has_further: bool) -> bool:
+    def _can_close(
+        self, seen: int, count: int, met: int, usable: dict[int, list[tuple[Symbol, int]]], further: list[Further]
+    ) -> bool:
         missing = self._missing(seen)
-        if missing & ~usable:
+        if missing and any(missing >> i & 1 and i not in usable for i in range(len(self._entries))):
             return False
         needed = missing.bit_count()
+        unmet = self._conditions & ~met
+        if unmet:
+            extra = self._cover(unmet, seen, missing, usable, further)
+            if extra is None:
+                return False
+            needed += extra
         if self._high is not None and count + needed > self._high:
             return False
-        left = usable >> seen << seen if self._ordered else usable & ~seen
-        return has_further or count + left.bit_count() >= self._low
+        if further or count >= self._low:
+            return True
+        return count + sum(not self._is_past(seen, i) for i in usable) >= self._low
+
+    def _cover(
+        self, unmet: int, seen: int, missing: int, usable: dict[int, list[tuple[Symbol, int]]], further: list[Further]
+    ) -> int | None:
+        """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
+
+        Entries with equal marks are alike: as many of a kind are looked at as there are conditions.
+        """
+        kinds: dict[tuple[bool, frozenset[int]], int] = {}
+        for i, values in usable.items():
+            marks = frozenset(m & unmet for _, m in values if m & unmet)
+            if marks and not self._is_past(seen, i):
+                kind = (bool(missing >> i & 1), marks)
+                kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
+        free = {more.marks & unmet for more in further if more.marks & unmet}
+        best: int | None = None
+        pending = [(unmet, 0, tuple(kinds.items()))]
+        while pending:
+            open_, cost, left = pending.pop()
+            if best is not None and cost >= best:
+                continue
+            if not open_:
+                best = cost
+                continue
+            lowest = open_ & -open_
+            pending += [(open_ & ~marks, cost + 1, left) for marks in free if marks & lowest]
+            for n, ((is_required, options), number) in enumerate(left):
+                rest = (*left[:n], *(((is_required, options), number - 1),) * (number > 1), *left[n + 1 :])
+                for marks in options:
+                    if marks & lowest:
+                        pending.append((open_ & ~marks, cost + (not is_required), rest))
+        return best
 
 
 @dataclass(frozen=True)

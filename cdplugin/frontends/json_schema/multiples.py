@@ -49,23 +49,27 @@ def common_unit(units: Iterable[int | float]) -> Fraction:
     return found
 
 
+def decimals(unit: Fraction) -> int:
+    """How many digits after the point ``unit`` has."""
+    return _modulus(unit)[1]
+
+
 def is_multiple(value: int | float, unit: int | float) -> bool:
     """Whether the decimals that two JSON numbers are written as divide without a remainder."""
     return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(unit))) == 0
 
 
 @lru_cache(maxsize=1024)
-def _classes(modulus: int, scale: int) -> tuple[list[int], list[int]]:
+def _classes(modulus: int, unit: int, others: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Class of each residue, and a member of each class: Moore's partition of the automaton that reads digits.
 
-    What counts is whether the text may end, with 0 to ``scale`` zeros thought after it.
+    What counts is whether the digits may end there: at a multiple of ``unit`` and of none of ``others``.
     """
     if modulus > _MAX_RESIDUES:
         raise TooManyResiduesError
     following = [[(10 * r + d) % modulus for d in range(10)] for r in range(modulus)]
-    shift = 10**scale
     names: dict[tuple[int, ...], int] = {}
-    classes = [names.setdefault((r == 0, r * shift % modulus == 0), len(names)) for r in range(modulus)]
+    classes = [names.setdefault((_fits(r, unit, others),), len(names)) for r in range(modulus)]
     while True:
         count, names = len(names), {}
         classes = [names.setdefault((classes[r], *(classes[n] for n in following[r])), len(names)) for r in range(modulus)]
@@ -95,35 +99,54 @@ def is_supported(unit: int | float, fractions: bool) -> bool:
     """Whether :func:`multiples` has an automaton for ``unit``."""
     exact = common_unit((unit,))
     try:
-        _classes(*_modulus(exact if fractions else Fraction(exact.numerator))[:2])
+        modulus = _modulus(exact if fractions else Fraction(exact.numerator))[0]
+        _classes(modulus, modulus, ())
     except TooManyResiduesError:
         return False
     return True
 
 
 @lru_cache(maxsize=1024)
-def multiples(unit: Fraction, low: Decimal, high: Decimal | None, fractions: bool, points: bool) -> Expr:
-    """Texts of the multiples of ``unit`` from ``low >= 0`` to ``high``, without sign.
+def multiples(
+    unit: Fraction, low: Decimal, high: Decimal | None, points: bool, others: tuple[Fraction, ...] = (), exact: bool = False
+) -> Expr:
+    """Texts of the multiples of ``unit`` from ``low >= 0`` to ``high``, without sign, that are multiples of none of ``others``.
 
-    ``fractions``: numbers that are not whole may be among them. ``points``: whole ones may be written as ``1.0``.
+    ``points``: whole numbers may be written as ``1.0``. ``exact``: no more digits than a double keeps.
     Raises :class:`TooManyResiduesError`.
     """
-    if not fractions:
-        unit = Fraction(unit.numerator)  # in lowest terms: the whole multiples
     modulus, scale, zeros = _modulus(unit)
+    if others:
+        scale, zeros = max(_modulus(u)[1] for u in (unit, *others)), 0
+    whole_unit, whole_others = int(unit * 10**scale) // 10**zeros, tuple(int(u * 10**scale) for u in others)
+    modulus = math.lcm(whole_unit, *whole_others)
     step = Decimal(1).scaleb(zeros - scale, _CONTEXT)
     first = int(_CONTEXT.divide(low, step).to_integral_value(ROUND_CEILING, _CONTEXT))
     last = None if high is None else int(_CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, _CONTEXT))
     if last is not None and first > last:
         return EMPTY
-    return _Layout(modulus, scale, zeros, first, last, points).expr()
+    layout = _Layout(modulus, scale, zeros, first, last, points, whole_unit, whole_others)
+    if exact:
+        layout.length = min(layout.length, _EXACT_DIGITS)
+    return layout.expr()
 
 
 class _Layout:
     """Builds the expression for ``first`` to ``last`` in units of 10 ** (zeros - scale)."""
 
-    def __init__(self, modulus: int, scale: int, zeros: int, first: int, last: int | None, points: bool) -> None:
-        self.classes, self.members = _classes(modulus, scale)
+    def __init__(
+        self,
+        modulus: int,
+        scale: int,
+        zeros: int,
+        first: int,
+        last: int | None,
+        points: bool,
+        unit: int,
+        others: tuple[int, ...],
+    ) -> None:
+        self.classes, self.members = _classes(modulus, unit, others)
+        self.unit, self.others = unit, others
         self.modulus, self.scale, self.zeros, self.points = modulus, scale, zeros, points
         shift = 10**scale
         self.low, self.low_fraction = str(first // shift), f"{first % shift:0{scale}}" if scale else ""
@@ -180,7 +203,8 @@ class _Layout:
         fits_high = high if self.high is not None and done >= len(self.high) else _LESS
         zeros = literal(b"0" * (0 if is_zero else self.zeros))
         if fits_low != _LESS and fits_high != _GREATER:
-            ends = value * 10**self.scale % self.modulus == 0 and (fits_low == _GREATER or not self.low_fraction.strip("0"))
+            ends = _fits(value * 10**self.scale, self.unit, self.others)
+            ends = ends and (fits_low == _GREATER or not self.low_fraction.strip("0"))
             exact = done + self.zeros + self.scale <= _EXACT_DIGITS
             below = EMPTY
             if exact and self.scale:
@@ -213,7 +237,7 @@ class _Layout:
         if found is not None:
             return found
         left = self.scale - done
-        ends = self.members[residue] * 10**left % self.modulus == 0
+        ends = _fits(self.members[residue] * 10**left, self.unit, self.others)
         ends = ends and (low == _GREATER or not self.low_fraction[done:].strip("0"))
         if not left:
             result = repeat(_ZERO, 0, _PADDING) if ends else EMPTY
@@ -235,6 +259,10 @@ class _Layout:
                 result = EPSILON
         self.fractions[key] = result
         return result
+
+
+def _fits(value: int, unit: int, others: tuple[int, ...]) -> bool:
+    return value % unit == 0 and all(value % other for other in others)
 
 
 def _compare(digit: int, other: str) -> int:

@@ -36,7 +36,6 @@ _EXACT_FORMATS = frozenset(("date", "ipv4", "ipv6"))
 """Formats whose expressions neither leave out nor add any text, so that their complements are exact."""
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
 """Formats no two of which share a text."""
-_MOST_OPTIONAL = 4
 _MOST_POSITIONS = 16
 _DEPTH = 4
 """Levels of properties and choices down to which two schemas are told apart."""
@@ -69,7 +68,7 @@ class Logician:
                 if item.kind == "not":
                     branches = tuple(self._atoms(item.members[0]))
                 elif item.kind == "oneOf":
-                    branches = tuple(self._exactly_one(item.members))
+                    branches = tuple(self._exactly_one(item.members, sub))
                 else:
                     condition, then, otherwise = item.members
                     if then is otherwise is self._anything and not self.matters_to(sub):
@@ -238,8 +237,11 @@ class Logician:
             above = self._atom(sub, types)
             above.low = (sub.high[0], not sub.high[1])
             out.append(above)
-        if sub.multiples:
-            out.append(self._refusal(sub, "multipleOf", types))
+        for units, name in ((sub.multiples, "no_multiples"), (sub.no_multiples, "multiples")):
+            for unit in units:
+                other = self._atom(sub, types)
+                setattr(other, name, (unit,))
+                out.append(other)
         return out
 
     def _string_atoms(self, sub: Subschema) -> list[Subschema]:
@@ -334,29 +336,27 @@ class Logician:
             fresh().high = part.low - 1
         if part.high is not None:
             fresh().low = part.high + 1
-        for _, child in part.patterns:
+        for pattern, child in part.patterns:
             if not child.is_anything():
-                out.append(self._refusal(sub, "patternProperties", OBJECT_BIT))
-                break
+                named = self._atom(sub, STRING_BIT)
+                named.text = (0, None, (pattern,))
+                fresh().some = ((named, self.complement(child)),)
         if part.additional is not None:
-            optional = [name for name in part.properties if name not in required]
-            if part.additional.types or part.patterns or len(optional) > _MOST_OPTIONAL:
-                out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
-            else:
-                # A further member exists: there are more members than declared names that may be present.
-                for count in range(len(optional) + 1):
-                    for absent in combinations(optional, count):
-                        more = fresh()
-                        more.properties = dict.fromkeys(absent, self._nothing)
-                        more.low = len(part.properties) - count + 1
+            named = self._atom(sub, STRING_BIT)
+            named.excluded = tuple(part.properties)
+            named.unlike = tuple(pattern for pattern, _ in part.patterns)
+            fresh().some = ((named, self.complement(part.additional)),)
         if part.names is not None:
-            out.append(self._refusal(sub, "propertyNames", OBJECT_BIT))
+            fresh().some = ((self.complement(part.names), self._anything),)
+        if part.some:  # only complements say so, and their complements are at hand
+            out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
         return out
 
     # oneOf
 
-    def _exactly_one(self, branches: tuple[Subschema, ...]) -> list[Subschema]:
-        apart = self._told_apart(branches)
+    def _exactly_one(self, branches: tuple[Subschema, ...], owner: Subschema) -> list[Subschema]:
+        within = self._within(owner)
+        apart = self._told_apart(branches, within)
         out = []
         for i, branch in enumerate(branches):
             if branch.types == 0:
@@ -366,15 +366,30 @@ class Logician:
             if apart:
                 out.append(branch)
             elif branch not in others:
-                clashes = [self.complement(b) for b in others if not self.disjoint(branch, b)]
+                clashes = [self.complement(b) for b in others if not self._are_apart(branch, b, within)]
                 joint = self.conjunction(branch, *clashes)
                 if joint is not self._nothing:
                     out.append(joint)
         return out
 
-    def _told_apart(self, branches: tuple[Subschema, ...]) -> bool:
+    def _within(self, owner: Subschema) -> Subschema:
+        """What the owner of a ``oneOf`` says besides its combinators."""
+        if not owner.constrains_itself() and not owner.before and not owner.after:
+            return self._anything
+        out = Subschema({}, owner.pointer, owner.resource)
+        for name in ("types", "values", "low", "high", "text", "formats", "array", "object", "before", "after"):
+            setattr(out, name, getattr(owner, name))
+        return out
+
+    def _are_apart(self, a: Subschema, b: Subschema, within: Subschema) -> bool:
+        """Whether two branches are disjoint where ``within`` holds as well."""
+        if self.disjoint(a, b):
+            return True
+        return within is not self._anything and a is not b and self.disjoint(self.conjunction(within, a), b)
+
+    def _told_apart(self, branches: tuple[Subschema, ...], within: Subschema) -> bool:
         """Whether one required property with listed values, or the listed values themselves, tell all branches apart."""
-        facts = [self._facts_of(branch) for branch in branches]
+        facts = [self._facts_of(self.conjunction(within, branch)) for branch in branches]
         common = [f.basics for f in facts]
         if _all_differ([_listed(basics) for basics in common]):
             return True

@@ -35,7 +35,7 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
-from cdplugin.frontends.json_schema.multiples import common_unit, multiples
+from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
@@ -265,8 +265,15 @@ _LARGE = alt(
 INTEGRAL = cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZERO)), _LARGE))
 
 
-def _multiple_expr(unit: Fraction, low: Bound | None, high: Bound | None, whole_only: bool, integral_floats: bool) -> Expr:
-    fractions = not whole_only and unit.denominator != 1
+def _multiple_expr(
+    unit: Fraction,
+    low: Bound | None,
+    high: Bound | None,
+    fractions: bool,
+    points: bool,
+    others: tuple[Fraction, ...],
+    exact: bool,
+) -> Expr:
     first: Decimal | None = None
     last: Decimal | None = None
     if fractions:
@@ -279,14 +286,14 @@ def _multiple_expr(unit: Fraction, low: Bound | None, high: Bound | None, whole_
     else:
         first = None if low is None else Decimal(_integer_from(low))
         last = None if high is None else Decimal(_integer_to(high))
-    points = integral_floats or not whole_only
     nothing = Decimal(0)
     parts = []
     if first is None or first <= 0:
         nearest = nothing if last is None or last >= 0 else last.copy_negate()
-        parts.append(cat(_MINUS, multiples(unit, nearest, None if first is None else first.copy_abs(), fractions, points)))
+        lowest = None if first is None else first.copy_abs()
+        parts.append(cat(_MINUS, multiples(unit, nearest, lowest, points, others, exact)))
     if last is None or last >= 0:
-        parts.append(multiples(unit, nothing if first is None else max(first, nothing), last, fractions, points))
+        parts.append(multiples(unit, nothing if first is None else max(first, nothing), last, points, others, exact))
     return alt(*parts)
 
 
@@ -349,20 +356,34 @@ def fractional(integral_floats: bool) -> Expr:
 
 @lru_cache(maxsize=4096)
 def number_expr(
-    types: int, low: Bound | None, high: Bound | None, integral_floats: bool, units: tuple[int | float, ...] = ()
+    types: int,
+    low: Bound | None,
+    high: Bound | None,
+    integral_floats: bool,
+    units: tuple[int | float, ...] = (),
+    no_units: tuple[int | float, ...] = (),
 ) -> Expr:
     """Numbers of the given type bits within the bounds; ``EMPTY`` when there are none.
 
-    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``: what the numbers are multiples of. Exact and
-    complete up to the serialisation choices above and in ``multiples``.
+    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``, ``no_units``: what the numbers are multiples
+    of, and are not. Exact and complete up to the serialisation choices above and in ``multiples``.
     """
     whole_only = not types & FRACTION_BIT
-    if units:
-        unit = common_unit(units)
-        if unit.numerator != 1 or (unit.denominator != 1 and not whole_only):
-            return _multiple_expr(unit, low, high, whole_only, integral_floats)
-        if not whole_only:  # multiples of 1
-            return number_expr(INTEGER_BIT, low, high, True)
+    if units or no_units:
+        unit = common_unit(units) if units else None
+        others = tuple(common_unit((u,)) for u in no_units)
+        if whole_only or unit == 1:
+            unit, others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
+            points = integral_floats or not whole_only
+            if unit == 1 and not others:
+                return number_expr(INTEGER_BIT, low, high, points)
+        elif unit is None and all(u.denominator == 1 for u in others):
+            whole = number_expr(INTEGER_BIT, low, high, True, (), no_units)
+            return alt(whole, both(number_expr(types, low, high, True), fractional(True)))
+        else:
+            unit, points = unit or min(Fraction(1, 10 ** decimals(u)) for u in others), True
+        exact = any(isinstance(u, float) for u in no_units)
+        return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
     if low is None and high is None and types & INTEGER_BIT:
         if whole_only:
             return INTEGRAL if integral_floats else INTEGER

@@ -26,7 +26,8 @@ class Options:
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
         declared, then further names. ``"any"``: in any order.
     formats : ``"enforce"``: a known ``format`` (in Draft 7 and without ``$schema`` also ``contentEncoding``) is an assertion,
-        kept to what ``jsonschema`` and usual readers accept too; ``"rfc"``: also what only the RFCs allow (leap seconds and the like, see ``formats``);
+        kept to what ``jsonschema`` and usual readers accept too; ``"rfc"``: also what only the RFCs allow (leap seconds and the
+        like, see ``formats``);
         ``"annotation"``: none is an assertion (the specification's default).
     unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
     on_unsupported : ``"error"``: a keyword that cannot be enforced raises; ``"relax"``: it is listed in ``GrammarIR.relaxed``.

@@ -67,10 +67,11 @@ class ArrayPart:
 class ObjectPart:
     """What is said of an object: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
 
-    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``.
+    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``. ``some``: for each ``(names,
+    values)``, some member's name is valid under the one and its value under the other (what complements come to).
     """
 
-    __slots__ = ("additional", "high", "low", "names", "patterns", "properties", "required")
+    __slots__ = ("additional", "high", "low", "names", "patterns", "properties", "required", "some")
 
     def __init__(self) -> None:
         self.properties: dict[str, Subschema] = {}
@@ -78,6 +79,7 @@ class ObjectPart:
         self.required: tuple[str, ...] = ()
         self.additional: Subschema | None = None
         self.names: Subschema | None = None
+        self.some: tuple[tuple[Subschema, Subschema], ...] = ()
         self.low = 0
         self.high: int | None = None
 
@@ -100,7 +102,7 @@ class Subschema:
     ----------
     types : bits of the types that ``type`` allows.
     values : the members of ``enum`` (or the value of ``const``), or None. excluded : scalars that are not allowed.
-    low, high, multiples : numeric bounds, values of ``multipleOf``.
+    low, high, multiples, no_multiples : numeric bounds, values of ``multipleOf``, of the same below ``not``.
     text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
     before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
         schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
@@ -123,6 +125,7 @@ class Subschema:
         "logic",
         "low",
         "multiples",
+        "no_multiples",
         "object",
         "pointer",
         "refused",
@@ -146,6 +149,7 @@ class Subschema:
         self.low: Bound | None = None
         self.high: Bound | None = None
         self.multiples: tuple[int | float, ...] = ()
+        self.no_multiples: tuple[int | float, ...] = ()
         self.text: tuple[int, int | None, tuple[str, ...]] | None = None
         self.formats: tuple[strings.Format, ...] = ()
         self.array: ArrayPart | None = None
@@ -172,6 +176,7 @@ class Subschema:
             or self.text
             or self.formats
             or self.multiples
+            or self.no_multiples
             or self.array
             or self.object
             or self.excluded

@@ -11,6 +11,7 @@ by type; scalars of all types and alternatives become one expression, arrays and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import combinations, product
 from typing import Any
 
 from cdplugin.alphabet import JSON_STRING
@@ -91,6 +92,7 @@ class Shaper:
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
         self._logician = Logician(reader, self._maybe, self._count)
+        self._flattened: dict[Subschema, tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]] = {}
         self._unevaluated: Unevaluated | None = None
         if reader.has_unevaluated:
             logician = self._logician
@@ -254,7 +256,7 @@ class Shaper:
 
     def _split_values(self, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]) -> None:
         only_types = all(
-            not (s.refused or s.low or s.high or s.multiples or s.text or s.formats or s.array or s.object)
+            not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
             and (s.values is None or s.values is values)
             for s in alternative
@@ -285,14 +287,18 @@ class Shaper:
     # Alternatives
 
     def _alternatives(self, parts: Iterable[Subschema]) -> list[Alternative]:
-        """Multiply out the choices of a place; alternatives that plainly allow nothing are left out."""
+        """Multiply out the choices of a place; alternatives that plainly allow nothing are left out.
+
+        As in a search for models (Davis, Logemann, Loveland 1962), branches that contradict what holds already are dropped,
+        and the choice that has the fewest left is made first.
+        """
         out: dict[frozenset[Subschema], Alternative] = {}
         pending = [self._flatten(parts)]
-        seen: set[tuple[frozenset[Subschema], tuple[tuple[Subschema, ...], ...]]] = set()
+        seen: set[tuple[frozenset[Subschema], frozenset[tuple[Subschema, ...]]]] = set()
         while pending:
             basics, choices = pending.pop()
             members = frozenset(basics)
-            state = (members, choices)
+            state = (members, frozenset(choices))
             if state in seen:
                 continue
             seen.add(state)
@@ -305,28 +311,76 @@ class Shaper:
                 if len(out) > _MAX_ALTERNATIVES:
                     raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
                 continue
-            types = ALL_TYPES
-            for sub in basics:
-                types &= sub.types
-            if any(branch in members and branch.is_alone() for branch in choices[0]):
-                pending.append((basics, choices[1:]))  # a branch that holds anyway
-                continue
+            if len(choices) > 1:
+                choices = self._viable(basics, members, choices)
+                if not choices:
+                    pending.append((basics, ()))
+                    continue
             # Popped in the order of the branches: reversed here.
             for branch in reversed(choices[0]):
-                self._count(1)
-                more, more_choices = self._flatten((branch,))
-                common = types
-                for sub in more:
-                    common &= sub.types
-                if common:
-                    self._count(len(basics) + len(more))
+                more, more_choices = self._flat(branch)
+                if self._compatible(basics, more):
                     merged = dict.fromkeys(basics)
                     merged.update(dict.fromkeys(more))
-                    if common != OBJECT_BIT or not _objects_clash(merged):
-                        pending.append((list(merged), tuple(dict.fromkeys(choices[1:] + more_choices))))
+                    pending.append((list(merged), tuple(dict.fromkeys(choices[1:] + more_choices))))
         if self._unevaluated is not None:
             return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
+
+    def _viable(
+        self, basics: list[Subschema], members: frozenset[Subschema], choices: tuple[tuple[Subschema, ...], ...]
+    ) -> tuple[tuple[Subschema, ...], ...]:
+        """The choices that are still open, without the branches that are not; the smallest first."""
+        out: list[tuple[Subschema, ...]] = []
+        for branches in choices:
+            kept = []
+            for branch in branches:
+                more, more_choices = self._flat(branch)
+                if not more_choices and members.issuperset(more):
+                    break  # holds anyway
+                if self._compatible(basics, more):
+                    kept.append(branch)
+            else:
+                out.append(tuple(kept))
+                if not kept:
+                    return ((),)
+        smallest = min(range(len(out)), key=lambda i: len(out[i]), default=0)
+        return tuple(dict.fromkeys([*out[smallest : smallest + 1], *out]))
+
+    def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
+        """Whether anything may be valid under both, as far as that is plain."""
+        self._count(1 + len(basics) // 16)
+        types = ALL_TYPES
+        for sub in basics:
+            types &= sub.types
+        for sub in more:
+            types &= sub.types
+        return bool(types) and (types != OBJECT_BIT or not self._objects_clash(basics, more))
+
+    def _objects_clash(self, basics: list[Subschema], more: list[Subschema]) -> bool:
+        """Whether a property that one of both requires has no value that is valid under both."""
+        new = [sub.object for sub in more if sub.object is not None]
+        if not new:
+            return False
+        old = [sub.object for sub in basics if sub.object is not None]
+        required = {name for part in new for name in part.required}
+        for name in dict.fromkeys(name for part in (*new, *old) for name in part.required):
+            fresh = children_of(name, new)
+            if name in required or fresh:
+                children = children_of(name, old) + fresh
+                self._count(len(children) // 4)
+                if any(child.types == 0 for child in children):
+                    return True
+                pairs = combinations(children, 2) if name in required else product(fresh, children)
+                if any(self._logician.disjoint(a, b, 2) for a, b in pairs):
+                    return True
+        return False
+
+    def _flat(self, branch: Subschema) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
+        found = self._flattened.get(branch)
+        if found is None:
+            found = self._flattened[branch] = self._flatten((branch,))
+        return found
 
     def _filtered(self, basics: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]) -> Subschema:
         """Where values are listed, nothing is multiplied out: each is judged. A subschema that lists the rest."""
@@ -394,16 +448,6 @@ def _give_up(sub: Subschema, keyword: str) -> None:
     raise _UnknownError
 
 
-def _objects_clash(subs: Iterable[Subschema]) -> bool:
-    """Whether a required property is forbidden."""
-    parts = [sub.object for sub in subs if sub.object is not None]
-    return any(
-        child.types == 0
-        for name in dict.fromkeys(name for part in parts for name in part.required)
-        for child in children_of(name, parts)
-    )
-
-
 def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
     if a is None or b is None:
         return a or b
@@ -427,8 +471,9 @@ def _merged_number(alternative: Alternative, types: int) -> Expr:
         low = _tighter(low, (value, True), 1)
     pieces.append((low, high))
     units = tuple(sorted({unit for sub in alternative for unit in sub.multiples}))
+    no_units = tuple(sorted({unit for sub in alternative for unit in sub.no_multiples}))
     fractions = types == FRACTION_BIT
-    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units) for a, b in pieces))
+    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units, no_units) for a, b in pieces))
     return both(found, fractional(integral_floats)) if fractions else found
 
 

@@ -178,6 +178,8 @@ class Evaluator:
         elif bit & (INTEGER_BIT | FRACTION_BIT):
             if not all(is_multiple(value, unit) for unit in sub.multiples):
                 return False
+            if any(is_multiple(value, unit) for unit in sub.no_multiples):
+                return False
             if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
                 return False
             if sub.high and (value > sub.high[0] or (sub.high[1] and value == sub.high[0])):
@@ -210,6 +212,12 @@ class Evaluator:
                     if not (yield child, member):
                         return False
                 if part.names is not None and not (yield part.names, name):
+                    return False
+            for names, wanted in part.some:
+                for name, member in value.items():
+                    if (yield names, name) and (yield wanted, member):
+                        break
+                else:
                     return False
         below = sub.unevaluated[0 if bit & OBJECT_BIT else 1] if bit & (ARRAY_BIT | OBJECT_BIT) else None
         if below is not None:
