@@ -97,8 +97,9 @@ def test_a_batch_equals_single_fills(threads: int | None) -> None:
     indices = rows[: len(batch)]
     bitmask = np.full((len(rows), WORDS), -7, np.int32)
     cd.fill_next_token_bitmasks(batch, bitmask, indices, threads=threads)
-    for other, index, matcher in zip(batch, indices, singly, strict=True):
-        assert bitmask[index].tobytes() == (np.full(WORDS, -7, np.int32).tobytes() if other is None else mask_bits(matcher))
+    untouched = np.full(WORDS, -7, np.int32).tobytes()
+    for maybe, index, matcher in zip(batch, indices, singly, strict=True):
+        assert bitmask[index].tobytes() == (untouched if maybe is None else mask_bits(matcher))
     assert (bitmask[rows[len(batch) :]] == -7).all()
     cd.fill_next_token_bitmasks(batch[:4], bitmask)
     assert all(bitmask[i].tobytes() == mask_bits(singly[i]) for i in range(4))
@@ -108,10 +109,12 @@ def test_indices_and_torch() -> None:
     torch = pytest.importorskip("torch")
     matchers = matchers_somewhere(cd.Compiler(VOCAB), random.Random(2), 6)
     bitmask = cd.allocate_token_bitmask(8, VOCAB.size)
-    for indices in ([7, 0, 3, 1, 2, -2], np.array([7, 0, 3, 1, 2, 6]), torch.tensor([7, 0, 3, 1, 2, 6]), (7, 0, 3, 1, 2, 6)):
+    rows = [7, 0, 3, 1, 2, 6]
+    kinds: list[Any] = [[7, 0, 3, 1, 2, -2], np.array(rows), torch.tensor(rows), tuple(rows)]
+    for indices in kinds:
         bitmask.fill_(-1)
         cd.fill_next_token_bitmasks(matchers, bitmask, indices)
-        for matcher, index in zip(matchers, [7, 0, 3, 1, 2, 6], strict=True):
+        for matcher, index in zip(matchers, rows, strict=True):
             assert bitmask[index].numpy().tobytes() == mask_bits(matcher)
         assert (bitmask[[4, 5]] == -1).all()
     same = matchers[0]

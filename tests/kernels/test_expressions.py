@@ -126,7 +126,7 @@ TEXT = st.lists(st.sampled_from(BYTES), max_size=6).map(bytes)
 
 
 @given(pure_trees())
-@settings(max_examples=cases(250, 25))
+@settings(max_examples=cases(400, 60))
 def test_matches_what_re_matches(pair: tuple[Expr, bytes]) -> None:
     tree, pattern = pair
     arena, (e,) = ids_of(tree)
@@ -141,7 +141,7 @@ def test_matches_what_re_matches(pair: tuple[Expr, bytes]) -> None:
 
 
 @given(boolean_trees(), st.lists(TEXT, max_size=8))
-@settings(max_examples=cases(300, 25))
+@settings(max_examples=cases(500, 60))
 def test_matches_what_brute_force_matches(tree: Expr, texts: list[bytes]) -> None:
     arena, (e,) = ids_of(tree)
     for text in [*TEXTS[:: cases(1, 4)], *texts]:
@@ -149,7 +149,7 @@ def test_matches_what_brute_force_matches(tree: Expr, texts: list[bytes]) -> Non
 
 
 @given(boolean_trees(), st.lists(TEXT, max_size=4))
-@settings(max_examples=cases(250, 20))
+@settings(max_examples=cases(400, 50))
 def test_emptiness_of_derivatives(tree: Expr, texts: list[bytes]) -> None:
     """Exact, in any order of asking: what was found before is remembered in the arena."""
     arena, (e,) = ids_of(tree)
@@ -164,7 +164,7 @@ def test_emptiness_of_derivatives(tree: Expr, texts: list[bytes]) -> None:
 
 
 @given(boolean_trees(), st.integers(1, 12))
-@settings(max_examples=cases(200, 15))
+@settings(max_examples=cases(300, 40))
 def test_too_little_fuel_raises_and_never_guesses(tree: Expr, fuel: int) -> None:
     arena, (e,) = ids_of(tree, arena=Arena(VOCAB, Limits(emptiness_fuel=fuel)))
     reference = Derivatives()
@@ -182,7 +182,7 @@ def test_too_little_fuel_raises_and_never_guesses(tree: Expr, fuel: int) -> None
 
 
 @given(boolean_trees(), TEXT)
-@settings(max_examples=cases(150, 15))
+@settings(max_examples=cases(250, 40))
 def test_finite_languages(tree: Expr, text: bytes) -> None:
     """``FINITE`` is never claimed of an expression that matches a text longer than all its derivatives could."""
     arena, (e,) = ids_of(tree)
@@ -197,7 +197,7 @@ def test_finite_languages(tree: Expr, text: bytes) -> None:
 
 
 @given(boolean_trees(), st.lists(TEXT, min_size=1, max_size=4))
-@settings(max_examples=cases(120, 8))
+@settings(max_examples=cases(200, 30))
 def test_tables_that_start_tiny(tree: Expr, texts: list[bytes]) -> None:
     """Every table grows in the middle of something; ids do not depend on it."""
     roomy, (expected,) = ids_of(tree)
