@@ -12,6 +12,7 @@ from cdplugin import regex
 from cdplugin.alphabet import UTF8
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import (
+    ALL_BYTES,
     ALT_OP,
     AND_OP,
     BYTES_OP,
@@ -33,6 +34,8 @@ from cdplugin.expr import (
 from cdplugin.frontends.json_schema.strings import Format
 
 _MAX_STATES = 50_000
+_SEARCH = 600
+"""Derivatives taken to tell two patterns apart."""
 
 
 class Matcher:
@@ -60,6 +63,25 @@ class Matcher:
             return self._accepts(state)
         except RecursionError:
             raise LimitExceeded("pattern too deeply nested to match enumerated values against") from None
+
+    def matches_nothing(self, fuel: int) -> bool:
+        """Whether no text matches, found with at most ``fuel`` derivatives."""
+        seen = {id(self._start)}
+        stack = [self._start]
+        while stack:
+            state = stack.pop()
+            if self._accepts(state):
+                return False
+            for byte in _representatives(state):
+                fuel -= 1
+                if fuel < 0:
+                    return False
+                following = self._derive(state, byte)
+                if following is not EMPTY and id(following) not in seen:
+                    seen.add(id(following))
+                    self._keep.append(following)
+                    stack.append(following)
+        return True
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
@@ -121,6 +143,38 @@ class Matcher:
         for part in parts:
             flat += part.args if part.op == ALT_OP else (part,)
         return alt(*flat)
+
+
+def _representatives(expression: Expr) -> list[int]:
+    """One byte of each class of bytes that the expression does not tell apart."""
+    masks: set[int] = set()
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.op == BYTES_OP:
+            masks.add(node.args[0])
+        elif node.op == LITERALS_OP:
+            masks.update(1 << text[0] for text in node.args if text)
+        else:
+            stack += [a for a in node.args if isinstance(a, Expr)]
+    classes = [ALL_BYTES]
+    for mask in masks:
+        classes = [part for c in classes for part in (c & mask, c & ~mask) if part]
+    return [(c & -c).bit_length() - 1 for c in classes]
+
+
+@lru_cache(maxsize=4096)
+def share_no_text(first: str, second: str) -> bool:
+    """Whether it is soon found that the patterns match no text in common."""
+    parts = (regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second))
+    try:
+        return Matcher(both(*parts)).matches_nothing(_SEARCH)
+    except (RecursionError, LimitExceeded):
+        return False
 
 
 @lru_cache(maxsize=256)

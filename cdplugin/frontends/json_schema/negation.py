@@ -25,6 +25,7 @@ from cdplugin.frontends.json_schema.dialect import (
     STRING_BIT,
     TRUE_BIT,
 )
+from cdplugin.frontends.json_schema.matching import share_no_text
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Reader, Subschema
 from cdplugin.frontends.json_schema.values import canonical
@@ -32,8 +33,6 @@ from cdplugin.frontends.json_schema.values import canonical
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 """What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
 
-_EXACT_FORMATS = frozenset(("date", "ipv4", "ipv6"))
-"""Formats whose expressions neither leave out nor add any text, so that their complements are exact."""
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
 """Formats no two of which share a text."""
 _MOST_POSITIONS = 16
@@ -257,9 +256,9 @@ class Logician:
             atom.unlike = (pattern,)
             out.append(atom)
         for form in sub.formats:
-            if form.name in _EXACT_FORMATS:
+            if form.can_be_denied():
                 atom = self._atom(sub, STRING_BIT)
-                atom.unlike = (form._replace(portable=False),)
+                atom.unlike = (form,)
                 out.append(atom)
             else:
                 out.append(self._refusal(sub, form.keyword, STRING_BIT))
@@ -417,6 +416,26 @@ class Logician:
             found = self._disjoint[key] = self._disjoint[(b, a, depth)] = self._are_disjoint(a, b, depth)
         return found
 
+    def implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
+        """Whether it is plain that ``sub``, a schema without combinators, holds where all ``basics`` do."""
+        if types & ~sub.types:
+            return False
+        part = sub.object
+        if part is None or any(getattr(sub, name) for name in _OTHERS) or sub.values is not None:
+            return not sub.constrains_itself() or _says_only_types(sub)
+        parts = [s.object for s in basics if s.object is not None]
+        if types != OBJECT_BIT or part.patterns or part.additional or part.names or part.low or part.high is not None:
+            return False
+        if any(all(name not in other.required for other in parts) for name in part.required):
+            return False
+        return all(any(self._includes(child, other) for other in children_of(n, parts)) for n, child in part.properties.items())
+
+    def _includes(self, outer: Subschema, inner: Subschema) -> bool:
+        if inner is outer or outer is self._anything or inner.types == 0:
+            return True
+        denied = self._complements.get(outer)
+        return denied is not None and self.disjoint(inner, denied)
+
     def _are_disjoint(self, a: Subschema, b: Subschema, depth: int) -> bool:
         first, second = self._facts_of(a), self._facts_of(b)
         types = first.types & second.types
@@ -439,6 +458,11 @@ class Logician:
             or len({form.name for s in both for form in s.formats} & _UNLIKE_FORMATS) > 1
         ):
             types &= ~STRING_BIT
+        if types == STRING_BIT:
+            patterns = [[p for s in f.basics if s.text for p in s.text[2]] for f in (first, second)]
+            self._count(4 * len(patterns[0]) * len(patterns[1]))
+            if any(share_no_text(x, y) for x in patterns[0] for y in patterns[1]):
+                return True
         if types & ARRAY_BIT and self._arrays_clash(first, second, depth):
             types &= ~ARRAY_BIT
         if types & OBJECT_BIT and self._objects_clash(first, second, depth):
@@ -518,6 +542,14 @@ class _Facts:
         parts = [s.array for s in self.basics if s.array is not None]
         found = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
         return [child for child in found if child is not None]
+
+
+_OTHERS = ("low", "high", "multiples", "no_multiples", "text", "formats", "array", "excluded", "unlike", "refused")
+"""What a subschema may say besides types, values and about objects."""
+
+
+def _says_only_types(sub: Subschema) -> bool:
+    return sub.object is None and sub.values is None and not any(getattr(sub, name) for name in _OTHERS)
 
 
 def _says_only_logic(sub: Subschema) -> bool:

@@ -311,7 +311,7 @@ class Shaper:
                 if len(out) > _MAX_ALTERNATIVES:
                     raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
                 continue
-            if len(choices) > 1:
+            if len(choices) > 1 or basics:
                 choices = self._viable(basics, members, choices)
                 if not choices:
                     pending.append((basics, ()))
@@ -332,11 +332,14 @@ class Shaper:
     ) -> tuple[tuple[Subschema, ...], ...]:
         """The choices that are still open, without the branches that are not; the smallest first."""
         out: list[tuple[Subschema, ...]] = []
+        types = ALL_TYPES
+        for sub in basics:
+            types &= sub.types
         for branches in choices:
             kept = []
             for branch in branches:
                 more, more_choices = self._flat(branch)
-                if not more_choices and members.issuperset(more):
+                if not more_choices and all(s in members or self._implied(s, basics, types) for s in more):
                     break  # holds anyway
                 if self._compatible(basics, more):
                     kept.append(branch)
@@ -346,6 +349,9 @@ class Shaper:
                     return ((),)
         smallest = min(range(len(out)), key=lambda i: len(out[i]), default=0)
         return tuple(dict.fromkeys([*out[smallest : smallest + 1], *out]))
+
+    def _implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
+        return self._unevaluated is None and self._logician.implied(sub, basics, types)
 
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
@@ -496,7 +502,7 @@ def _merged_string(alternative: Alternative) -> Expr:
     if not unlike and not excluded:
         return found
     others = [other_text(excluded)] if excluded else []
-    others += [complement(pattern_text(u) if isinstance(u, str) else u.text(JSON_STRING)) for u in unlike]
+    others += [complement(pattern_text(u)) if isinstance(u, str) else u.without() for u in unlike]
     return both(found, cat(QUOTE, both(JSON_STRING.any_text, *others), QUOTE))
 
 
