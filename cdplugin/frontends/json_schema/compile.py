@@ -188,13 +188,13 @@ class _Writer:
                 met = [some for k, some in enumerate(conditions) if marks >> k & 1]
                 value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]))
                 if value is not None:
-                    key = text
+                    name_text = text
                     if met:
-                        key = self._shaper.strings([named for named, _ in met])
-                        key = key if text is None else both(text, key)
-                    if key is not EMPTY:
-                        symbol = ir.lexeme(layout.any_key if key is None else layout.quoted_key(key), "key")
-                        further.append(Further(symbol, value, marks, group))
+                        named_text = self._shaper.strings([named for named, _ in met])
+                        name_text = named_text if text is None else both(text, named_text)
+                    if name_text is not EMPTY:
+                        lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
+                        further.append(Further(ir.lexeme(lexeme, "key"), value, marks, group))
         low = max((part.low for part in parts), default=0)
         highs = [part.high for part in parts if part.high is not None]
         high = min(highs) if highs else None

@@ -196,12 +196,12 @@ class Members(Family):
                 best = cost
                 continue
             lowest = open_ & -open_
-            pending += [(open_ & ~marks, cost + 1, left) for marks in free if marks & lowest]
+            pending += [(open_ & ~met, cost + 1, left) for met in free if met & lowest]
             for n, ((is_required, options), number) in enumerate(left):
                 rest = (*left[:n], *(((is_required, options), number - 1),) * (number > 1), *left[n + 1 :])
-                for marks in options:
-                    if marks & lowest:
-                        pending.append((open_ & ~marks, cost + (not is_required), rest))
+                for met in options:
+                    if met & lowest:
+                        pending.append((open_ & ~met, cost + (not is_required), rest))
         return best
 
 

@@ -16,7 +16,6 @@ from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.expr import (
     ALT_OP,
     AND_OP,
-    BYTES_OP,
     CAT_OP,
     EMPTY,
     EPSILON,
@@ -56,6 +55,36 @@ class Format(NamedTuple):
             found = format_expr(self.name, alphabet, portable=self.portable)
         return alphabet.any_text if found is None else found
 
+    def can_be_denied(self) -> bool:
+        """Whether :meth:`without` knows texts."""
+        return self.keyword == "format" and (self.name in _EXACT_FORMATS or self.name in _WIDER)
+
+    def without(self) -> Expr:
+        """Texts that surely do not have the format, by any reader's account: not always all of them."""
+        if self.name in _EXACT_FORMATS:  # spelt in one way
+            return both(JSON_CANONICAL.any_text, complement(self._replace(portable=False).text(JSON_CANONICAL)))
+        return both(JSON_STRING.any_text, complement(pattern_text(_WIDER[self.name])))
+
+
+_EXACT_FORMATS = frozenset(("date", "ipv4", "ipv6"))
+"""Formats whose expressions leave out nothing but spellings."""
+_WIDER = {
+    "date-time": "^.{4}-.{2}-.{2}.",
+    "time": "^.{2}:.{2}:",
+    "duration": "^P",
+    "email": "@",
+    "idn-email": "@",
+    "hostname": r"^(?:[A-Za-z0-9._\-]|[^\x00-\x7f])*$",
+    "uri": r"^[A-Za-z][A-Za-z0-9+.\-]*:",
+    "iri": r"^[A-Za-z][A-Za-z0-9+.\-]*:",
+    "uri-reference": r"^[!#-;=?-\[\]_a-z~]*$",
+    "iri-reference": r'^[^\x00- "<>\\\^`{|}]*$',
+    "uuid": "^.{8}-.{4}-.{4}-.{4}-",
+    "json-pointer": r"^(?:\/|$)",
+    "relative-json-pointer": r"^(?:[0-9]|[^\x00-\x7f])",
+}
+"""Patterns that find a match in every text that has the format (and in some that has not)."""
+
 
 @lru_cache(maxsize=4096)
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
@@ -78,18 +107,8 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
         high = None if high is not None and longest is not None and longest <= high else high
     parts = [form.text(JSON_CANONICAL) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
     if low or high is not None or not parts:
-        if plain and formats[0].name == "hostname":  # a count over the same characters, kept by the format
-            parts[0] = both(*(_narrowed(part, low, high) for part in parts[0].args))
-        else:
-            parts.append(repeat(alphabet.any_char, low, high))
+        parts.append(repeat(alphabet.any_char, low, high))
     return cat(QUOTE, both(*parts), QUOTE)
-
-
-def _narrowed(part: Expr, low: int, high: int | None) -> Expr:
-    if part.op != REPEAT_OP or part.args[0].op != BYTES_OP:
-        return part
-    most = part.args[2]
-    return repeat(part.args[0], max(low, part.args[1]), most if high is None else high if most is None else min(most, high))
 
 
 @lru_cache(maxsize=1024)

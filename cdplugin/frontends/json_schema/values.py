@@ -167,7 +167,10 @@ class Evaluator:
             if sub.text is not None and not _text_holds(sub.text, value):
                 return False
             for unlike in sub.unlike:
-                if finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value):
+                found = finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value)
+                if found is None:
+                    self._refuse(sub, "format")
+                if found is not False:
                     return False
             for form in sub.formats:
                 found = has_format(form, value)
