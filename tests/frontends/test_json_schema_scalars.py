@@ -1,0 +1,166 @@
+"""multipleOf against exact fractions; formats beside patterns, lengths, enumerations and ``not``."""
+
+from __future__ import annotations
+
+import json
+import random
+import tarfile
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from json_schema_tools import dumps, grammar
+from naive import Derivatives
+
+from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.frontends.json_schema import Options, compile_schema
+from cdplugin.frontends.json_schema.dialect import INTEGER_BIT, NUMBER_BITS
+from cdplugin.frontends.json_schema.multiples import TooManyResiduesError, common_unit, is_multiple
+from cdplugin.frontends.json_schema.numbers import number_expr
+
+SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
+UNITS = [0.01, 0.1, 0.5, 0.25, 0.05, 5, 10, 100, 1000, 2, 4, 8, 3, 6, 7, 9, 11, 2.5, 1.5, 6.75, 37, 0.0001, 15, 60, 1.25, 0.3]
+BOUNDS = [0, 1, -1, 5, 100, 99999999999.99, 10**17 + 1]
+
+
+def some_bound(rng: random.Random) -> Any:
+    if rng.random() < 0.4:
+        return None
+    value = rng.choice([*BOUNDS, rng.randint(-(10**6), 10**6), round(rng.uniform(-300, 300), rng.randint(0, 3))])
+    return value, rng.random() < 0.4
+
+
+def texts_near(rng: random.Random, unit: Fraction, low: Any, high: Any) -> set[str]:
+    out = set()
+    for _ in range(60):
+        base = rng.choice([0, rng.randint(-(10**5), 10**5), 10 ** rng.randint(0, 16), *(b[0] for b in (low, high) if b)])
+        times = int(Fraction(Decimal(repr(base))) / unit) + rng.choice([0, 0, 1, -1, 2, rng.randint(-100, 100)])
+        exact = times * unit
+        value = Decimal(exact.numerator) / Decimal(exact.denominator)
+        near = value + Decimal(rng.choice([1, -1])) * Decimal(10) ** -rng.randint(0, 4)
+        out |= {f"{value:f}", f"{near:f}", "-" + f"{value:f}".lstrip("-"), f"{int(value)}.0", str(int(value))}
+    return out
+
+
+def fits(text: str, low: Any, high: Any, units: tuple, no_units: tuple) -> bool:
+    exact, value = Fraction(Decimal(text)), json.loads(text)
+    if low and not (value > low[0] or (value == low[0] and not low[1])):
+        return False
+    if high and not (value < high[0] or (value == high[0] and not high[1])):
+        return False
+    return all(exact % common_unit((u,)) == 0 for u in units) and all(exact % common_unit((u,)) for u in no_units)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_multiples(seed: int) -> None:
+    """Nothing else is accepted; multiples of at most 14 digits are (below ``not`` finer decimals are left out)."""
+    rng = random.Random(seed)
+    for _ in range(30):
+        units = tuple(rng.choice(UNITS) for _ in range(rng.choice([0, 1, 1, 1, 2])))
+        no_units = tuple(rng.choice(UNITS) for _ in range(rng.choice([0, 0, 1, 2]) if units else 1))
+        low, high, floats = some_bound(rng), some_bound(rng), rng.random() < 0.8
+        if low and high and low[0] > high[0]:
+            low, high = high, low
+        types = rng.choice([INTEGER_BIT, NUMBER_BITS])
+        try:
+            expression = number_expr(types, low, high, floats, units, no_units)
+        except TooManyResiduesError:
+            continue
+        lexer = Derivatives()
+        start = lexer.convert(expression)
+        for text in texts_near(rng, common_unit(units or no_units), low, high):
+            node = start
+            for byte in text.encode():
+                node = lexer.derive(node, byte)
+            expected = fits(text, low, high, units, no_units)
+            if types == INTEGER_BIT:
+                expected = expected and Decimal(text) == int(Decimal(text)) and (floats or "." not in text)
+            if lexer.nullable(node):
+                assert expected, (text, units, no_units, low, high, types)
+            elif expected and len(text) <= 13:
+                assert no_units and not all(isinstance(u, int) for u in no_units), (text, units, no_units, low, high, types)
+
+
+def test_units() -> None:
+    assert common_unit((4, 6)) == 12 and common_unit((0.25, 0.1)) == Fraction(1, 2) and common_unit((2.5, 2)) == 10
+    assert is_multiple(19.99, 0.01) and is_multiple(0.0075, 0.0001) and not is_multiple(0.00751, 0.0001)
+    assert is_multiple(1e308, 0.5) and not is_multiple(7, 2)
+
+
+CASES: list[tuple[Any, list[Any], list[Any]]] = [
+    ({"type": "number", "multipleOf": 0.01}, [0, 19.99, -0.07, 5.5, 12345678.12], [0.001, 1e-05, "1"]),
+    ({"multipleOf": 5, "allOf": [{"multipleOf": 3}], "type": "integer"}, [0, 15, -30, 45.0], [3, 5, 20]),
+    ({"type": "integer", "multipleOf": 0.5}, [1, 2, 1e308, -3e20], [0.5]),
+    ({"type": "number", "multipleOf": 2.5, "minimum": 2, "maximum": 10}, [2.5, 5, 10.0], [0, 2, 12.5, 7]),
+    ({"type": "integer", "not": {"multipleOf": 3}}, [1, 2, 100], [0, 3, 99]),
+    ({"type": "number", "oneOf": [{"multipleOf": 5}, {"multipleOf": 3}]}, [5, 9, 10.0], [15, 7, 0, 7.5]),
+    ({"type": "number", "not": {"multipleOf": 2}}, [1, 2.5, 3.0], [2, 4.0]),
+    ({"enum": [1, 2, 2.5, 7.5, "a"], "multipleOf": 2.5}, [2.5, 7.5, "a"], [1, 2]),
+    (
+        {"type": "string", "format": "uri", "pattern": "^https:", "maxLength": 12},
+        ["https://x.io"],
+        ["https://xx.io", "ftp://x"],
+    ),
+    ({"type": "string", "format": "email", "minLength": 6}, ["ab@c.de"], ["a@b.c", "abcdefg"]),
+    ({"type": "string", "format": "date", "maxLength": 10, "minLength": 1}, ["2024-02-29"], ["2023-02-29", ""]),
+    ({"type": "string", "format": "hostname", "maxLength": 3}, ["a.b", "abc"], ["abcd", "a..b", ""]),
+    ({"type": "string", "allOf": [{"format": "hostname"}, {"format": "ipv4"}]}, ["1.2.3.4"], ["a.b", "1.2.3.256"]),
+    ({"format": "uuid"}, [5, "2eb8aa08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08"]),
+    ({"enum": ["a@b.de", "b", 1], "format": "email"}, ["a@b.de", 1], ["b"]),
+    ({"type": "string", "contentEncoding": "base64", "minLength": 1}, ["aGk=", "aGVs"], ["", "aGk", "%%%%"]),
+    ({"type": "string", "not": {"format": "date"}}, ["x", "2023-02-29"], ["2024-02-29"]),
+    ({"oneOf": [{"format": "uri"}, {"format": "hostname"}], "type": "string"}, ["http://a/", "a.b"], ["a b", "/x"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
+def test_keyword(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    matcher = grammar(schema)
+    for value in valid:
+        assert matcher.accepts(dumps(value)), value
+    for value in invalid:
+        assert not matcher.accepts(dumps(value)), value
+
+
+def test_escaped_spellings_of_a_format_are_not_its_complement() -> None:
+    matcher = grammar({"type": "string", "not": {"format": "ipv4"}})
+    assert matcher.accepts(b'"1.2.3"') and not matcher.accepts(b'"\\u0031.2.3.4"') and not matcher.accepts(b'"1.2.3.4"')
+    matcher = grammar({"type": "string", "not": {"format": "uri"}})
+    assert matcher.accepts(b'"\\u0031:"') and not matcher.accepts(b'"\\u0061:"')
+
+
+def test_options() -> None:
+    leap = b'"23:59:60Z"'
+    assert not grammar({"type": "string", "format": "time"}).accepts(leap)
+    assert grammar({"type": "string", "format": "time"}, formats="rfc").accepts(leap)
+    assert grammar({"type": "string", "format": "time"}, formats="annotation").accepts(b'"x"')
+    assert grammar({"type": "string", "format": "x"}).accepts(b'"y"')
+    with pytest.raises(UnsupportedError, match="'format' 'x'"):
+        compile_schema({"type": "string", "format": "x"}, Options(unknown_formats="error"))
+    draft_2020 = {"$schema": "https://json-schema.org/draft/2020-12/schema", "contentEncoding": "base64", "type": "string"}
+    assert grammar(draft_2020).accepts(b'"%"')
+    for unit in (0, -1, "1", True, float("inf")):
+        with pytest.raises(GrammarError):
+            compile_schema({"multipleOf": unit})
+    with pytest.raises(UnsupportedError, match="'multipleOf'"):
+        compile_schema({"multipleOf": 86401})
+
+
+@pytest.mark.parametrize(("draft", "right"), [("draft2020-12", 24), ("draft7", 22)])
+def test_official_formats(draft: str, right: int) -> None:
+    """Nothing invalid is accepted; four groups hold valid text that is left out (see ``formats``)."""
+    found = 0
+    with tarfile.open(SUITE) as archive:
+        for member in archive.getmembers():
+            if f"{draft}/optional/format/" not in member.name or not member.name.endswith(".json"):
+                continue
+            stream = archive.extractfile(member)
+            assert stream is not None
+            for group in json.load(stream):
+                matcher = grammar(group["schema"], formats="rfc")
+                accepted = [(test, matcher.accepts(dumps(test["data"]))) for test in group["tests"]]
+                assert all(test["valid"] for test, yes in accepted if yes), group["description"]
+                found += all(yes == test["valid"] for test, yes in accepted)
+    assert found == right
