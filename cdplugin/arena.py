@@ -91,10 +91,16 @@ class Arena:
         head[layout.N_SLICES] = len(vocab.slice_masks)
         head[layout.MAX_CHARS] = vocab.slice_chars
         head[layout.USE_SLICES] = 1
-        head[layout.MAX_WIDTH] = self.limits.max_expr_width
-        head[layout.FUEL] = self.limits.emptiness_fuel
-        head[layout.MAX_ROW_ITEMS] = self.limits.max_row_items
-        head[layout.MAX_PAIRS] = self.limits.max_pairs
+        self.set_limits(self.limits)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Count against these limits from now on."""
+        self.limits = limits
+        head = self.header
+        head[layout.MAX_WIDTH] = limits.max_expr_width
+        head[layout.FUEL] = limits.emptiness_fuel
+        head[layout.MAX_ROW_ITEMS] = limits.max_row_items
+        head[layout.MAX_PAIRS] = limits.max_pairs
 
     def clone(self) -> Arena:
         """An arena that knows everything that this one does and shares only the vocabulary."""

@@ -28,7 +28,8 @@ def explain_token(matcher: Matcher, arena: Arena, cursor: int, token_id: int) ->
         return f"token {token_id} would end the text, which is not complete: expected {expected(matcher, arena, cursor)}"
     text = vocab.tokens[token_id]
     if text is None:
-        return f"token {token_id} is a special token: it never matches as text"
+        kind = "a special token" if token_id in vocab.special_tokens.values() else "no token of the vocabulary"
+        return f"token {token_id} is {kind}: it never matches as text"
     if not text:
         return f"token {token_id} is empty: it would make no progress"
     for i, byte in enumerate(text):

@@ -177,15 +177,15 @@ class Matcher:
 
     def is_terminated(self) -> bool:
         """Whether a stop token was followed."""
-        return self._cursors[-1] == TERMINATED
+        return bool(self._cursors[-1] == TERMINATED)
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None:
         """Write the allowed tokens into row ``index`` of ``bitmask``.
 
-        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token ``t`` is bit
-        ``t % 32`` of word ``t // 32``. After the end the row holds the stop tokens, so that logits stay finite; none is accepted.
-        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask or index, and :class:`LimitExceeded` where a budget is crossed;
-        then the row's content is undefined.
+        ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token
+        ``t`` is bit ``t % 32`` of word ``t // 32``. After the end the row holds the stop tokens, so that logits stay
+        finite; none is accepted. Raises ``TypeError`` or ``ValueError`` for a wrong bitmask or index, and
+        :class:`LimitExceeded` where a budget is crossed; then the row's content is undefined.
         """
         row = _row_address(bitmask, index, self._size)
         cursor = self._cursor()
@@ -220,19 +220,18 @@ class Matcher:
 
     def _replay(self, arena: Arena) -> None:
         """The grammar's arena was replaced: find the cursors again from the tokens."""
-        self._arena = arena
         cursors = [self._grammar._start]
         for token in self._tokens:
-            cursors.append(self._step(cursors[-1], token))
-        self._cursors = cursors
+            cursors.append(self._step(cursors[-1], token, arena))
+        self._arena, self._cursors = arena, cursors
 
-    def _step(self, cursor: int, token_id: int) -> int:
-        """The cursor after a token; 0 if it is not allowed."""
+    def _step(self, cursor: int, token_id: int, arena: Arena | None = None) -> int:
+        """The cursor after a token, in ``arena`` (default: the matcher's own); 0 if it is not allowed."""
         if not 0 <= token_id < self._size:
             self._check(token_id)
         if cursor == TERMINATED:
             return 0
-        arena = self._arena
+        arena = arena or self._arena
         if token_id in self._stop_set:
             with arena.lock:
                 return TERMINATED if arena.call(kernels.OP_ACCEPTS, cursor) else 0
@@ -299,7 +298,8 @@ def fill_next_token_bitmasks(
 
     ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
     ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
-    :meth:`Matcher.fill_next_token_bitmask` does, for the first row at fault, after all others are filled.
+    :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
+    mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.
     """
     rows = range(len(matchers)) if indices is None else indices
     if len(rows) != len(matchers):

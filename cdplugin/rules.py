@@ -7,6 +7,7 @@ every pass is linear in the size of the rules.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -285,6 +286,9 @@ def _link(pairs: list[tuple[int, int]], heads: list[int], first_entry: int) -> l
     return out
 
 
+_expanding = threading.Lock()
+
+
 class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
@@ -303,6 +307,10 @@ class Expander:
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
+        with _expanding:  # the IR that notes the instances is shared by all arenas of a grammar
+            self._expand(nonterminal)
+
+    def _expand(self, nonterminal: int) -> None:
         rules = self._rules
         family, value = rules.ir.instances[self._symbol[nonterminal]]
         n_before = len(self._nullable)

@@ -56,13 +56,14 @@ def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Te
 
 
 def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
-    arena = Arena(vocab, limits)
-    program = Program(limits, spellable_bytes(vocab))
+    arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
+    program = Program(arena.limits, spellable_bytes(vocab))
     for node in shared:
         program.add(node)
     evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
     values = arena.tables[layout.MARKS]
     known = {node: int(values[result]) for node, result in program.results().items()}
+    arena.set_limits(limits)
     return Template(arena, known, program.literals, list(shared))
 
 

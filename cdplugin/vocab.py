@@ -69,7 +69,7 @@ class Trie:
 
 
 class Vocabulary:
-    """Token bytes, end tokens and the token trie. Made by ``from_huggingface``, ``from_tiktoken``, ``from_mistral``, ``from_bytes``.
+    """Token bytes, end tokens and the token trie. Made by its ``from_…`` class methods.
 
     Attributes
     ----------

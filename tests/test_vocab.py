@@ -128,7 +128,7 @@ def check_trie(vocab: Vocabulary) -> None:
     assert vocab.empty_token_ids == tuple(i for i, t in enumerate(tokens) if t == b"")
 
 
-# ---- real tokenizers ----------------------------------------------------------------------------------------------------------
+# ---- real tokenizers -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -187,7 +187,7 @@ def test_transformers_mistral_backend(built: Callable[[str], tuple[Any, Vocabula
     assert vocab.fingerprint == built("tekken")[1].fingerprint
 
 
-# ---- small Hugging Face tokenizers of every kind ------------------------------------------------------------------------------
+# ---- small Hugging Face tokenizers of every kind ---------------------------------------------------------------------
 
 
 def bpe(vocab: dict[str, int], decoder: Any, pre_tokenizer: Any = None, normalizer: Any = None, **options: Any) -> Any:
@@ -360,7 +360,7 @@ def test_refused_decoders(why: str) -> None:
         Vocabulary.from_huggingface(tokenizer)
 
 
-# ---- tokenizers that lie ------------------------------------------------------------------------------------------------------
+# ---- tokenizers that lie ---------------------------------------------------------------------------------------------
 
 
 class Liar:
@@ -433,7 +433,7 @@ def test_not_tokenizers() -> None:
             make(object())
 
 
-# ---- slow tokenizers ----------------------------------------------------------------------------------------------------------
+# ---- slow tokenizers -------------------------------------------------------------------------------------------------
 
 
 def test_slow_sentencepiece(built: Callable[[str], tuple[Any, Vocabulary]]) -> None:
@@ -467,7 +467,7 @@ def test_unknown_slow_tokenizer() -> None:
     assert tokenizer_sources._slow_decoder(slow, "x") == {"type": "ByteLevel"}
 
 
-# ---- plain bytes --------------------------------------------------------------------------------------------------------------
+# ---- plain bytes -----------------------------------------------------------------------------------------------------
 
 
 def test_from_bytes() -> None:
@@ -537,7 +537,7 @@ def test_fingerprint() -> None:
     assert len({base.fingerprint, *(o.fingerprint for o in others)}) == 6 and len(base.fingerprint) == 64
 
 
-# ---- the cache ----------------------------------------------------------------------------------------------------------------
+# ---- the cache -------------------------------------------------------------------------------------------------------
 
 WORDS = [b"a", b"b", b"ab", b"ab", b'"x', "é".encode(), b"\xc3"]
 
@@ -635,6 +635,7 @@ def test_self_check_belongs_to_the_key(cache_folder: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, cdplugin.vocab; bad = {'torch', 'transformers', 'tokenizers', 'tiktoken'} & set(sys.modules); assert not bad, bad"
+    code = "import sys, cdplugin.vocab; "
+    code += "bad = {'torch', 'transformers', 'tokenizers', 'tiktoken'} & set(sys.modules); assert not bad, bad"
     root = Path(vocab_module.__file__).parent.parent
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})

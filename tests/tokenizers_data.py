@@ -1,4 +1,4 @@
-"""Real tokenizers that come with PyPI packages, for tests and benchmarks. Each loader skips the test if its package is absent."""
+"""Real tokenizers that come with PyPI packages. Each loader skips the test if its package is absent."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def mistral_v3() -> Any:
 def llama2_like(metaspace: bool = False) -> Any:
     """Mistral 7B's SentencePiece model as a fast Hugging Face tokenizer, as Llama 2 and Mistral are published.
 
-    ``metaspace`` False: normalizer ``Prepend`` and ``Replace``; True: pre-tokenizer ``Metaspace`` with ``prepend_scheme`` "first".
+    ``metaspace`` False: normalizer ``Prepend`` and ``Replace``; True: pre-tokenizer ``Metaspace``, ``prepend_scheme`` "first".
     """
     pytest.importorskip("transformers")
     spm = pytest.importorskip("sentencepiece")

@@ -336,9 +336,9 @@ def make_row(h, start, count):
     1.
     """
     head = header(h)
-    count = sort_unique(i64(h, STACK), start, count)
-    if count > head[MAX_ROW_ITEMS]:
+    if count > head[MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
         return LIMIT_ROW
+    count = sort_unique(i64(h, STACK), start, count)
     items = intern(h, K_ITEMS, start, count)
     if items < 0:
         return items
@@ -392,9 +392,9 @@ def row_of(h, items):
                 if not nullable[symbols[dot]]:
                     break
                 dot += 1
-        given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
-        if given > head[MAX_ROW_ITEMS]:
+        if head[STACK_TOP] - top > head[MAX_ROW_ITEMS]:
             return LIMIT_ROW
+        given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
         gives = intern(h, K_ITEMS, top, given)
         if gives < 0:
             return gives

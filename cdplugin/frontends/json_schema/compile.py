@@ -322,9 +322,6 @@ class _Writer:
         high = min(highs) if highs else None
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
-        for sub in alternative:
-            if sub.array is not None and any(most is not None for _, _, most in sub.array.contains):
-                self._shaper.refuse(sub, "maxContains")
         if any(part.unique for part in parts) and (high is None or high > 1):
             values = None
             if not n_fixed and not wanted:
@@ -343,9 +340,11 @@ class _Writer:
         def choice(i: int, matched: int) -> Symbol | None:
             children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
             all_of = [child for child in children if child is not None]
-            for k, (sub, _, _) in enumerate(wanted):
+            for k, (sub, _, most) in enumerate(wanted):
                 if matched >> k & 1:
                     all_of.append(sub)
+                elif most is not None:  # an item that is not counted must not match
+                    all_of.append(self._shaper.complement(sub))
             return self._symbol(place(all_of))
 
         return Items(

@@ -64,24 +64,25 @@ class Matcher:
         except RecursionError:
             raise LimitExceeded("pattern too deeply nested to match enumerated values against") from None
 
-    def matches_nothing(self, fuel: int) -> bool:
-        """Whether no text matches, found with at most ``fuel`` derivatives."""
+    def matches_nothing(self, fuel: int) -> tuple[bool, int]:
+        """Whether no text matches, found with at most ``fuel`` derivatives; and how many were taken."""
+        taken = 0
         seen = {id(self._start)}
         stack = [self._start]
         while stack:
             state = stack.pop()
             if self._accepts(state):
-                return False
+                return False, taken
             for byte in _representatives(state):
-                fuel -= 1
-                if fuel < 0:
-                    return False
+                taken += 1
+                if taken > fuel:
+                    return False, taken
                 following = self._derive(state, byte)
                 if following is not EMPTY and id(following) not in seen:
                     seen.add(id(following))
                     self._keep.append(following)
                     stack.append(following)
-        return True
+        return True, taken
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
@@ -168,13 +169,13 @@ def _representatives(expression: Expr) -> list[int]:
 
 
 @lru_cache(maxsize=4096)
-def share_no_text(first: str, second: str) -> bool:
-    """Whether it is soon found that the patterns match no text in common."""
+def share_no_text(first: str, second: str) -> tuple[bool, int]:
+    """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
     parts = (regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second))
     try:
         return Matcher(both(*parts)).matches_nothing(_SEARCH)
     except (RecursionError, LimitExceeded):
-        return False
+        return False, _SEARCH
 
 
 @lru_cache(maxsize=256)

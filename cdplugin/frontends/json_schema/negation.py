@@ -36,6 +36,8 @@ Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
 """Formats no two of which share a text."""
 _MOST_POSITIONS = 16
+_MOST_SEARCH = 20_000
+"""Derivatives taken in all to tell patterns apart."""
 _DEPTH = 4
 """Levels of properties and choices down to which two schemas are told apart."""
 
@@ -49,6 +51,7 @@ class Logician:
         self._nothing = reader.nothing
         self._maybe = maybe
         self._count = count
+        self._search_left = _MOST_SEARCH
         self._complements: dict[Subschema, Subschema] = {}
         self._expansions: dict[Subschema, Expansion] = {}
         self._conjunctions: dict[tuple[Subschema, ...], Subschema] = {}
@@ -184,19 +187,19 @@ class Logician:
         atom = self._atom(sub, ALL_TYPES)
         scalars = []
         for value in values:
-            self._count(1)
+            self._count(64 if isinstance(value, float) else 1)
             if value is None:
                 atom.types &= ~NULL_BIT
             elif value is True or value is False:
                 atom.types &= ~(TRUE_BIT if value else FALSE_BIT)
             elif isinstance(value, (list, dict)):
-                atom.after += (self.complement(self._constant(sub, value)),)
+                atom.after += (self.complement(self.constant(sub, value)),)
             else:
                 scalars.append(value)
         atom.excluded = tuple({canonical(value): value for value in scalars}.values())
         return atom
 
-    def _constant(self, sub: Subschema, value: Any) -> Subschema:
+    def constant(self, sub: Subschema, value: Any) -> Subschema:
         """A subschema that says what ``const: value`` says, in a form that has a complement."""
         if not isinstance(value, (list, dict)):
             same = self._atom(sub, ALL_TYPES)
@@ -212,7 +215,7 @@ class Logician:
                     child = self._atom(sub, ALL_TYPES)
                     stack.append((child, member))
                 else:
-                    child = self._constant(sub, member)
+                    child = self.constant(sub, member)
                 below.append(child)
             if isinstance(item, dict):
                 same.types, same.object = OBJECT_BIT, ObjectPart()
@@ -282,7 +285,7 @@ class Logician:
 
         def wrong_at(i: int, child: Subschema) -> None:
             if not child.is_anything():
-                self._count(i // 64)
+                self._count(i)
                 found = part()
                 found.prefix = (self._anything,) * i + (self.complement(child),)
                 found.low = i + 1
@@ -416,6 +419,13 @@ class Logician:
             found = self._disjoint[key] = self._disjoint[(b, a, depth)] = self._are_disjoint(a, b, depth)
         return found
 
+    def _share_no_text(self, first: str, second: str) -> bool:
+        if self._search_left <= 0:
+            return False
+        found, taken = share_no_text(first, second)
+        self._search_left -= taken + 5
+        return found
+
     def implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
         """Whether it is plain that ``sub``, a schema without combinators, holds where all ``basics`` do."""
         if types & ~sub.types:
@@ -461,7 +471,7 @@ class Logician:
         if types == STRING_BIT:
             patterns = [[p for s in f.basics if s.text for p in s.text[2]] for f in (first, second)]
             self._count(4 * len(patterns[0]) * len(patterns[1]))
-            if any(share_no_text(x, y) for x in patterns[0] for y in patterns[1]):
+            if any(self._share_no_text(x, y) for x in patterns[0] for y in patterns[1]):
                 return True
         if types & ARRAY_BIT and self._arrays_clash(first, second, depth):
             types &= ~ARRAY_BIT

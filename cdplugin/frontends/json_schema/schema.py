@@ -256,8 +256,9 @@ class Reader:
             found = self._known[key] = Subschema(schema, pointer, resource)
             found.scope = scope
             self.subschemas.append(found)
-            if len(self.subschemas) > self.limits.max_rules:
-                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most {self.limits.max_rules}")
+            most = self.limits.max_rules // (8 if self._dynamic else 1)
+            if len(self.subschemas) > most:
+                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most {most}")
             self._pending.append(found)
         return found
 

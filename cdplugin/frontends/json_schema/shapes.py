@@ -36,7 +36,7 @@ from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_exp
 from cdplugin.frontends.json_schema.schema import Reader, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
-from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, scalar_spellings
+from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings
 from cdplugin.grammar import Symbol
 from cdplugin.limits import Limits
 
@@ -85,6 +85,7 @@ class Shaper:
         self._reader = reader
         self._layout = layout
         self._relax = on_unsupported == "relax"
+        self._any_order = reader.options.property_order == "any"
         self._limits = limits
         self._work = 0
         self._places: dict[Any, Place] = {}
@@ -159,6 +160,10 @@ class Shaper:
         except _UnknownError:
             return True
 
+    def complement(self, sub: Subschema) -> Subschema:
+        """The subschema that is valid exactly where ``sub`` is not."""
+        return self._logician.complement(sub)
+
     def strings(self, parts: list[Subschema]) -> Expr:
         """The JSON strings, with their quotes, that are valid under all ``parts``."""
         found = self.place([*parts, self._reader.string])
@@ -230,7 +235,7 @@ class Shaper:
             if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
                 finite = sub.values
         if finite is not None:
-            self._split_values(alternative, finite, scalars, texts)
+            self._split_values(place, alternative, finite, scalars, texts)
             return
         if not types:
             return
@@ -254,7 +259,9 @@ class Shaper:
         if types & OBJECT_BIT:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
-    def _split_values(self, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]) -> None:
+    def _split_values(
+        self, place: Place, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]
+    ) -> None:
         only_types = all(
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
@@ -280,7 +287,11 @@ class Shaper:
             if not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
                 continue
             if isinstance(value, (list, dict)):
-                scalars[compound_expr(value, self._layout, integral_floats)] = None
+                if self._any_order and has_orders(value):
+                    constant = self._logician.constant(alternative[0], value)
+                    (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
+                else:
+                    scalars[compound_expr(value, self._layout, integral_floats)] = None
             else:
                 texts.update(scalar_spellings(value, integral_floats))
 
@@ -355,7 +366,7 @@ class Shaper:
 
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
-        self._count(1 + len(basics) // 16)
+        self._count(2 + len(basics) // 16)
         types = ALL_TYPES
         for sub in basics:
             types &= sub.types
@@ -374,7 +385,7 @@ class Shaper:
             fresh = children_of(name, new)
             if name in required or fresh:
                 children = children_of(name, old) + fresh
-                self._count(len(children) // 4)
+                self._count(len(children) // 2)
                 if any(child.types == 0 for child in children):
                     return True
                 pairs = combinations(children, 2) if name in required else product(fresh, children)

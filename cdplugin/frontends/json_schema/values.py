@@ -59,6 +59,20 @@ def scalar_spellings(value: Any, integral_floats: bool = True) -> tuple[bytes, .
     return number_spellings(value, integral_floats)
 
 
+def has_orders(value: list | dict) -> bool:
+    """Whether a fixed value holds an object of several members, which may come in any order."""
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            if len(item) > 1:
+                return True
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+    return False
+
+
 def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True) -> Expr:
     """A fixed array or object as one lexeme, with the layout's whitespace inside."""
     parts: list[Expr] = []
