@@ -228,8 +228,8 @@ def test_refusals_name_keyword_and_pointer() -> None:
     with pytest.raises(UnsupportedError, match="'format' 'my-own'"):
         compile_schema({"type": "string", "format": "my-own"}, Options(unknown_formats="error"))
     compile_schema({"type": "string", "format": "my-own"})
-    with pytest.raises(UnsupportedError, match="property_order='any' is not supported yet"):
-        Options(property_order="any")
+    with pytest.raises(GrammarError, match="option property_order: expected 'schema' or 'any', found 'alphabetical'"):
+        Options(property_order="alphabetical")
 
 
 @pytest.mark.parametrize(
@@ -287,3 +287,42 @@ def test_limits() -> None:
         compile_schema({"description": "x" * 100}, limits=Limits(max_spec_bytes=50))
     with pytest.raises(LimitExceeded, match="at most 100 rules"):
         compile_schema({"properties": {f"p{i}": {"type": "array"} for i in range(90)}}, limits=Limits(max_rules=100))
+
+
+NAME = {"properties": {"type": {"enum": ["name"]}}}
+LINK = {"properties": {"type": {"enum": ["link"]}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        # a required discriminator tells objects apart, nothing else
+        (
+            {"type": ["object", "null"], "required": ["type"], "oneOf": [NAME, LINK]},
+            [{"type": "name"}, {"type": "link"}],
+            [None, {}, {"type": "x"}],
+        ),
+        ({"required": ["type"], "oneOf": [NAME, LINK]}, [{"type": "name"}], [None, "x", [], 1, {}]),
+        # "some member is such" is not implied by a schema that says nothing about members
+        ({"type": "object", "not": {"patternProperties": {"^b": False}}}, [{"b": 1}, {"a": 1, "b": 2}], [{}, {"a": 1}]),
+        (
+            {"type": "object", "anyOf": [{"required": ["q"]}, {"not": {"additionalProperties": {"type": "string"}}}]},
+            [{"q": "s"}, {"a": 1}],
+            [{}, {"a": "s"}],
+        ),
+        (
+            {"oneOf": [{"properties": {"a": {"type": "string"}}}, {"properties": {"b": {"type": "string"}}}]},
+            [{"a": 1}, {"b": 1}, {"b": "s", "a": 1}],
+            [{}, {"a": "s", "b": "s"}, {"c": 1}, None, 1],
+        ),
+        ({"type": "object", "not": {"propertyNames": {"maxLength": 2}}}, [{"abc": 1}, {"a": 1, "abc": 2}], [{}, {"ab": 1}]),
+        ({"type": "array", "contains": {"const": 1}, "maxContains": 1}, [[1], [2, 1], [1, 3]], [[], [1, 1], [2]]),
+    ],
+)
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_combinators(schema: dict, valid: list, invalid: list, order: str) -> None:
+    matcher = grammar(schema, property_order=order)
+    for value in valid:
+        assert matcher.accepts(json.dumps(value).encode()), value
+    for value in invalid:
+        assert not matcher.accepts(json.dumps(value).encode()), value

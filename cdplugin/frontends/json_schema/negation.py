@@ -395,6 +395,12 @@ class Logician:
         common = [f.basics for f in facts]
         if _all_differ([_listed(basics) for basics in common]):
             return True
+        once = shared = 0
+        for f in facts:
+            shared |= once & f.types
+            once |= f.types
+        if shared & ~OBJECT_BIT:
+            return False  # `required` says nothing about what is no object
         names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
         return any(_all_differ([_listed(self._basics_of(f.children(name))) for f in facts]) for name in names)
 
@@ -434,7 +440,8 @@ class Logician:
         if part is None or any(getattr(sub, name) for name in _OTHERS) or sub.values is not None:
             return not sub.constrains_itself() or _says_only_types(sub)
         parts = [s.object for s in basics if s.object is not None]
-        if types != OBJECT_BIT or part.patterns or part.additional or part.names or part.low or part.high is not None:
+        others = part.patterns or part.additional or part.names or part.some or part.low or part.high is not None
+        if types != OBJECT_BIT or others:
             return False
         if any(all(name not in other.required for other in parts) for name in part.required):
             return False
