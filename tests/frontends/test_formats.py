@@ -129,7 +129,7 @@ NOT_PORTABLE = {
     "validation of time strings": 6,
     "ECMA 262 lookbehind is valid, including variable width": 1,
     "ECMA 262 character classes and escapes": 3,
-    "validation of IRIs": 1,  # [V1.fe]
+    "validation of IRIs": 5,  # [V1.fe]
     "validation of Relative JSON Pointers (RJP)": 1,  # 100
     "format: uri-template": 2,  # {%41}, {v:1000}
 }

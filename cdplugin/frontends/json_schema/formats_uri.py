@@ -57,8 +57,14 @@ def ipv6(alphabet: Alphabet, beside: int) -> Expr:
 
 
 def reference(alphabet: Alphabet, international: bool, relative: bool, portable: bool, digits: int) -> Expr:
-    """``URI``, ``IRI`` or, with ``relative``, a reference (which may be empty). ``digits``: at most so many in a port."""
-    extra = UCSCHAR if international else ()
+    """``URI``, ``IRI`` or, with ``relative``, a reference (which may be empty). ``digits``: at most so many in a port.
+
+    ``portable`` keeps IRIs to the Basic Multilingual Plane and to hosts without brackets: ``rfc3987_syntax``, one of the two checkers
+    that ``jsonschema`` uses, refuses the rest.
+    """
+    extra, private = (UCSCHAR, IPRIVATE) if international else ((), ())
+    if portable:
+        extra, private = (tuple(pair for pair in pairs if pair[1] <= 0xFFFF) for pairs in (extra, private))
     triplet = _match("%[0-9A-Fa-f]{2}", alphabet)
 
     def chars(*sets: Ranges) -> Expr:
@@ -66,13 +72,14 @@ def reference(alphabet: Alphabet, international: bool, relative: bool, portable:
 
     segment, in_path = chars(_COLON, _AT), chars(_COLON, _AT, _SLASH)
     future = _match(rf"{'v' if portable else '[vV]'}[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:\-]+", alphabet)
-    host = alt(cat(alphabet.literal("["), alt(ipv6(alphabet, 7), future), alphabet.literal("]")), repeat(chars()))
+    bracketed = cat(alphabet.literal("["), alt(ipv6(alphabet, 7), future), alphabet.literal("]"))
+    host = repeat(chars()) if portable and international else alt(bracketed, repeat(chars()))
     port = optional(_match(rf":[0-9]{{0,{digits}}}", alphabet))
     authority = cat(alphabet.literal("//"), optional(cat(repeat(chars(_COLON)), alphabet.literal("@"))), host, port)
     slash = alphabet.literal("/")
     rooted = cat(slash, optional(cat(segment, repeat(in_path))))
     after_authority = optional(cat(slash, repeat(in_path)))
-    in_query = chars(_COLON, _AT, _SLASH, _QUESTION, IPRIVATE if international else ())
+    in_query = chars(_COLON, _AT, _SLASH, _QUESTION, private)
     query = optional(cat(alphabet.literal("?"), repeat(in_query)))
     fragment = optional(cat(alphabet.literal("#"), repeat(chars(_COLON, _AT, _SLASH, _QUESTION))))
     scheme = _match(r"[A-Za-z][A-Za-z0-9+.\-]*:", alphabet)
