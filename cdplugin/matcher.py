@@ -245,7 +245,7 @@ def _integer(what: str, value: Any) -> int:
     """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
     if type(value) is int:
         return value
-    if not isinstance(value, bool):
+    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
         try:
             return operator.index(value)
         except TypeError:

@@ -79,7 +79,7 @@ class _Writer:
             place, bare = pending.pop()
             self._write_place(place, bare)
             if len(rules) > limit:
-                raise LimitExceeded("schema too large", expected=f"at most {limit} rules", location=place.pointer)
+                raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
         if start is None:
             raise self._unsatisfiable(root.pointer)
         if start < 0:  # a single lexeme

@@ -18,7 +18,8 @@ formats, and by ``jsonschema``'s format checkers. Some valid text is left out, s
 - *idn-hostname*: what hostname leaves out; labels that are not ASCII and are long (the A-label might exceed 63 octets), hold
   code points newer than Unicode 3.2, above U+D7FF, or in RFC 5892's CONTEXTJ and CONTEXTO, or two marks in a row;
   names that are not ASCII and have more than four labels, or in which right-to-left labels meet others that are not ASCII;
-- *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*); *iri, iri-reference*: code points beyond U+FFFF and
+- *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*); *iri, iri-reference*: code points beyond
+U+FFFF and
   hosts in brackets (*);
 - *uri-template*: operators reserved for the future (``{=x}``); ``{%41}`` and ``{x:1000}`` (*);
 - *relative-json-pointer*: prefixes with a digit after a zero, as 100 (*); index manipulation (``0+1``), newer than the suite;

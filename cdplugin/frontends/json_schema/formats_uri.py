@@ -59,8 +59,8 @@ def ipv6(alphabet: Alphabet, beside: int) -> Expr:
 def reference(alphabet: Alphabet, international: bool, relative: bool, portable: bool, digits: int) -> Expr:
     """``URI``, ``IRI`` or, with ``relative``, a reference (which may be empty). ``digits``: at most so many in a port.
 
-    ``portable`` keeps IRIs to the Basic Multilingual Plane and to hosts without brackets: ``rfc3987_syntax``, one of the two checkers
-    that ``jsonschema`` uses, refuses the rest.
+    ``portable`` keeps IRIs to the Basic Multilingual Plane and to hosts without brackets: ``rfc3987_syntax``, one of the
+    two checkers that ``jsonschema`` uses, refuses the rest.
     """
     extra, private = (UCSCHAR, IPRIVATE) if international else ((), ())
     if portable:

@@ -258,7 +258,7 @@ class Reader:
             self.subschemas.append(found)
             most = self.limits.max_rules // (8 if self._dynamic else 1)
             if len(self.subschemas) > most:
-                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most {most}")
+                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most Limits.max_rules = {most}")
             self._pending.append(found)
         return found
 

@@ -138,7 +138,7 @@ class Shaper:
         if self._work > self._limits.max_rules:
             raise LimitExceeded(
                 "merging allOf, anyOf and $ref takes too much work",
-                expected=f"at most {self._limits.max_rules // _STEP_COST} steps",
+                expected=f"at most {self._limits.max_rules // _STEP_COST} steps (Limits.max_rules = {self._limits.max_rules})",
             )
 
     def refuse(self, sub: Subschema, keyword: str) -> None:

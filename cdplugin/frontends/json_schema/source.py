@@ -44,7 +44,8 @@ def _name(value: Any) -> str:
 
 def _parse_text(text: str | bytes, limits: Limits) -> Any:
     if len(text) > limits.max_spec_bytes:
-        raise LimitExceeded("schema text too long", expected=f"at most {limits.max_spec_bytes} bytes", found=str(len(text)))
+        most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
+        raise LimitExceeded("schema text too long", expected=most, found=str(len(text)))
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
@@ -77,7 +78,8 @@ def _reject_constant(name: str) -> Any:
 
 
 def _too_deep(limits: Limits) -> LimitExceeded:
-    return LimitExceeded("schema nested too deeply", expected=f"at most {limits.max_spec_depth} levels", found="more")
+    most = f"at most Limits.max_spec_depth = {limits.max_spec_depth}"
+    return LimitExceeded("schema nested too deeply", expected=most, found="more")
 
 
 def check_value(root: Any, limits: Limits) -> None:
@@ -114,7 +116,8 @@ def check_value(root: Any, limits: Limits) -> None:
                 budget -= 8
                 _check_scalar(value, below)
         if budget < 0:
-            raise LimitExceeded("schema too large", expected=f"at most {limits.max_spec_bytes} bytes", found="more")
+            most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
+            raise LimitExceeded("schema too large", expected=most, found="more")
         if len(below) > 1:  # the same object met twice on one level is walked once: shared parts may be exponentially many
             seen.clear()
             unique = []
