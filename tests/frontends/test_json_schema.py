@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
 import pytest
+import typing_extensions
 from json_schema_tools import dumps, grammar
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -189,6 +191,26 @@ def test_text_and_models() -> None:
         assert matcher.accepts(model.model_dump_json().encode())
     assert not matcher.accepts(b'{"name": 1}')
     assert grammar('{"type": "null"}').accepts(b"null") and grammar(b'{"type": "null"}').accepts(b"null")
+
+
+def test_classes() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    @dataclasses.dataclass
+    class Point:
+        x: int
+        label: str = ""
+
+    class Pair(typing_extensions.TypedDict):
+        left: Point
+        right: int
+
+    matcher = grammar(Point)
+    assert matcher.accepts(b'{"x": 1}') and matcher.accepts(b'{"x": 1, "label": "a"}') and not matcher.accepts(b'{"x": "1"}')
+    assert grammar(Pair).accepts(b'{"left": {"x": 1}, "right": 2}') and not grammar(Pair).accepts(b'{"left": {"x": 1}}')
+    assert pydantic.TypeAdapter(Point).validate_json('{"x": 1}') == Point(1)
+    with pytest.raises(GrammarError, match="a dataclass or a TypedDict, found int"):
+        grammar(int)
 
 
 def test_numbers_end() -> None:

@@ -5,6 +5,7 @@ Nothing here, nor in the modules that read the result, is recursive on the depth
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -22,8 +23,9 @@ _SCALARS = (str, bool, int, type(None))
 def load_schema(schema: Any, limits: Limits) -> dict | bool:
     """Return the schema as a dict or bool.
 
-    ``schema`` may be a dict, a bool, JSON text, or anything with a ``model_json_schema`` method (a pydantic model class).
-    Raises ``LimitExceeded`` beyond ``limits.max_spec_depth`` or ``max_spec_bytes`` and ``GrammarError`` for what is not JSON.
+    ``schema`` may be a dict, a bool, JSON text, anything with a ``model_json_schema`` method (a pydantic model class), or a
+    dataclass or ``TypedDict``, which pydantic is asked to describe. Raises ``LimitExceeded`` beyond
+    ``limits.max_spec_depth`` or ``max_spec_bytes`` and ``GrammarError`` for what is not JSON.
     """
     if isinstance(schema, (str, bytes)):
         schema = _parse_text(schema, limits)
@@ -32,10 +34,25 @@ def load_schema(schema: Any, limits: Limits) -> dict | bool:
             schema = schema.model_json_schema()
         except Exception as error:  # the model's own failure, whatever its type
             raise GrammarError(f"the model gives no JSON Schema: {error}") from error
+    elif isinstance(schema, type) and (dataclasses.is_dataclass(schema) or hasattr(schema, "__required_keys__")):
+        schema = _describe(schema)
     if not isinstance(schema, (dict, bool)):
-        raise GrammarError("a JSON Schema", expected="a dict, a bool, JSON text or a pydantic model", found=_name(schema))
+        expected = "a dict, a bool, JSON text, a pydantic model, a dataclass or a TypedDict"
+        raise GrammarError("a JSON Schema", expected=expected, found=_name(schema))
     check_value(schema, limits)
     return schema
+
+
+def _describe(kind: type) -> Any:
+    """The schema of a dataclass or ``TypedDict``."""
+    try:
+        from pydantic import TypeAdapter
+    except ImportError:
+        raise GrammarError(f"a schema for {_name(kind)}", expected="pydantic to be installed") from None
+    try:
+        return TypeAdapter(kind).json_schema()
+    except Exception as error:  # pydantic's own, of several types
+        raise GrammarError(f"the class {kind.__name__} has no JSON Schema: {error}") from error
 
 
 def _name(value: Any) -> str:
