@@ -193,17 +193,19 @@ def test_text_and_models() -> None:
     assert grammar('{"type": "null"}').accepts(b"null") and grammar(b'{"type": "null"}').accepts(b"null")
 
 
+@dataclasses.dataclass
+class Point:
+    x: int
+    label: str = ""
+
+
+class Pair(typing_extensions.TypedDict):
+    left: Point
+    right: int
+
+
 def test_classes() -> None:
     pydantic = pytest.importorskip("pydantic")
-
-    @dataclasses.dataclass
-    class Point:
-        x: int
-        label: str = ""
-
-    class Pair(typing_extensions.TypedDict):
-        left: Point
-        right: int
 
     matcher = grammar(Point)
     assert matcher.accepts(b'{"x": 1}') and matcher.accepts(b'{"x": 1, "label": "a"}') and not matcher.accepts(b'{"x": "1"}')
