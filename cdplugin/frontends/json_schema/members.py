@@ -43,6 +43,14 @@ class Further:
     group: int
 
 
+@dataclass(frozen=True)
+class _Usable:
+    """The values that entries can have, by entry, and the bit set of those entries."""
+
+    values: dict[int, list[tuple[Symbol, int]]]
+    names: int
+
+
 class Members(Family):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
@@ -78,6 +86,7 @@ class Members(Family):
         self._most = max(low, 0 if high is None else high)
         self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
         self._conditions = (1 << n_conditions) - 1
+        self._final: _Usable | None = None
         self._n_groups = max((more.group for more in further), default=-1) + 1
 
     def start(self) -> Symbol:
@@ -106,7 +115,9 @@ class Members(Family):
     def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
         assert isinstance(value, tuple)
         started, seen, count, met, firm = value
-        usable = self._usable(productive)
+        if self._final is None:  # rules are made when it is settled what is productive
+            self._final = self._usable(productive)
+        usable = self._final
         further = self._usable_further(productive, firm)
         lead = (self._comma,) if started else ()
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
@@ -115,10 +126,10 @@ class Members(Family):
         if self._high is not None and count >= self._high:
             return
         for i, entry in enumerate(self._entries):
-            if i not in usable or self._is_past(seen, i):
+            if self._is_past(seen, i) or not usable.names >> i & 1:
                 continue
             after = i + 1 if self._ordered else seen | 1 << i
-            for symbol, marks in usable[i]:
+            for symbol, marks in usable.values[i]:
                 if self._can_close(after, after_count, met | marks, usable, further):
                     following = (True, after, after_count, met | marks, firm)
                     yield (*lead, entry.key, symbol, self._ir.instance(self, following))
@@ -132,14 +143,14 @@ class Members(Family):
                 following = (True, after, after_count, met | more.marks, after_firm)
                 yield (*lead, more.key, more.value, self._ir.instance(self, following))
 
-    def _usable(self, productive: Productive) -> dict[int, list[tuple[Symbol, int]]]:
+    def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
         out = {}
         for i, entry in enumerate(self._entries):
             values = [(symbol, marks) for symbol, marks in entry.values if productive(symbol)]
             if values and productive(entry.key):
                 out[i] = values
-        return out
+        return _Usable(out, sum(1 << i for i in out))
 
     def _usable_further(self, productive: Productive, firm: tuple[int, ...]) -> list[Further]:
         """The further members that may still come."""
@@ -153,11 +164,9 @@ class Members(Family):
         """Bit set of the required names that are still to come."""
         return self._required >> seen << seen if self._ordered else self._required & ~seen
 
-    def _can_close(
-        self, seen: int, count: int, met: int, usable: dict[int, list[tuple[Symbol, int]]], further: list[Further]
-    ) -> bool:
+    def _can_close(self, seen: int, count: int, met: int, usable: _Usable, further: list[Further]) -> bool:
         missing = self._missing(seen)
-        if missing and any(missing >> i & 1 and i not in usable for i in range(len(self._entries))):
+        if missing & ~usable.names:
             return False
         needed = missing.bit_count()
         unmet = self._conditions & ~met
@@ -170,17 +179,16 @@ class Members(Family):
             return False
         if further or count >= self._low:
             return True
-        return count + sum(not self._is_past(seen, i) for i in usable) >= self._low
+        left = usable.names >> seen if self._ordered else usable.names & ~seen
+        return count + left.bit_count() >= self._low
 
-    def _cover(
-        self, unmet: int, seen: int, missing: int, usable: dict[int, list[tuple[Symbol, int]]], further: list[Further]
-    ) -> int | None:
+    def _cover(self, unmet: int, seen: int, missing: int, usable: _Usable, further: list[Further]) -> int | None:
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
 
         Entries with equal marks are alike: as many of a kind are looked at as there are conditions.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
-        for i, values in usable.items():
+        for i, values in usable.values.items():
             marks = frozenset(m & unmet for _, m in values if m & unmet)
             if marks and not self._is_past(seen, i):
                 kind = (bool(missing >> i & 1), marks)
