@@ -15,10 +15,30 @@ nonterminal with that number, ``~t`` (so, negative) is the lexeme with number ``
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
-from cdplugin.expr import Expr
+from cdplugin.expr import EMPTY, Expr
 
 Symbol = int
+
+EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
+"""How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are kept.
+LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all of it.
+LAZY: at its shortest match."""
+
+
+@dataclass(frozen=True)
+class TokenSet:
+    """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They stand for themselves, never for text.
+
+    ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``: all
+    tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token.
+    """
+
+    names: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    negated: bool = False
+    where: str = ""
 
 
 class Family:
@@ -49,13 +69,18 @@ class Family:
 
 
 class GrammarIR:
-    """Rules over lexemes, lexed *exactly*: where a lexeme may end and may go on, both are kept.
+    """Rules over lexemes.
 
     Attributes
     ----------
     rules : list of ``(nonterminal, tuple of symbols)``, in the order in which they were added.
     lexemes : list of expressions over bytes. A lexeme may be nullable; the compiler turns that into an empty alternative.
     lexeme_names, names : for messages only.
+    lexings : EXACT, LONGEST or LAZY, one per lexeme.
+    skips : lexeme -> the LONGEST lexeme (``%ignore``) that may stand before it any number of times, unseen by the rules.
+    max_tokens : lexeme -> after how many tokens it ends at the first token boundary at which it matches.
+    token_sets : lexeme -> the tokens that it stands for; such a lexeme matches no bytes.
+    captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
     start : the start symbol; a nonterminal, set by the front end.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
@@ -66,10 +91,16 @@ class GrammarIR:
         self.names: list[str] = []
         self.lexemes: list[Expr] = []
         self.lexeme_names: list[str] = []
+        self.lexings: list[str] = []
+        self.skips: dict[Symbol, Symbol] = {}
+        self.max_tokens: dict[Symbol, int] = {}
+        self.token_sets: dict[Symbol, TokenSet] = {}
+        self.captures: dict[Symbol, str] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
-        self._lexeme_of: dict[int, Symbol] = {}
+        self._lexeme_of: dict[tuple[int, str, Symbol | None, int | None], Symbol] = {}
+        self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
 
     def nonterminal(self, name: str = "") -> Symbol:
@@ -77,14 +108,44 @@ class GrammarIR:
         self.names.append(name)
         return len(self.names) - 1
 
-    def lexeme(self, expression: Expr, name: str = "") -> Symbol:
-        """The lexeme that matches ``expression``. The same expression object gives the same symbol."""
-        symbol = self._lexeme_of.get(id(expression))
+    def lexeme(
+        self,
+        expression: Expr,
+        name: str = "",
+        *,
+        lexing: str = EXACT,
+        skip: Symbol | None = None,
+        max_tokens: int | None = None,
+    ) -> Symbol:
+        """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
+
+        ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`.
+        """
+        key = (id(expression), lexing, skip, max_tokens)
+        symbol = self._lexeme_of.get(key)
         if symbol is None:
             self.lexemes.append(expression)  # keeps the object alive, so that its id stays its own
             self.lexeme_names.append(name)
+            self.lexings.append(lexing)
             symbol = ~(len(self.lexemes) - 1)
-            self._lexeme_of[id(expression)] = symbol
+            self._lexeme_of[key] = symbol
+            if skip is not None:
+                self.skips[symbol] = skip
+            if max_tokens is not None:
+                self.max_tokens[symbol] = max_tokens
+        return symbol
+
+    def token(self, tokens: TokenSet, name: str = "", *, skip: Symbol | None = None) -> Symbol:
+        """The terminal that one token out of ``tokens`` matches."""
+        symbol = self._token_of.get((tokens, skip))
+        if symbol is None:
+            self.lexemes.append(EMPTY)
+            self.lexeme_names.append(name)
+            self.lexings.append(EXACT)
+            symbol = self._token_of[tokens, skip] = ~(len(self.lexemes) - 1)
+            self.token_sets[symbol] = tokens
+            if skip is not None:
+                self.skips[symbol] = skip
         return symbol
 
     def instance(self, family: Family, value: Hashable) -> Symbol:
@@ -98,3 +159,19 @@ class GrammarIR:
     def rule(self, left: Symbol, right: Sequence[Symbol]) -> None:
         """Add ``left -> right`` (an empty ``right`` derives the empty string)."""
         self.rules.append((left, tuple(right)))
+
+    def nested(self) -> GrammarIR:
+        """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then
+        :meth:`adopt`.
+        """
+        inner = GrammarIR()
+        rules, relaxed = inner.rules, inner.relaxed
+        inner.__dict__.update(self.__dict__)
+        inner.rules, inner.relaxed, inner.start = rules, relaxed, -1
+        return inner
+
+    def adopt(self, inner: GrammarIR) -> Symbol:
+        """Take over the rules that were written into a :meth:`nested` IR; returns its start symbol."""
+        self.rules += inner.rules
+        self.relaxed += inner.relaxed
+        return inner.start

@@ -21,8 +21,11 @@ class Spec:
         """Equal keys compile to the same grammar; ``None``: do not cache."""
         raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
 
-    def to_ir(self, limits: Limits) -> GrammarIR:
-        """The rules; raises :class:`GrammarError` with the location of what is wrong."""
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        """The rules, written into ``ir`` if one is given (see :meth:`GrammarIR.nested`).
+
+        Raises :class:`GrammarError` with the location of what is wrong.
+        """
         raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
 
 
@@ -76,8 +79,8 @@ class JsonSchema(Spec):
                 return None  # the front end says what is wrong with it
         return (JsonSchema, schema, self.options)
 
-    def to_ir(self, limits: Limits) -> GrammarIR:
-        return json_schema.compile_schema(self.schema, self.options, limits)
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return json_schema.compile_schema(self.schema, self.options, limits, ir)
 
 
 class JsonObject(Spec):
@@ -89,8 +92,8 @@ class JsonObject(Spec):
     def key(self) -> Hashable:
         return (JsonObject, self.options)
 
-    def to_ir(self, limits: Limits) -> GrammarIR:
-        return json_schema.compile_json_object(self.options, limits)
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return json_schema.compile_json_object(self.options, limits, ir)
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,10 @@ class Regex(Spec):
     def key(self) -> Hashable:
         return (Regex, self.pattern, self.dialect)
 
-    def to_ir(self, limits: Limits) -> GrammarIR:
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         if not isinstance(self.pattern, str):
             raise GrammarError("wrong type of regular expression", expected="str", found=type(self.pattern).__name__)
-        return literals.compile_regex(self.pattern, limits, dialect=self.dialect)
+        return literals.compile_regex(self.pattern, limits, self.dialect, ir)
 
 
 class Choice(Spec):
@@ -123,5 +126,5 @@ class Choice(Spec):
     def key(self) -> Hashable:
         return (Choice, self.choices)
 
-    def to_ir(self, limits: Limits) -> GrammarIR:
-        return literals.compile_choice(self.choices, limits)
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return literals.compile_choice(self.choices, limits, ir)

@@ -14,7 +14,9 @@ from cdplugin.regex import parse
 _DEFAULT_LIMITS = Limits()
 
 
-def compile_regex(pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str = "rust") -> GrammarIR:
+def compile_regex(
+    pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str = "rust", ir: GrammarIR | None = None
+) -> GrammarIR:
     """Text that ``pattern`` matches from end to end, as a single lexeme.
 
     Raises ``GrammarError`` for bad syntax (with the position) and for a pattern that matches nothing.
@@ -22,10 +24,10 @@ def compile_regex(pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str =
     expression = parse(pattern, dialect, limits=limits).match_expr(UTF8)
     if expression is EMPTY:
         raise GrammarError("the regular expression matches nothing", found=repr(pattern[:60]))
-    return _single(expression, "regex")
+    return _single(expression, "regex", ir)
 
 
-def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> GrammarIR:
+def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS, ir: GrammarIR | None = None) -> GrammarIR:
     """Exactly one of ``choices``, as one set of literals. Duplicates count once. Linear in the total length.
 
     Raises ``GrammarError`` for an empty list, and, with its index, for an item that is not a string or holds a lone surrogate.
@@ -46,12 +48,12 @@ def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS) -> 
         size += len(texts[-1])
         if size > limits.max_spec_bytes:
             raise LimitExceeded(f"choices are longer than max_spec_bytes ({limits.max_spec_bytes})", location=f"index {i}")
-    return _single(literals(texts), "choice")
+    return _single(literals(texts), "choice", ir)
 
 
-def _single(expression: Expr, name: str) -> GrammarIR:
+def _single(expression: Expr, name: str, ir: GrammarIR | None) -> GrammarIR:
     """A grammar whose start symbol is one lexeme."""
-    ir = GrammarIR()
+    ir = ir or GrammarIR()
     ir.start = ir.nonterminal("start")
     ir.rule(ir.start, [ir.lexeme(expression, name)])
     return ir

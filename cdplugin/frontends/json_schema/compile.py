@@ -28,8 +28,10 @@ _CHAIN = 32
 """Counts up to this are written as a chain of rules; larger ones by doubling, with O(log n) rules."""
 
 
-def compile_schema(schema: Any, options: Options | None = None, limits: Limits | None = None) -> GrammarIR:
-    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class).
+def compile_schema(
+    schema: Any, options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
+) -> GrammarIR:
+    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class), into ``ir`` if one is given.
 
     Raises ``GrammarError`` for a schema that is wrong or that nothing satisfies, ``UnsupportedError`` for a keyword that is not
     enforced, ``LimitExceeded`` for one that is too large or too deep; each with a JSON Pointer.
@@ -39,19 +41,21 @@ def compile_schema(schema: Any, options: Options | None = None, limits: Limits |
     document = load_schema(schema, limits)
     reader = Reader(document, options, limits)
     root = reader.read_all()
-    return _Writer(reader, options, limits).write(root)
+    return _Writer(reader, options, limits, ir or GrammarIR()).write(root)
 
 
-def compile_json_object(options: Options | None = None, limits: Limits | None = None) -> GrammarIR:
+def compile_json_object(
+    options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
+) -> GrammarIR:
     """Any JSON object."""
-    return compile_schema({"type": "object"}, options, limits)
+    return compile_schema({"type": "object"}, options, limits, ir)
 
 
 class _Writer:
     """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
 
-    def __init__(self, reader: Reader, options: Options, limits: Limits) -> None:
-        self.ir = GrammarIR()
+    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR) -> None:
+        self.ir = ir
         self._reader = reader
         self._layout = layout_of(options.whitespace)
         self._limits = limits
