@@ -176,7 +176,7 @@ class Arena:
         """Make a table (other than an index) hold at least ``size`` items; its content stays."""
         old = self.tables[table]
         if len(old) < size:
-            grown = np.empty(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)
+            grown = np.zeros(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)  # records numbered 0 mean none
             grown[: len(old)] = old
             self.set_table(table, grown)
 

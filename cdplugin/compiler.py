@@ -15,18 +15,17 @@ import numpy as np
 from cdplugin import expr
 from cdplugin.arena import Arena
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.grammar import GrammarIR
+from cdplugin.grammar import EXACT, LAZY, GrammarIR, Symbol
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
+from cdplugin.lexemes import LexemeTable, TokenRanges, lexeme_table, resolve_tokens
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.rules import Expander, Lexemes, RuleSet, build_rules
 from cdplugin.specs import JsonObject, Spec
 from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
-
-_END_NAME = "end of text"
 
 
 class Compiler:
@@ -111,13 +110,12 @@ class StaticTables:
     program: np.ndarray
     n_results: int
     literals: tuple[np.ndarray, np.ndarray]
-    lexemes: np.ndarray
-    lexeme_names: list[str]
+    lexemes: LexemeTable
     rules: RuleSet
 
     @property
     def nbytes(self) -> int:
-        arrays = [self.program, *self.literals, self.lexemes, *self.rules.tables.values()]
+        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges, *self.rules.tables.values()]
         return sum(array.nbytes for array in arrays)
 
     def evaluate(self, arena: Arena) -> None:
@@ -126,7 +124,10 @@ class StaticTables:
 
     def install(self, arena: Arena) -> int:
         """Put the rules into an arena that has the expressions; returns the start cursor."""
-        arena.set_table(layout.LEXEMES, self.lexemes)
+        arena.set_table(layout.LEXEMES, self.lexemes.records.reshape(-1))
+        arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
+        arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
+        arena.header[layout.HAS_CLOCKS] = bool((self.lexemes.records[:, layout.X_TICK] >= 0).any())
         for table, array in self.rules.tables.items():
             arena.set_table(table, array.copy() if self.rules.is_lazy else array)
         arena.set_table(layout.MARKS, np.zeros(len(self.rules.nullable), np.int64))
@@ -142,6 +143,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         if found > most:
             raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
     lexemes = _factor_prefixes(ir)
+    tokens = resolve_tokens(ir, template.arena.vocab)
     used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
     program = template.program()
     results = [program.add(ir.lexemes[t]) for t in used]
@@ -149,16 +151,15 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
     ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
-    _judge(ir, lexemes, arena, used, ids)
+    _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
-    order = list(rules.lexeme_number)
-    id_of = dict(zip(used, ids.tolist(), strict=True))
+    id_of = {~t: e for t, e in zip(used, ids.tolist(), strict=True)}
+    nullable = {~t for t, flags in zip(used, arena.flags(ids).tolist(), strict=True) if flags & expressions.NULLABLE}
     return StaticTables(
         program=words,
         n_results=program.n_results,
         literals=literals,
-        lexemes=np.array([id_of[~symbol] for symbol in order], np.int64),
-        lexeme_names=[ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in order] + [_END_NAME],
+        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
         rules=rules,
     )
 
@@ -195,7 +196,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     prefix_symbol: dict[int, int] = {}
     for t in range(len(ir.lexemes)):
         e = ir.lexemes[t]
-        if e.op != expr.CAT_OP or id(e.args[0]) not in shared:
+        if e.op != expr.CAT_OP or id(e.args[0]) not in shared or ir.lexings[t] != EXACT or ~t in ir.max_tokens:
             continue
         prefix = e.args[0]
         symbol = prefix_symbol.get(id(prefix))
@@ -206,18 +207,27 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     return lexemes
 
 
-def _judge(ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: list[int], ids: np.ndarray) -> None:
+def _judge(
+    ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: list[int], ids: np.ndarray, tokens: dict[Symbol, TokenRanges]
+) -> None:
     """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text.
 
     Its rules are the lexeme (if it matches any text) and the empty string; a lexeme in a rule never matches the empty string.
+    A LAZY one that matches the empty string matches nothing else. A token terminal matches if any token does.
     """
     flags = arena.flags(ids)
     productive = (ids != expressions.EMPTY) & (ids != expressions.EPSILON)
     for i in np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist():
         productive[i] = _matches_text(arena, int(ids[i]))
     lexemes.productive = {~t: is_productive for t, is_productive in zip(used, productive.tolist(), strict=True)}
+    lexemes.productive.update({symbol: bool(ranges) for symbol, ranges in tokens.items()})
+    skips = set(ir.skips.values())
     for i in np.flatnonzero(flags & expressions.NULLABLE).tolist():
         symbol = ~used[i]
+        if symbol in skips:
+            continue
+        if ir.lexings[used[i]] == LAZY:
+            lexemes.productive[symbol] = False
         wrapper = ir.nonterminal(ir.lexeme_names[used[i]])
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))

@@ -67,7 +67,7 @@ def lexeme_names(matcher: Matcher, arena: Arena, cursor: int) -> list[str]:
         if state:
             value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
             for word in arena.sequence(value):
-                names[matcher.grammar._tables.lexeme_names[word >> 32]] = None
+                names[matcher.grammar._tables.lexemes.names[word >> 32]] = None
     return list(names)
 
 

@@ -21,6 +21,7 @@ from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.arena import HAS_TERMINALS
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
 from cdplugin.vocab import Vocabulary
 
@@ -234,11 +235,21 @@ class Matcher:
         arena = arena or self._arena
         if token_id in self._stop_set:
             with arena.lock:
-                return TERMINATED if arena.call(kernels.OP_ACCEPTS, cursor) else 0
-        if not self._text[token_id]:
+                return self._step_stop(cursor, token_id, arena)
+        if not self._text[token_id] and not arena.header[HAS_TERMINALS]:
             return 0
         with arena.lock:
-            return arena.call(kernels.OP_ACCEPT, cursor, token_id)
+            return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
+
+    def _step_stop(self, cursor: int, token_id: int, arena: Arena) -> int:
+        """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
+
+        If the text may end after the terminal, it has ended. The caller holds the arena's lock.
+        """
+        if arena.call(kernels.OP_ACCEPTS, cursor):
+            return TERMINATED
+        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[HAS_TERMINALS] else 0
+        return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
 
 
 def _integer(what: str, value: Any) -> int:

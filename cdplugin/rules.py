@@ -116,6 +116,7 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         raise GrammarError("the grammar matches nothing: it is unsatisfiable")
     kept, order, used = _reachable(ir, rules, alive, start, lexemes, known)
     number = {symbol: i for i, symbol in enumerate(order, 1)}
+    used |= {lexemes.rewritten((ir.skips[symbol],))[0] for symbol in used if symbol in ir.skips}
     lexeme_number = {symbol: i for i, symbol in enumerate(sorted(used, reverse=True))}
     n = len(order) + 1
     numbered: list[tuple[int, list[int]]] = [(0, [1, -2 - len(lexeme_number)])]

@@ -31,7 +31,8 @@ TRANSITIONS, LEXER_STATES, ROWS, BASES, MASKS, TOKEN_LISTS, ENDS = range(8, 15)
 LITERAL_OFFSETS, LITERAL_BYTES, LEXEMES = range(15, 18)
 DOT_SYMBOL, DOT_LEFT, DOT_NULL_REST, RULE_HEADS, RULE_LISTS, CORNER_HEADS, CORNER_LISTS, NULLABLE, MARKS = range(18, 27)
 TRIE_BYTE, TRIE_DEPTH, TRIE_SKIP, TRIE_TOKEN, TRIE_CHARS, SLICE_MASKS, TOKEN_OFFSETS, TOKEN_BYTES = range(27, 35)
-N_TABLES = 35
+TOKEN_RANGES = 35  # inclusive (first, last) pairs of token ids: what token terminals stand for
+N_TABLES = 36
 
 INT32_TABLES = (INDEX, TRANSITIONS, TOKEN_LISTS, TRIE_DEPTH, TRIE_SKIP, TRIE_TOKEN, TRIE_CHARS, SLICE_MASKS)
 UINT8_TABLES = (LITERAL_BYTES, TRIE_BYTE, TOKEN_BYTES)
@@ -44,6 +45,8 @@ MAX_WIDTH, FUEL, MAX_ROW_ITEMS, MAX_PAIRS, WORDS, SLICE_END, N_NODES, MAX_DEPTH,
     _S + 14, _S + 25
 )
 MAX_CHARS = _S + 25  # code points of the longest slice token
+HAS_TERMINALS = _S + 34  # whether some lexeme is a set of tokens
+HAS_CLOCKS = _S + 35  # whether some lexeme ends after a number of tokens
 # counters: cheap, never reset by the kernels
 C_NODES, C_DERIVATIVES, C_TRANSITIONS, C_ADVANCES, C_MASK_HITS, C_MASK_MISSES, C_BASES, C_SUBWALKS = range(_S + 26, _S + 34)
 HEADER_WORDS = _S + 40
@@ -51,6 +54,19 @@ HEADER_WORDS = _S + 40
 # --- records --------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX = range(6)  # aux: dense number of a lexer state or row, 0: none
 VALUE_WORDS = 6
+
+# record of a lexeme number. A lexeme has one number, but where it matters whether it has begun or how many tokens it has taken, it
+# has more: they are one lexeme to the parser (X_SYMBOL) and to the masks.
+X_EXPRESSION = 0
+X_KIND = 1  # EXACT, LONGEST or LAZY
+X_SKIP = 2  # the lexeme that may stand before this one, -1: none
+X_RANGES, X_N_RANGES = 3, 4  # for a token terminal: its pairs in TOKEN_RANGES
+X_SYMBOL = 5  # the lexeme's number in the rules
+X_BEGUN = 6  # its number after a byte
+X_TICK = 7  # its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts
+X_IS_SKIP = 8  # whether it is a skip, which leaves the row as it is
+LEXEME_WORDS = 9
+EXACT, LONGEST, LAZY = range(3)
 
 # --- kinds of values ------------------------------------------------------------------------------------------------------
 K_NONE, K_EMPTY, K_EPSILON, K_BYTES, K_LITERALS, K_CAT, K_ALT, K_AND, K_NOT, K_REPEAT = range(10)

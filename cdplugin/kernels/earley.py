@@ -32,6 +32,7 @@ from cdplugin.kernels.arena import (
     K_FIRST,
     K_ITEMS,
     K_ORIGIN,
+    LEXEME_WORDS,
     LEXEMES,
     LIMIT_ROW,
     LOW_32,
@@ -55,6 +56,10 @@ from cdplugin.kernels.arena import (
     V_AUX,
     VALUE_WORDS,
     VALUES,
+    X_EXPRESSION,
+    X_IS_SKIP,
+    X_KIND,
+    X_SKIP,
     has_room,
     header,
     i64,
@@ -68,15 +73,16 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.arena import DATA as DATA_TABLE
+from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.expressions import (
     push,
 )
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
 
-# record of a row
-R_ITEMS, R_ORIGIN, R_START, R_ACCEPTS = range(4)
-ROW_WORDS = 4
+# record of a row; R_START and R_LONGEST: the lexer states in which its EXACT, and its LONGEST and LAZY lexemes start (0: none)
+R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS = range(5)
+ROW_WORDS = 5
 
 END_OF_RULE = -1
 NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
@@ -404,9 +410,12 @@ def row_of(h, items):
     if origin < 0:
         return origin
     # 3. the lexemes that may come next
-    first_state = _start_state(h, items, base, n_waited)
+    first_state = _start_state(h, items, base, n_waited, R_START)
     if first_state < 0:
         return first_state
+    longest_state = _start_state(h, items, base, n_waited, R_LONGEST)
+    if longest_state < 0:
+        return longest_state
     head[STACK_TOP] = base
     number = head[N_ROWS]
     if not has_room(h, ROWS, (number + 1) * ROW_WORDS):
@@ -416,6 +425,7 @@ def row_of(h, items):
     records[record + R_ITEMS] = items
     records[record + R_ORIGIN] = origin
     records[record + R_START] = first_state
+    records[record + R_LONGEST] = longest_state
     records[record + R_ACCEPTS] = accepts
     i64(h, VALUES)[items * VALUE_WORDS + V_AUX] = number
     head[N_ROWS] = number + 1
@@ -423,8 +433,11 @@ def row_of(h, items):
 
 
 @kernel
-def _start_state(h, items, waited, n_waited):
-    """The lexer state in which every lexeme that the row allows starts; 0 if only the end may come."""
+def _start_state(h, items, waited, n_waited, group):
+    """The lexer state in which every lexeme of a group (``R_START`` or ``R_LONGEST``) that the row allows starts; 0 if none.
+
+    Where LONGEST lexemes have a skip, it starts with them, but not in the first row of a text.
+    """
     head = header(h)
     end_symbol = head[END_SYMBOL]
     symbols = i64(h, DOT_SYMBOL)
@@ -439,7 +452,7 @@ def _start_state(h, items, waited, n_waited):
     only = np.int64(-1)
     if n_waited == 1 and head[STACK_TOP] == base:
         only = i64(h, STACK)[waited]
-        known = memo_get(h, M_START, only, 0)
+        known = memo_get(h, M_START, only, group)
         if known >= 0:
             return known
     for w in range(n_waited):
@@ -462,21 +475,34 @@ def _start_state(h, items, waited, n_waited):
                 head[STACK_TOP] += 1
                 previous = lexeme
     count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
-    words = i64(h, STACK)
+    head[STACK_TOP] = base + count
     lexemes = i64(h, LEXEMES)
+    first_row = word_of(h, items, 0) >> 32 == 0
+    if group == R_LONGEST and not first_row:
+        for i in range(base, base + count):
+            skip = lexemes[i64(h, STACK)[i] * LEXEME_WORDS + X_SKIP]
+            if skip >= 0 and push(h, skip) < 0:
+                return GROW
+        count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    words = i64(h, STACK)
+    kept = 0
     for i in range(base, base + count):
-        words[i] = pack(words[i], lexemes[words[i]])
-    state = lexer_state(h, base, count)
+        record = words[i] * LEXEME_WORDS
+        if (lexemes[record + X_KIND] == EXACT_KIND) == (group == R_START):
+            words[base + kept] = pack(words[i], lexemes[record + X_EXPRESSION])
+            kept += 1
+    head[STACK_TOP] = base + kept
+    state = lexer_state(h, base, kept)
     head[STACK_TOP] = base
-    if state >= 0 and only >= 0:
-        return memo_put(h, M_START, only, 0, state)
+    if state >= 0 and only >= 0 and not first_row:
+        return memo_put(h, M_START, only, group, state)
     return state
 
 
 @kernel
 def advance(h, row, accepted):
     """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a
-    status.
+    status. If one of them is a skip, nothing is scanned: the row stays.
     """
     known = memo_get(h, M_ADVANCE, row, accepted)
     if known >= 0:
@@ -492,6 +518,9 @@ def advance(h, row, accepted):
     origin = i64(h, ROWS)[record + R_ORIGIN]
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
+        if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            head[STACK_TOP] = base
+            return memo_put(h, M_ADVANCE, row, accepted, row)
         for i in range(length_of(h, items)):
             item = word_of(h, items, i)
             dot = item >> 32

@@ -10,13 +10,12 @@ import numpy as np
 
 from cdplugin.kernels.arena import (
     GROW,
+    HAS_TERMINALS,
     K_EMPTY,
     K_EPSILON,
     K_ORIGIN,
     STACK,
     STACK_TOP,
-    TOKEN_BYTES,
-    TOKEN_OFFSETS,
     V_FLAGS,
     VALUE_WORDS,
     VALUES,
@@ -28,7 +27,6 @@ from cdplugin.kernels.arena import (
     pack,
     reindex,
     rememo,
-    u8,
 )
 from cdplugin.kernels.derive import (
     derive,
@@ -45,8 +43,8 @@ from cdplugin.kernels.expressions import (
     nullable,
 )
 from cdplugin.kernels.jit import entry_kernel, kernel, view_i32, view_i64
-from cdplugin.kernels.masks import fill
-from cdplugin.kernels.states import accepts_at, start_of, step, step_bytes
+from cdplugin.kernels.masks import add_terminals, fill
+from cdplugin.kernels.states import accept, accepts_at, start_of, step
 
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
@@ -54,7 +52,7 @@ from cdplugin.kernels.states import accepts_at, start_of, step, step_bytes
     OP_STATUS,  # a: expression -> bit 0: nonempty, bit 1: nullable
     OP_DERIVE,  # a: expression, b: byte -> its derivative
     OP_ROOT,  # the start cursor of the grammar in the static tables
-    OP_ACCEPT,  # a: cursor, b: token -> cursor (0: not allowed)
+    OP_ACCEPT,  # a: cursor, b: token, c: 1: by its bytes or as a terminal, 0: as a terminal only -> cursor (0: not allowed)
     OP_STEP,  # a: cursor, b: byte -> cursor (0: dead)
     OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
     OP_FILL,  # a: cursor, b: address of an int32 mask row, c: address of the stop tokens -> 0
@@ -122,7 +120,9 @@ def _fill_row(h, cursor, row_address, stops_address):
         return np.int64(status)
     count = view_i64(stops_address, 1)[0]
     stops = view_i64(stops_address, count + 1)
-    allowed = ended or accepts_at(h, cursor)
+    allowed = np.int64(1) if ended else accepts_at(h, cursor)
+    if allowed < 0:
+        return allowed
     for i in range(1, count + 1):
         word = stops[i] >> 5
         bit = np.int32(1 << (stops[i] & 31))
@@ -130,6 +130,8 @@ def _fill_row(h, cursor, row_address, stops_address):
             out[word] |= bit
         else:
             out[word] &= ~bit
+    if head[HAS_TERMINALS] and not ended:
+        return add_terminals(h, cursor, out)  # a stop token that the grammar names
     return np.int64(0)
 
 
@@ -143,12 +145,11 @@ def engine(h, op, a, b, c):
     if op == OP_FILL:
         return _fill_row(h, a, b, c)
     if op == OP_ACCEPT:
-        offsets = i64(h, TOKEN_OFFSETS)
-        return np.int64(step_bytes(h, a, u8(h, TOKEN_BYTES), offsets[b], offsets[b + 1]))
+        return np.int64(accept(h, a, b, c != 0))
     if op == OP_STEP:
         return np.int64(step(h, a, b))
     if op == OP_ACCEPTS:
-        return np.int64(1 if accepts_at(h, a) else 0)
+        return np.int64(accepts_at(h, a))
     if op == OP_EVALUATE:
         head[STACK_TOP] = a
         return np.int64(evaluate(h, 0, a))

@@ -4,6 +4,14 @@ A lexer state has a dense number (0: dead). Its record says which lexemes end he
 is left when those that cannot go on are dropped, how many plain characters keep it alive, and where its base mask is. A
 transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
 lexeme ends in it. A transition is computed for a whole class of bytes at once.
+
+How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexemes those that match end (``L_ACCEPTED``) and the
+others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one matches, it
+ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the next byte
+decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the
+lexeme ended before this byte.
+
+A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
 """
 
 from __future__ import annotations
@@ -15,6 +23,9 @@ from cdplugin.kernels.arena import (
     GROW,
     K_ACCEPTED,
     K_LEXER,
+    LAZY,
+    LEXEME_WORDS,
+    LEXEMES,
     LEXER_STATES,
     LOW_32,
     N_LEXER_STATES,
@@ -24,6 +35,10 @@ from cdplugin.kernels.arena import (
     V_AUX,
     VALUE_WORDS,
     VALUES,
+    X_BEGUN,
+    X_KIND,
+    X_SYMBOL,
+    X_TICK,
     has_room,
     header,
     i32,
@@ -31,8 +46,11 @@ from cdplugin.kernels.arena import (
     intern,
     length_of,
     pack,
+    sort_range,
+    sort_unique,
     word_of,
 )
+from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.derive import (
     derive,
     is_nonempty,
@@ -44,11 +62,12 @@ from cdplugin.kernels.saturate import saturate
 from cdplugin.kernels.slices import UNBOUNDED, stay
 
 # record of a lexer state
-L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE = range(6)
-LEXER_WORDS = 6
+L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST = range(7)
+LEXER_WORDS = 7
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
+BEFORE = ENDS_BIT  # the transition by a byte that comes after the end of the lexeme
 
 
 @kernel
@@ -66,6 +85,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + L_STAY] = -1
     records[record + L_SATURATED] = 0
     records[record + L_BASE] = -1
+    records[record + L_LONGEST] = 0
     transitions = i32(h, TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
@@ -86,6 +106,21 @@ def lexer_state(h, start, count):
     number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
     if number > 0:
         return number
+    if _kind(h, i64(h, STACK)[start] >> 32) != EXACT_KIND:
+        return _longest_state(h, value, start, count)
+    return _exact_state(h, value, start, count)
+
+
+@kernel
+def _kind(h, lexeme):
+    """EXACT, LONGEST or LAZY."""
+    return i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_KIND]
+
+
+@kernel
+def _exact_state(h, value, start, count):
+    """The record of a new state of EXACT lexemes: its number, or ``GROW``."""
+    head = header(h)
     saved = head[STACK_TOP]
     base = max(saved, start + count)
     if not has_room(h, STACK, base + 2 * count):
@@ -96,13 +131,14 @@ def lexer_state(h, start, count):
     for i in range(start, start + count):
         expression = words[i] & LOW_32
         if nullable(h, expression):
-            words[base + count + ended] = words[i] >> 32
+            words[base + count + ended] = _symbol(h, words[i] >> 32)
             ended += 1
         if expression != EPSILON:
             words[base + going] = words[i]
             going += 1
     if ended == 0:
         return _new_lexer_state(h, value, 0, -1)
+    ended = sort_unique(words, base + count, ended)
     head[STACK_TOP] = base + 2 * count
     accepted = intern(h, K_ACCEPTED, base + count, ended)
     rest = np.int64(0)
@@ -114,6 +150,56 @@ def lexer_state(h, start, count):
     if accepted < 0 or rest < -1:
         return GROW
     return _new_lexer_state(h, value, accepted, rest)
+
+
+@kernel
+def _symbol(h, lexeme):
+    """The lexeme that a lexeme number stands for in the rules."""
+    return i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_SYMBOL]
+
+
+@kernel
+def _longest_state(h, value, start, count):
+    """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``."""
+    head = header(h)
+    saved = head[STACK_TOP]
+    base = max(saved, start + count)
+    if not has_room(h, STACK, base + 2 * count):
+        return GROW
+    words = i64(h, STACK)
+    lexemes = i64(h, LEXEMES)
+    ended = 0
+    lazy = 0
+    going = 0
+    for i in range(start, start + count):
+        record = (words[i] >> 32) * LEXEME_WORDS
+        begun = lexemes[record + X_BEGUN] == words[i] >> 32
+        if begun and nullable(h, words[i] & LOW_32):
+            words[base + ended] = lexemes[record + X_SYMBOL]
+            ended += 1
+            if lexemes[record + X_KIND] == LAZY:
+                words[base + count + lazy] = lexemes[record + X_SYMBOL]
+                lazy += 1
+        if words[i] & LOW_32 != EPSILON:
+            going += 1
+    if ended == 0:
+        return _new_lexer_state(h, value, 0, -1)
+    first = base
+    if lazy:
+        first = base + count
+        ended = lazy
+    ended = sort_unique(words, first, ended)
+    head[STACK_TOP] = base + 2 * count
+    accepted = intern(h, K_ACCEPTED, first, ended)
+    head[STACK_TOP] = saved
+    if accepted < 0:
+        return GROW
+    if lazy or not going:
+        return _new_lexer_state(h, value, accepted, 0)
+    number = _new_lexer_state(h, value, 0, -1)
+    if number > 0:
+        i64(h, LEXER_STATES)[number * LEXER_WORDS + L_LONGEST] = accepted
+    return number
 
 
 @kernel
@@ -133,10 +219,11 @@ def _rest_state(h, start, count):
     ended = 0
     for i in range(start, start + count):
         if nullable(h, words[i] & LOW_32):
-            words[base + ended] = words[i] >> 32
+            words[base + ended] = _symbol(h, words[i] >> 32)
             ended += 1
     accepted = np.int64(0)
     if ended:
+        ended = sort_unique(words, base, ended)
         accepted = intern(h, K_ACCEPTED, base, ended)
         if accepted < 0:
             return np.int64(-2)
@@ -148,7 +235,8 @@ def _rest_state(h, start, count):
 def lexer_step(h, state, byte):
     """The transition of ``state`` by ``byte``, computed now and stored for the byte's whole class; or a status.
 
-    0: dead; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme ends.
+    0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme
+    ends.
     """
     head = header(h)
     head[C_TRANSITIONS] += 1
@@ -177,14 +265,18 @@ def lexer_step(h, state, byte):
         if alive < 0:
             return alive
         if alive:
-            i64(h, STACK)[base + kept] = pack(word >> 32, child)
+            begun = i64(h, LEXEMES)[(word >> 32) * LEXEME_WORDS + X_BEGUN]
+            i64(h, STACK)[base + kept] = pack(begun, child)
             kept += 1
+    sort_range(i64(h, STACK), base, kept)
     after = lexer_state(h, base, kept)
     head[STACK_TOP] = base
     if after < 0:
         return after
     if after > 0 and i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED] != 0:
         after |= ENDS_BIT
+    if after == 0 and i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST] != 0:
+        after = np.int64(BEFORE)
     transitions = i32(h, TRANSITIONS)
     for other in range(256):
         if (byte_class[other >> 6] >> (other & 63)) & 1:
@@ -194,7 +286,10 @@ def lexer_step(h, state, byte):
 
 @kernel
 def stay_of(h, state):
-    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.derive.stay`): the best of its expressions."""
+    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.slices.stay`): the best of its expressions.
+
+    0 where a LAZY lexeme may end all others.
+    """
     records = i64(h, LEXER_STATES)
     known = records[state * LEXER_WORDS + L_STAY]
     if known >= 0:
@@ -203,6 +298,9 @@ def stay_of(h, state):
     count = length_of(h, value)
     best = np.int64(0)
     for i in range(count):
+        if _kind(h, word_of(h, value, i) >> 32) == LAZY:
+            best = np.int64(0)
+            break
         part = stay(h, word_of(h, value, i) & LOW_32)
         if part < 0:
             return part
@@ -217,7 +315,9 @@ def stay_of(h, state):
 
 @kernel
 def saturated(h, state, longest):
-    """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes; or a status."""
+    """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes and no tokens counted; or a
+    status.
+    """
     records = i64(h, LEXER_STATES)
     known = records[state * LEXER_WORDS + L_SATURATED]
     if known > 0:
@@ -233,13 +333,24 @@ def saturated(h, state, longest):
         cut = saturate(h, word & LOW_32, longest)
         if cut < 0:
             return cut
-        changed = changed or cut != word & LOW_32
-        if push(h, pack(word >> 32, cut)) < 0:
+        same = pack(_uncounted(h, word >> 32), cut)
+        changed = changed or same != word
+        if push(h, same) < 0:
             return GROW
     if changed:
-        result = lexer_state(h, base, count)
+        result = lexer_state(h, base, sort_unique(i64(h, STACK), base, count))
     head[STACK_TOP] = base
     if result < 0:
         return result
     i64(h, LEXER_STATES)[state * LEXER_WORDS + L_SATURATED] = result
     return result
+
+
+@kernel
+def _uncounted(h, lexeme):
+    """The number of the same lexeme, begun, that has taken no tokens."""
+    record = lexeme * LEXEME_WORDS
+    lexemes = i64(h, LEXEMES)
+    if lexemes[record + X_TICK] < 0:
+        return lexeme
+    return lexemes[lexemes[record + X_SYMBOL] * LEXEME_WORDS + X_BEGUN]

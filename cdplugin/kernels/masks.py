@@ -3,7 +3,8 @@
 The *base* of a lexer state is independent of the row: tokens that stay inside the lexemes, and tokens at whose last byte a
 lexeme ends (what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest
 depends on the row: the base keeps them as a list of ``(node, accepted lexemes)``, and the *delta* of a row walks only the
-subtrees below them.
+subtrees below them. A node whose byte comes after the end of LONGEST lexemes is kept with ``INCLUSIVE`` added: it depends on the row
+itself. Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
 
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
 there is no stack but an array of states by depth (llguidance's toktrie note derives the loop). Plain text is not walked at
@@ -29,6 +30,8 @@ from cdplugin.kernels.arena import (
     ENDS,
     ENDS_USED,
     GROW,
+    LEXEME_WORDS,
+    LEXEMES,
     LEXER_STATES,
     LOW_32,
     M_MASK,
@@ -45,6 +48,7 @@ from cdplugin.kernels.arena import (
     STACK,
     STACK_TOP,
     TOKEN_LISTS,
+    TOKEN_RANGES,
     TOKENS_USED,
     TRANSITIONS,
     TRIE_BYTE,
@@ -54,6 +58,8 @@ from cdplugin.kernels.arena import (
     TRIE_TOKEN,
     USE_SLICES,
     WORDS,
+    X_N_RANGES,
+    X_RANGES,
     has_room,
     header,
     i32,
@@ -67,17 +73,20 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.earley import R_START, ROW_WORDS, advance
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import (
+    BEFORE,
     ENDS_BIT,
     L_ACCEPTED,
     L_BASE,
+    L_LONGEST,
     L_REST,
+    L_VALUE,
     LEXER_WORDS,
     STATE_MASK,
     lexer_step,
     saturated,
 )
 from cdplugin.kernels.plain import plain_chars
-from cdplugin.kernels.states import ACCEPT_MARK, single, step
+from cdplugin.kernels.states import ACCEPT_MARK, boundary_after, start_of, step
 
 # record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its ends
 B_SLICE, B_TOKENS, B_LENGTH, B_ENDS, B_N_ENDS = range(5)
@@ -85,6 +94,8 @@ BASE_WORDS = 5
 # record of a mask: its base, and the tokens that the row adds
 MASK_BASE, MASK_TOKENS, MASK_LENGTH = range(3)
 MASK_WORDS = 3
+
+INCLUSIVE = 1 << 32  # beside a node: the node itself depends on the row, not only what is below it
 
 
 @kernel
@@ -202,6 +213,15 @@ def _walk_base(h, state, first_node, skip_chars):
         if after == 0:
             node += skips[node]
             continue
+        if after == BEFORE:
+            at = head[ENDS_USED]
+            if not has_room(h, ENDS, at + 2):
+                return GROW
+            ends[at] = node | INCLUSIVE
+            ends[at + 1] = records[before * LEXER_WORDS + L_LONGEST]
+            head[ENDS_USED] = at + 2
+            node += skips[node]
+            continue
         token = tokens[node]
         if token >= 0:
             if used == room:
@@ -284,6 +304,26 @@ def _walk_below(h, cursor, top_node):
 
 
 @kernel
+def _walk_from(h, cursor, node):
+    """Append the tokens at and below ``node`` that ``cursor`` (the state above it) can go on with; 0 or a status."""
+    byte = np.int64(u8(h, TRIE_BYTE)[node])
+    if cursor >> 32 and i32(h, TRANSITIONS)[(cursor & STATE_MASK) * 256 + byte] == 0:
+        return np.int64(0)  # most bytes
+    after = step(h, cursor, byte)
+    if after <= 0:
+        return after
+    token = i32(h, TRIE_TOKEN)[node]
+    if token >= 0:
+        head = header(h)
+        used = head[TOKENS_USED]
+        if not has_room(h, TOKEN_LISTS, used + 1):
+            return np.int64(GROW)
+        i32(h, TOKEN_LISTS)[used] = token
+        head[TOKENS_USED] = used + 1
+    return np.int64(_walk_below(h, after, node))
+
+
+@kernel
 def mask_of(h, row, state):
     """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status."""
     head = header(h)
@@ -313,14 +353,18 @@ def mask_of(h, row, state):
         if ended != accepted:
             accepted = ended
             next_row = advance(h, row, ended)
-            if next_row < 0:
-                status = next_row
+            cursor = start_of(h, next_row) if next_row > 0 else next_row
+            if cursor < 0:
+                status = cursor
                 break
-            first = i64(h, ROWS)[next_row * ROW_WORDS + R_START]
-            cursor = single(next_row, first, 0) if first > 0 else np.int64(0)
+            if cursor >> 32 and cursor & STATE_MASK == 0:  # only the end may come
+                cursor = np.int64(0)
         if cursor == 0:
             continue
-        status = np.int64(_walk_below(h, cursor, node))
+        if node & INCLUSIVE:
+            status = _walk_from(h, cursor, node & LOW_32)
+        else:
+            status = np.int64(_walk_below(h, cursor, node))
         if status < 0:
             break
     length = np.int64(-2)
@@ -378,8 +422,8 @@ def _add_mask(h, number, out, fresh):
 
 @kernel
 def fill(h, cursor, out):
-    """Write the mask of ``cursor`` into ``out`` (int32 words); end tokens are the caller's. 0 or a status, then ``out`` is
-    garbage.
+    """Write the mask of ``cursor`` into ``out`` (int32 words); stop tokens and token terminals are the caller's. 0 or a status,
+    then ``out`` is garbage.
     """
     head = header(h)
     if cursor >> 32:
@@ -405,3 +449,39 @@ def fill(h, cursor, out):
     for i in range(head[WORDS]):
         out[i] = 0
     return 0
+
+
+@kernel
+def add_terminals(h, cursor, out):
+    """OR the tokens of the token terminals that may come at ``cursor`` into ``out``; 0 or a status."""
+    if cursor >> 32:
+        return _add_terminals_of(h, (cursor >> 32) - 1, cursor & STATE_MASK, out)
+    for i in range(length_of(h, cursor) if cursor > 0 else 0):
+        pair = word_of(h, cursor, i)
+        if pair != ACCEPT_MARK:
+            status = _add_terminals_of(h, pair >> 32, pair & LOW_32, out)
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _add_terminals_of(h, row, state, out):
+    """:func:`add_terminals` for one pair."""
+    if i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]:
+        row = boundary_after(h, row, state)
+        if row < 0:
+            return row
+        state = i64(h, ROWS)[row * ROW_WORDS + R_START]
+    if state == 0:
+        return np.int64(0)
+    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    lexemes = i64(h, LEXEMES)
+    ranges = i64(h, TOKEN_RANGES)
+    for i in range(length_of(h, value)):
+        record = (word_of(h, value, i) >> 32) * LEXEME_WORDS
+        first = lexemes[record + X_RANGES]
+        for r in range(first, first + lexemes[record + X_N_RANGES]):
+            for token in range(ranges[2 * r], ranges[2 * r + 1] + 1):
+                out[token >> 5] |= np.int32(1 << (token & 31))
+    return np.int64(0)

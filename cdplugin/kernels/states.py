@@ -4,9 +4,11 @@ A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` 
 pair; a word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer
 state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor.
 
-Lexing is exact: where a lexeme ends, the pair that goes on and the pair that starts after it are both kept. All lexemes
-that end at one byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of
-the sketches).
+Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. All lexemes that end at one byte,
+over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches). Where LONGEST
+lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer`), so that of them at most one pair is left.
+
+Token terminals match whole tokens at lexeme boundaries: :func:`accept` follows a token by its bytes and as a terminal.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ import numpy as np
 
 from cdplugin.kernels.arena import (
     GROW,
+    HAS_CLOCKS,
+    HAS_TERMINALS,
+    K_ACCEPTED,
     K_STATE,
+    LEXEME_WORDS,
+    LEXEMES,
     LEXER_STATES,
     LIMIT_PAIRS,
     LOW_32,
@@ -24,7 +31,14 @@ from cdplugin.kernels.arena import (
     ROWS,
     STACK,
     STACK_TOP,
+    TOKEN_BYTES,
+    TOKEN_OFFSETS,
+    TOKEN_RANGES,
     TRANSITIONS,
+    X_N_RANGES,
+    X_RANGES,
+    X_SYMBOL,
+    X_TICK,
     has_room,
     header,
     i32,
@@ -34,11 +48,26 @@ from cdplugin.kernels.arena import (
     memo_get,
     memo_put,
     pack,
+    sort_range,
+    sort_unique,
+    u8,
     word_of,
 )
-from cdplugin.kernels.earley import R_ACCEPTS, R_START, ROW_WORDS, advance, unite_rows
+from cdplugin.kernels.earley import R_ACCEPTS, R_LONGEST, R_START, ROW_WORDS, advance, unite_rows
+from cdplugin.kernels.expressions import nullable, push
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import ENDS_BIT, L_ACCEPTED, L_REST, LEXER_WORDS, STATE_MASK, lexer_step
+from cdplugin.kernels.lexer import (
+    BEFORE,
+    ENDS_BIT,
+    L_ACCEPTED,
+    L_LONGEST,
+    L_REST,
+    L_VALUE,
+    LEXER_WORDS,
+    STATE_MASK,
+    lexer_state,
+    lexer_step,
+)
 
 ACCEPT_BIT = 1 << 31
 ACCEPT_MARK = -1
@@ -52,18 +81,48 @@ def single(row, state, accepts):
 
 @kernel
 def start_of(h, row):
-    """The cursor at the boundary before ``row``."""
+    """The cursor at the boundary before ``row``, or ``GROW``."""
     record = row * ROW_WORDS
     rows = i64(h, ROWS)
-    return single(row, rows[record + R_START], rows[record + R_ACCEPTS])
+    exact = rows[record + R_START]
+    longest = rows[record + R_LONGEST]
+    if exact == 0 or longest == 0:
+        return single(row, exact + longest, rows[record + R_ACCEPTS])
+    head = header(h)
+    base = head[STACK_TOP]
+    accepts = rows[record + R_ACCEPTS]
+    if _add_boundary(h, base, row) < 0:
+        return np.int64(GROW)
+    return _cursor_of(h, base, accepts)
 
 
 @kernel
 def accepts_at(h, cursor):
-    """Whether the text may end here."""
+    """1 if the text may end here, else 0; or a status."""
     if cursor >> 32:
-        return cursor & ACCEPT_BIT != 0
-    return cursor != 0 and word_of(h, cursor, 0) == ACCEPT_MARK
+        if cursor & ACCEPT_BIT:
+            return np.int64(1)
+        return _accepts_after(h, (cursor >> 32) - 1, cursor & STATE_MASK)
+    if cursor == 0:
+        return np.int64(0)
+    for i in range(length_of(h, cursor)):
+        pair = word_of(h, cursor, i)
+        if pair == ACCEPT_MARK:
+            return np.int64(1)
+        accepts = _accepts_after(h, pair >> 32, pair & LOW_32)
+        if accepts != 0:
+            return accepts
+    return np.int64(0)
+
+
+@kernel
+def _accepts_after(h, row, state):
+    """1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
+    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    if matched == 0:
+        return np.int64(0)
+    after = advance(h, row, matched)
+    return after if after < 0 else i64(h, ROWS)[after * ROW_WORDS + R_ACCEPTS]
 
 
 @kernel
@@ -85,8 +144,13 @@ def step(h, cursor, byte):
         return after
     if after & ENDS_BIT == 0:
         return single(row, after, 0)
-    after &= STATE_MASK
     records = i64(h, LEXER_STATES)
+    if after == BEFORE:
+        row = advance(h, row, records[state * LEXER_WORDS + L_LONGEST])
+        if row < 0:
+            return row
+        return _step_boundary(h, row, byte)
+    after &= STATE_MASK
     rest = records[after * LEXER_WORDS + L_REST]
     next_row = advance(h, row, records[after * LEXER_WORDS + L_ACCEPTED])
     if next_row < 0:
@@ -97,35 +161,43 @@ def step(h, cursor, byte):
 
 
 @kernel
+def _step_boundary(h, row, byte):
+    """The cursor after ``byte`` from the boundary before ``row``; 0 or a status."""
+    rows = i64(h, ROWS)
+    exact = rows[row * ROW_WORDS + R_START]
+    longest = rows[row * ROW_WORDS + R_LONGEST]
+    if exact == 0 or longest == 0:
+        if exact + longest == 0:
+            return np.int64(0)
+        after = transition(h, exact + longest, byte)
+        if after <= 0:
+            return after
+        if after & ENDS_BIT == 0:
+            return single(row, after, 0)
+    base = header(h)[STACK_TOP]
+    accepts = _follow_boundary(h, base, row, byte)
+    return accepts if accepts < 0 else _cursor_of(h, base, accepts)
+
+
+@kernel
 def _pair_cursor(h, next_row, row, rest):
     """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``."""
-    head = header(h)
     rows = i64(h, ROWS)
     first = rows[next_row * ROW_WORDS + R_START]
     accepts = rows[next_row * ROW_WORDS + R_ACCEPTS]
-    if first == 0 and not accepts:
-        return single(row, rest, 0)
-    if first == rest:
-        next_row = unite_rows(h, next_row, row)
-        if next_row < 0:
-            return next_row
-        return single(next_row, rest, accepts)
-    base = head[STACK_TOP]
-    if not has_room(h, STACK, base + 3):
-        return GROW
-    words = i64(h, STACK)
-    count = 0
-    if accepts:
-        words[base] = ACCEPT_MARK
-        count = 1
-    a = pack(row, rest)
-    if first == 0:
-        words[base + count] = a
-        return intern(h, K_STATE, base, count + 1)
-    b = pack(next_row, first)
-    words[base + count] = min(a, b)
-    words[base + count + 1] = max(a, b)
-    return intern(h, K_STATE, base, count + 2)
+    if rows[next_row * ROW_WORDS + R_LONGEST] == 0:
+        if first == 0 and not accepts:
+            return single(row, rest, 0)
+        if first == rest:
+            next_row = unite_rows(h, next_row, row)
+            if next_row < 0:
+                return next_row
+            return single(next_row, rest, accepts)
+    base = header(h)[STACK_TOP]
+    status = _add_boundary(h, base, next_row)
+    if status >= 0:
+        status = _add_pair(h, base, row, rest)
+    return status if status < 0 else _cursor_of(h, base, accepts)
 
 
 @kernel
@@ -136,85 +208,125 @@ def step_set(h, state, byte):
     known = memo_get(h, M_STEP, state, byte)
     if known >= 0:
         return known
-    head = header(h)
-    base = head[STACK_TOP]
+    base = header(h)[STACK_TOP]
     accepts = np.int64(0)
-    count = length_of(h, state)
-    for i in range(count):
+    for i in range(length_of(h, state)):
         pair = word_of(h, state, i)
-        if pair == ACCEPT_MARK:
-            continue
-        row = pair >> 32
-        after = transition(h, pair & LOW_32, byte)
-        if after < 0:
-            return after
-        if after == 0:
-            continue
-        ends = after & ENDS_BIT != 0
-        after &= STATE_MASK
-        if ends:
-            next_row = advance(h, row, i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED])
-            if next_row < 0:
-                return next_row
-            rows = i64(h, ROWS)
-            accepts |= rows[next_row * ROW_WORDS + R_ACCEPTS]
-            status = _add_pair(h, base, next_row, rows[next_row * ROW_WORDS + R_START])
+        if pair != ACCEPT_MARK:
+            status = _follow(h, base, pair >> 32, pair & LOW_32, byte)
             if status < 0:
                 return status
-            after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
-        status = _add_pair(h, base, row, after)
-        if status < 0:
-            return status
-    count = head[STACK_TOP] - base
-    if count > head[MAX_PAIRS]:
-        return LIMIT_PAIRS
-    words = i64(h, STACK)
-    result = np.int64(0)
-    if count == 1:
-        result = single(words[base] >> 32, words[base] & LOW_32, accepts)
-    elif count > 1 or accepts:
-        for i in range(base + 1, base + count):  # insertion sort: a handful of pairs
-            word = words[i]
-            j = i - 1
-            while j >= base and words[j] > word:
-                words[j + 1] = words[j]
-                j -= 1
-            words[j + 1] = word
-        if accepts:
-            if not has_room(h, STACK, base + count + 1):
-                return GROW
-            words = i64(h, STACK)
-            for i in range(base + count, base, -1):
-                words[i] = words[i - 1]
-            words[base] = ACCEPT_MARK
-            count += 1
-        result = intern(h, K_STATE, base, count)
-    head[STACK_TOP] = base
+            accepts |= status
+    result = _cursor_of(h, base, accepts)
     if result < 0:
         return result
     return memo_put(h, M_STEP, state, byte, result)
+
+
+# --- sets of pairs under construction: STACK[base:top] ------------------------------------------------------------------------
+
+
+@kernel
+def _follow(h, base, row, state, byte):
+    """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end there at a boundary, else 0; or a status."""
+    after = transition(h, state, byte)
+    if after <= 0:
+        return after
+    if after == BEFORE:
+        row = advance(h, row, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
+        if row < 0:
+            return row
+        return _follow_boundary(h, base, row, byte)
+    return _land(h, base, row, after)
+
+
+@kernel
+def _follow_boundary(h, base, row, byte):
+    """:func:`_follow` from the boundary before ``row``: nothing has begun there, so no lexeme ends before the byte."""
+    accepts = np.int64(0)
+    for group in (R_START, R_LONGEST):
+        state = i64(h, ROWS)[row * ROW_WORDS + group]
+        if state > 0:
+            after = transition(h, state, byte)
+            if after > 0:
+                after = _land(h, base, row, after)
+            if after < 0:
+                return after
+            accepts |= after
+    return accepts
+
+
+@kernel
+def _land(h, base, row, after):
+    """Add the pairs of a transition's target; 1 if the text may end at a boundary there, else 0; or a status."""
+    accepts = np.int64(0)
+    if after & ENDS_BIT:
+        after &= STATE_MASK
+        next_row = advance(h, row, i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED])
+        if next_row < 0:
+            return next_row
+        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+        status = _add_boundary(h, base, next_row)
+        if status < 0:
+            return status
+        after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
+    status = _add_pair(h, base, row, after)
+    return status if status < 0 else accepts
+
+
+@kernel
+def _add_boundary(h, base, row):
+    """Add the pairs at the boundary before ``row``; 0 or a status."""
+    status = _add_pair(h, base, row, i64(h, ROWS)[row * ROW_WORDS + R_START])
+    if status < 0:
+        return status
+    return _add_pair(h, base, row, i64(h, ROWS)[row * ROW_WORDS + R_LONGEST])
+
+
+@kernel
+def _cursor_of(h, base, accepts):
+    """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status."""
+    head = header(h)
+    count = head[STACK_TOP] - base
+    if count > head[MAX_PAIRS]:
+        return np.int64(LIMIT_PAIRS)
+    if not has_room(h, STACK, base + count + 1):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    head[STACK_TOP] = base
+    if count == 1:
+        return single(words[base] >> 32, words[base] & LOW_32, accepts)
+    if accepts:
+        words[base + count] = ACCEPT_MARK
+        count += 1
+    if count == 0:
+        return np.int64(0)
+    sort_range(words, base, count)
+    return intern(h, K_STATE, base, count)
 
 
 @kernel
 def _add_pair(h, base, row, state):
     """Add ``(row, state)`` to the pairs ``STACK[base:top]``; a pair with the same lexer state takes over the row's items."""
     if state == 0:
-        return 0
+        return np.int64(0)
     head = header(h)
     words = i64(h, STACK)
     for i in range(base, head[STACK_TOP]):
         if words[i] & LOW_32 == state:
+            if words[i] >> 32 == row:
+                return np.int64(0)
             united = unite_rows(h, words[i] >> 32, row)
             if united < 0:
                 return united
             i64(h, STACK)[i] = pack(united, state)
-            return 0
+            return np.int64(0)
     top = head[STACK_TOP]
     if not has_room(h, STACK, top + 1):
-        return GROW
+        return np.int64(GROW)
     i64(h, STACK)[top] = pack(row, state)
     head[STACK_TOP] = top + 1
-    return 0
+    return np.int64(0)
 
 
 @kernel
@@ -225,3 +337,178 @@ def step_bytes(h, cursor, text, start, end):
         if cursor <= 0:
             break
     return cursor
+
+
+# --- tokens -------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def accept(h, cursor, token, as_text):
+    """The cursor after ``token``, followed by its bytes (if ``as_text``) and as a terminal; 0 if neither is legal; or a status."""
+    head = header(h)
+    after = np.int64(0)
+    if as_text:
+        offsets = i64(h, TOKEN_OFFSETS)
+        if offsets[token + 1] > offsets[token]:
+            after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+    if after >= 0 and head[HAS_CLOCKS]:
+        after = _tick(h, after)
+    if after < 0 or not head[HAS_TERMINALS]:
+        return after
+    base = head[STACK_TOP]
+    accepts = np.int64(0)
+    if cursor >> 32:
+        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & STATE_MASK, token)
+    elif cursor:
+        for i in range(length_of(h, cursor)):
+            pair = word_of(h, cursor, i)
+            if pair != ACCEPT_MARK:
+                status = _follow_terminal(h, base, pair >> 32, pair & LOW_32, token)
+                if status < 0:
+                    return status
+                accepts |= status
+    if accepts < 0:
+        return accepts
+    if head[STACK_TOP] == base and not accepts:
+        return after
+    if after >> 32:
+        accepts |= (after & ACCEPT_BIT) >> 31
+        status = _add_pair(h, base, (after >> 32) - 1, after & STATE_MASK)
+        if status < 0:
+            return status
+    elif after:
+        for i in range(length_of(h, after)):
+            pair = word_of(h, after, i)
+            if pair == ACCEPT_MARK:
+                accepts = np.int64(1)
+                continue
+            status = _add_pair(h, base, pair >> 32, pair & LOW_32)
+            if status < 0:
+                return status
+    return _cursor_of(h, base, accepts)
+
+
+@kernel
+def stands_for(h, lexeme, token):
+    """Whether ``token`` is one of those that a token terminal stands for."""
+    record = lexeme * LEXEME_WORDS
+    lexemes = i64(h, LEXEMES)
+    ranges = i64(h, TOKEN_RANGES)
+    first = lexemes[record + X_RANGES]
+    for i in range(first, first + lexemes[record + X_N_RANGES]):
+        if ranges[2 * i] <= token <= ranges[2 * i + 1]:
+            return True
+    return False
+
+
+@kernel
+def boundary_after(h, row, state):
+    """The row before whose boundary a pair is, where it may end a lexeme: after its LONGEST lexemes, or itself; or a status."""
+    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    return advance(h, row, matched) if matched else row
+
+
+@kernel
+def _follow_terminal(h, base, row, state, token):
+    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a status.
+
+    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
+    """
+    if i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]:
+        row = boundary_after(h, row, state)
+        if row < 0:
+            return row
+        state = i64(h, ROWS)[row * ROW_WORDS + R_START]
+        if state == 0:
+            return np.int64(0)
+    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    head = header(h)
+    top = head[STACK_TOP]
+    for i in range(length_of(h, value)):
+        lexeme = word_of(h, value, i) >> 32
+        if stands_for(h, lexeme, token) and push(h, lexeme) < 0:
+            return np.int64(GROW)
+    count = head[STACK_TOP] - top
+    if count == 0:
+        return np.int64(0)
+    scanned = intern(h, K_ACCEPTED, top, count)
+    head[STACK_TOP] = top
+    if scanned < 0:
+        return scanned
+    next_row = advance(h, row, scanned)
+    if next_row < 0:
+        return next_row
+    status = _add_boundary(h, base, next_row)
+    return status if status < 0 else i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+
+
+@kernel
+def _tick(h, cursor):
+    """The cursor after the end of a token: lexemes that count tokens count it, and end if they match and have no more."""
+    head = header(h)
+    base = head[STACK_TOP]
+    accepts = np.int64(0)
+    if cursor >> 32:
+        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & STATE_MASK)
+        if accepts >= 0 and cursor & ACCEPT_BIT:
+            accepts = np.int64(1)
+    else:
+        for i in range(length_of(h, cursor) if cursor else 0):
+            pair = word_of(h, cursor, i)
+            if pair == ACCEPT_MARK:
+                accepts = np.int64(1)
+                continue
+            status = _tick_pair(h, base, pair >> 32, pair & LOW_32)
+            if status < 0:
+                return status
+            accepts |= status
+    return accepts if accepts < 0 else _cursor_of(h, base, accepts)
+
+
+@kernel
+def _tick_pair(h, base, row, state):
+    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a status."""
+    head = header(h)
+    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE] if state else np.int64(0)
+    count = length_of(h, value) if state else np.int64(0)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 2 * count):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    lexemes = i64(h, LEXEMES)
+    kept = 0
+    ended = 0
+    for i in range(count):
+        word = word_of(h, value, i)
+        ticked = lexemes[(word >> 32) * LEXEME_WORDS + X_TICK]
+        if ticked < 0:
+            words[top + kept] = word
+            kept += 1
+        elif lexemes[ticked * LEXEME_WORDS + X_TICK] == ticked and nullable(h, word & LOW_32):
+            words[top + count + ended] = lexemes[ticked * LEXEME_WORDS + X_SYMBOL]
+            ended += 1
+        else:
+            words[top + kept] = pack(ticked, word & LOW_32)
+            kept += 1
+    head[STACK_TOP] = top + 2 * count
+    sort_range(words, top, kept)
+    after = lexer_state(h, top, kept)
+    if after < 0:
+        return after
+    accepts = np.int64(0)
+    next_row = np.int64(0)
+    if ended:
+        scanned = intern(h, K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
+        if scanned < 0:
+            return scanned
+        next_row = advance(h, row, scanned)
+        if next_row < 0:
+            return next_row
+        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+    head[STACK_TOP] = top
+    if ended:
+        status = _add_boundary(h, base, next_row)
+        if status < 0:
+            return status
+    status = _add_pair(h, base, row, after)
+    return status if status < 0 else accepts

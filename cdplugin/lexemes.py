@@ -1,0 +1,114 @@
+"""The lexemes of a compiled grammar as the kernels read them: records by number, and the tokens that terminals stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdplugin.errors import GrammarError
+from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import expressions
+from cdplugin.vocab import Vocabulary
+
+_KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
+_END_NAME = "end of text"
+
+TokenRanges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class LexemeTable:
+    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number."""
+
+    records: np.ndarray
+    ranges: np.ndarray
+    names: list[str]
+
+
+def lexeme_table(
+    ir: GrammarIR,
+    numbers: Mapping[Symbol, int],
+    expressions_of: Mapping[Symbol, int],
+    nullable: set[Symbol],
+    tokens: Mapping[Symbol, TokenRanges],
+) -> LexemeTable:
+    """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
+
+    A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
+    (which a LONGEST one then does not count as a match at its start), and if its tokens are counted.
+    """
+    skips = {numbers[skip] for symbol, skip in ir.skips.items() if symbol in numbers and skip in numbers}
+    names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
+    records: list[list[int]] = []
+    ranges: list[tuple[int, int]] = []
+    begun: list[list[int]] = []
+    first_begun = len(numbers) + 1
+    for symbol, number in numbers.items():
+        skip = numbers.get(ir.skips[symbol], -1) if symbol in ir.skips else -1
+        of_tokens = tokens.get(symbol, ())
+        record = [0] * layout.LEXEME_WORDS
+        record[layout.X_EXPRESSION] = expressions.EMPTY if symbol in tokens else expressions_of[symbol]
+        record[layout.X_KIND] = _KINDS[ir.lexings[~symbol]]
+        record[layout.X_SKIP] = skip
+        record[layout.X_RANGES], record[layout.X_N_RANGES] = len(ranges), len(of_tokens)
+        record[layout.X_SYMBOL] = record[layout.X_BEGUN] = number
+        record[layout.X_TICK] = -1
+        record[layout.X_IS_SKIP] = number in skips
+        records.append(record)
+        ranges += of_tokens
+        clock = ir.max_tokens.get(symbol)
+        if clock is None and (symbol not in nullable or ir.lexings[~symbol] == EXACT):
+            continue
+        record[layout.X_BEGUN] = first_begun + len(begun)
+        last = first_begun + len(begun) + (clock or 0)
+        for here in range(record[layout.X_BEGUN], last + 1):
+            later = record.copy()
+            later[layout.X_SKIP] = -1
+            later[layout.X_BEGUN] = here
+            later[layout.X_TICK] = -1 if clock is None else min(here + 1, last)
+            begun.append(later)
+            names.append(names[number])
+    end = [0] * layout.LEXEME_WORDS
+    end[layout.X_SYMBOL] = end[layout.X_BEGUN] = len(numbers)
+    end[layout.X_SKIP] = end[layout.X_TICK] = -1
+    return LexemeTable(np.array([*records, end, *begun], np.int64), np.array(ranges, np.int64).reshape(-1, 2), names)
+
+
+def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:
+    """The token ids that each token terminal stands for, as sorted inclusive ranges inside the vocabulary.
+
+    Raises :class:`GrammarError` for a name that the vocabulary does not have.
+    """
+    return {symbol: _ranges_of(tokens, vocab) for symbol, tokens in ir.token_sets.items()}
+
+
+def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
+    pairs = [(max(low, 0), min(high, vocab.size - 1)) for low, high in tokens.ranges]
+    pairs += [(token, token) for token in (_token_named(name, tokens, vocab) for name in tokens.names)]
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    if not tokens.negated:
+        return tuple(merged)
+    starts = [0, *(high + 1 for _, high in merged)]
+    ends = [*(low - 1 for low, _ in merged), vocab.size - 1]
+    return tuple((low, high) for low, high in zip(starts, ends, strict=True) if low <= high)
+
+
+def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
+    """The id of a special or added token."""
+    for known in (vocab.special_tokens, vocab.added_tokens):
+        if name in known:
+            return known[name]
+    some = sorted([*vocab.special_tokens, *vocab.added_tokens])
+    raise GrammarError(
+        f"the vocabulary has no token {name!r}",
+        location=tokens.where or None,
+        expected=f"one of {', '.join(some[:8])}{' …' if len(some) > 8 else ''}" if some else "a special or added token",
+    )
