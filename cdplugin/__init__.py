@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+    from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
 
 __version__ = "0.1.0"
@@ -46,6 +47,8 @@ _HOME = {
     "JsonSchema": "specs",
     "Regex": "specs",
     "Spec": "specs",
+    "Ebnf": "specs_text",
+    "Gbnf": "specs_text",
     "Vocabulary": "vocab",
 }
 
@@ -53,6 +56,8 @@ __all__ = [
     "CdpluginError",
     "Choice",
     "Compiler",
+    "Ebnf",
+    "Gbnf",
     "Grammar",
     "GrammarError",
     "GrammarLogitsProcessor",

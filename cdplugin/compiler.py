@@ -52,7 +52,7 @@ class Compiler:
         """
         if not isinstance(spec, Spec):
             raise GrammarError(
-                "wrong type of spec", expected="cdplugin.JsonSchema, JsonObject, Regex or Choice", found=type(spec).__name__
+                "wrong type of spec", expected="a cdplugin.Spec: JsonSchema, Regex, Gbnf, …", found=type(spec).__name__
             )
         key = spec.key()
         if key is not None:

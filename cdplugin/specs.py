@@ -19,14 +19,14 @@ class Spec:
 
     def key(self) -> Hashable | None:
         """Equal keys compile to the same grammar; ``None``: do not cache."""
-        raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
+        raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         """The rules, written into ``ir`` if one is given (see :meth:`GrammarIR.nested`).
 
         Raises :class:`GrammarError` with the location of what is wrong.
         """
-        raise TypeError("a Spec is one of cdplugin.JsonSchema, JsonObject, Regex, Choice")
+        raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
 
 class JsonSchema(Spec):

@@ -49,6 +49,8 @@ def part_of(module: str) -> str:
         return "matcher"
     if first.startswith("cli"):
         return "cli"
+    if first.startswith("specs"):
+        return "specs"
     if first == "__main__":
         return "cli"
     return first if first in ARROWS else "core"

@@ -1,0 +1,105 @@
+"""What is wrong with a grammar that can be read: no root, undefined rules, rules that match nothing. Linear in its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from cdplugin.errors import GrammarError
+from cdplugin.frontends.bnf.scan import error
+from cdplugin.frontends.bnf.tree import Source, references
+from cdplugin.grammar import Symbol
+
+_MOST_NAMES = 2_000
+
+
+def check_references(source: Source, root: str) -> dict[str, set[str]]:
+    """The rules within reach of ``root``, it first, each with the rules that it mentions.
+
+    Raises :class:`GrammarError` for a missing root and for undefined rules. Rules that are out of reach may be unused on
+    purpose; only their references are looked at.
+    """
+    rules = source.rules
+    if not rules:
+        raise GrammarError("the grammar has no rules", expected=f"{root} ::= …", found="no text" if not source.text else "none")
+    if root not in rules:
+        raise GrammarError(f"no rule is named {root!r}{_similar(source, root)}", expected=f"a rule {root!r}, or root=…")
+    mentioned: dict[str, set[str]] = {}
+    undefined: dict[str, int] = {}
+    for rule in rules.values():
+        names = mentioned[rule.name] = set()
+        for name, at in references(rule.body):
+            names.add(name)
+            if name not in rules:
+                undefined.setdefault(name, at)
+    if undefined:
+        used = set().union(*mentioned.values())
+        name, at = next(iter(undefined.items()))
+        more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
+        raise error(f"rule {name!r} is not defined{more}{_similar(source, name, used)}", source.text, at)
+    reached = {root: mentioned[root]}
+    pending = [root]
+    while pending:
+        for name in sorted(mentioned[pending.pop()], key=lambda n: rules[n].at):
+            if name not in reached:
+                reached[name] = mentioned[name]
+                pending.append(name)
+    return reached
+
+
+def _similar(source: Source, name: str, used: set[str] | None = None) -> str:
+    """``: did you mean 'x'?``, rules that nothing uses first."""
+    names = [n for n in source.rules if abs(len(n) - len(name)) <= 3][:_MOST_NAMES]
+    folded = {n.lower().replace("_", "-"): n for n in names}
+    match = get_close_matches(name.lower().replace("_", "-"), folded, 3, 0.6)
+    if not match:
+        return ""
+    unused = [m for m in match if used is not None and folded[m] not in used]
+    best = folded[(unused or match)[0]]
+    return f": did you mean {best!r}{', which no rule uses' if unused else ''}?"
+
+
+def unproductive(rules: Iterable[tuple[Symbol, tuple[Symbol, ...]]], wanted: Iterable[Symbol]) -> set[Symbol]:
+    """Which nonterminals of ``wanted`` derive no text: by counting each rule's symbols that are not known to yet.
+
+    Lexemes and tokens count as known.
+    """
+    waiting: dict[Symbol, list[int]] = {}
+    missing: list[int] = []
+    lefts: list[Symbol] = []
+    good: set[Symbol] = set()
+    pending: list[Symbol] = []
+    for left, right in rules:
+        needs = {symbol for symbol in right if symbol >= 0}
+        for symbol in needs:
+            waiting.setdefault(symbol, []).append(len(lefts))
+        missing.append(len(needs))
+        lefts.append(left)
+        if not needs and left not in good:
+            good.add(left)
+            pending.append(left)
+    while pending:
+        for number in waiting.get(pending.pop(), ()):
+            missing[number] -= 1
+            left = lefts[number]
+            if not missing[number] and left not in good:
+                good.add(left)
+                pending.append(left)
+    return set(wanted) - good
+
+
+def fail_unproductive(source: Source, mentioned: dict[str, set[str]], dead: set[str]) -> None:
+    """Raise for the first cycle of rules none of which can end. Each dead rule needs another one, so there is a cycle."""
+    name = next(name for name in mentioned if name in dead)
+    path: dict[str, None] = {}
+    while name not in path:
+        path[name] = None
+        name = min(mentioned[name] & dead)
+    cycle = list(path)[list(path).index(name) :]
+    through = f" (through {', '.join(repr(n) for n in cycle[1:4])})" if len(cycle) > 1 else ""
+    raise error(
+        f"rule {name!r} matches nothing: every text of it would hold another {name!r}{through}",
+        source.text,
+        source.rules[name].at,
+        expected="an alternative that ends",
+    )

@@ -1,0 +1,44 @@
+"""Grammar text to rules over lexemes, checked."""
+
+from __future__ import annotations
+
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.frontends.bnf.check import check_references
+from cdplugin.frontends.bnf.fold import fold_rules
+from cdplugin.frontends.bnf.parse import parse
+from cdplugin.frontends.bnf.scan import error
+from cdplugin.frontends.bnf.write import Writer
+from cdplugin.grammar import GrammarIR
+from cdplugin.limits import Limits
+
+_DEFAULT_LIMITS = Limits()
+
+
+def compile_bnf(
+    text: str,
+    syntax: str,
+    root: str = "root",
+    limits: Limits = _DEFAULT_LIMITS,
+    ir: GrammarIR | None = None,
+    *,
+    fold: bool = True,
+) -> GrammarIR:
+    """Compile a grammar in ``"gbnf"`` or ``"xgrammar"`` syntax, into ``ir`` if one is given. All lexemes are EXACT.
+
+    ``fold``: regular parts become few, large lexemes; off, each literal and class is a lexeme of its own (the language is the
+    same). Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with line and column.
+    """
+    if not isinstance(text, str):
+        raise GrammarError("wrong type of grammar", expected="str", found=type(text).__name__)
+    if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
+        raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
+    try:
+        text.encode()
+    except UnicodeEncodeError as problem:
+        raise error("bad text", text, problem.start, expected="Unicode text", found="a lone surrogate") from None
+    source = parse(text, syntax, limits)
+    mentioned = check_references(source, root)
+    ir = ir or GrammarIR()
+    writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, fold)
+    ir.start = writer.write(root, mentioned)
+    return ir

@@ -1,0 +1,157 @@
+"""Regular rules as expressions: a lexeme is stepped faster than rules, and its masks are shared.
+
+A rule is regular here if nothing that it mentions leads back to it, or if it only goes on with itself at one end
+(``x ::= "a" x | "b"``, which is ``"a"* "b"`` by Arden's lemma). Rules are folded from the leaves up; those that would become
+too large stay rules. Expressions are a graph (a rule's expression is one object wherever it is used), but the engine writes
+concatenations out, so that the size that counts is that of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cdplugin.alphabet import UTF8
+from cdplugin.expr import EPSILON, Expr, alt, cat, literal, literals, repeat
+from cdplugin.frontends.bnf.tree import ALT, CHARS, REF, REPEAT, SEQ, TEXT, Node, Source, post_order
+
+MOST_NODES = 2_000
+"""Size of the largest expression that a rule is folded into."""
+
+
+class Regular(NamedTuple):
+    """An expression and its size, counted as a tree."""
+
+    expr: Expr
+    size: int
+
+
+def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> dict[str, Regular]:
+    """The rules that are regular, and not too large, by name. Each rule is looked at once."""
+    users: dict[str, list[str]] = {name: [] for name in mentioned}
+    missing: dict[str, int] = {}
+    ready: list[str] = []
+    for name, names in mentioned.items():
+        others = names - {name}
+        missing[name] = len(others)
+        for other in others:
+            users[other].append(name)
+        if not others:
+            ready.append(name)
+    folded: dict[str, Regular] = {}
+    while ready:
+        name = ready.pop()
+        body = source.rules[name].body
+        found = _self_recursive(body, name, folded) if name in mentioned[name] else regular(body, folded)
+        if found is None:
+            continue
+        folded[name] = found
+        for user in users[name]:
+            missing[user] -= 1
+            if not missing[user]:
+                ready.append(user)
+    return folded
+
+
+def regular(root: Node, folded: dict[str, Regular]) -> Regular | None:
+    """A tree as one expression; ``None`` if some part of it is not regular, or it is too large."""
+    values: list[Regular] = []
+    for node in post_order(root):
+        count = len(node.children)
+        parts = values[len(values) - count :]
+        del values[len(values) - count :]
+        found = combine(node, parts, folded)
+        if found is None:
+            return None
+        values.append(found)
+    return values[0]
+
+
+def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Regular | None:
+    """The expression of a node from those of its children."""
+    op = node.op
+    if op == TEXT:
+        return Regular(literal(node.args[0].encode()), 1)
+    if op == CHARS:
+        return Regular(UTF8.chars(node.args[0]), 1)
+    if op == REF:
+        return folded.get(node.args[0])
+    if op == SEQ:
+        return concatenation(parts)
+    if op == ALT:
+        joined = join_alternatives(zip(parts, node.children, strict=True))
+        return joined[0] if len(joined) == 1 else None
+    if op == REPEAT:
+        ((expression, size),) = parts
+        return Regular(repeat(expression, node.args[1], node.args[2]), size + 1)
+    return None
+
+
+def concatenation(parts: Iterable[Regular]) -> Regular | None:
+    """The parts one after the other."""
+    joined = join_sequence(parts)
+    return joined[0] if len(joined) == 1 else None
+
+
+def join_sequence(parts: Iterable[Regular]) -> list[Regular]:
+    """Parts that follow each other, as few expressions of at most :data:`MOST_NODES` nodes. At least one."""
+    runs: list[list[Regular]] = [[]]
+    size = 0
+    for part in parts:
+        size += part.size
+        if size > MOST_NODES and runs[-1]:
+            runs.append([])
+            size = part.size
+        runs[-1].append(part)
+    return [Regular(cat(*(part.expr for part in run)), sum(part.size for part in run)) for run in runs]
+
+
+def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
+    """Alternatives, each with its node, as few expressions of at most :data:`MOST_NODES` nodes.
+
+    Those that are fixed texts become one set, which counts as one node.
+    """
+    texts: list[bytes] = []
+    groups: list[list[Regular]] = [[]]
+    size = 1
+    for part, node in parts:
+        if node.op == TEXT:
+            texts.append(node.args[0].encode())
+            continue
+        size += part.size
+        if size > MOST_NODES and groups[-1]:
+            groups.append([])
+            size = part.size
+        groups[-1].append(part)
+    if texts:
+        groups[0].insert(0, Regular(literals(texts), 1))
+    return [Regular(alt(*(part.expr for part in group)), sum(part.size for part in group)) for group in groups if group]
+
+
+def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regular | None:
+    """``x = a x | b`` is ``a* b``, ``x = x a | b`` is ``b a*``: the least solution, also where ``a`` matches the empty text."""
+    loops: list[Regular] = []
+    ends: list[Regular] = []
+    sides: set[str] = set()
+    for branch in body.args if body.op == ALT else (body,):
+        items = list(branch.args) if branch.op == SEQ else [branch]
+        selves = [i for i, item in enumerate(items) if item.op == REF and item.args[0] == name]
+        if selves and len(items) == 1:
+            continue  # x ::= x says nothing
+        if len(selves) > 1 or (selves and selves[0] not in (0, len(items) - 1)):
+            return None
+        if selves:
+            sides.add("left" if selves[0] == 0 else "right")
+            del items[selves[0]]
+        parts = [regular(item, folded) for item in items]
+        known = [part for part in parts if part is not None]
+        joined = concatenation(known) if len(known) == len(parts) else None
+        if joined is None:
+            return None
+        (loops if selves else ends).append(joined)
+    if len(sides) > 1 or not ends:
+        return None
+    loop = repeat(alt(*(part.expr for part in loops))) if loops else EPSILON
+    end = alt(*(part.expr for part in ends))
+    size = sum(part.size for part in loops + ends) + 1
+    return None if size > MOST_NODES else Regular(cat(loop, end) if sides != {"left"} else cat(end, loop), size)

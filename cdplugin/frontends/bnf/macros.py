@@ -1,0 +1,146 @@
+"""xgrammar's macros: ``TagDispatch(…)``, ``TokenTagDispatch(…)``, ``Token(…)``, ``ExcludeToken(…)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdplugin.frontends.bnf.scan import Scanner, where
+from cdplugin.frontends.bnf.tree import DISPATCH, TOKENS, Dispatch, Node
+from cdplugin.grammar import TokenSet
+
+_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
+_EARLIER = {"excluded_str": "excludes"}
+_REFUSED = {
+    "stop_eos": "the text may always end outside of a tag",
+    "stop_str": "write excludes=(…) and the text after the macro",
+}
+_DEPTH = 3
+
+
+class _Name(str):
+    """The name of a rule among a macro's arguments; ``at``: where it stands."""
+
+    __slots__ = ("at",)
+    at: int
+
+
+def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
+    """The node of a macro; ``None`` if ``name`` is none. The scanner stands on the parenthesis after it."""
+    if name not in _MACROS:
+        return None
+    values, options = _arguments(scanner)
+    if name in ("Token", "ExcludeToken"):
+        if options:
+            scanner.fail(f"{name} has no options", at)
+        ids = [_token_id(scanner, value, at) for value in values]
+        if not ids and name == "Token":
+            scanner.fail("Token matches nothing", at, expected="at least one token id", found="none")
+        ranges = tuple((i, i) for i in dict.fromkeys(ids))
+        return Node(TOKENS, (TokenSet(ranges=ranges, negated=name == "ExcludeToken", where=where(scanner.text, at)),), at)
+    return Node(DISPATCH, (_dispatch(name, values, options, scanner, at),), at)
+
+
+def _dispatch(name: str, values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Dispatch:
+    by_token = name == "TokenTagDispatch"
+    tags: list[tuple[Any, str, int]] = []
+    for value in values:
+        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[1], _Name):
+            scanner.fail(f"bad argument of {name}", at, expected="pairs: (tag, rule)", found=_show(value))
+        tag = _token_id(scanner, value[0], at) if by_token else _text(scanner, value[0], at)
+        tags.append((tag, str(value[1]), value[1].at))
+    for option, why in _REFUSED.items():
+        if option in options and options[option] not in (True, ()):
+            scanner.refuse(f"{option} of {name}", at, why)
+        options.pop(option, None)
+    for earlier, now in _EARLIER.items():
+        if earlier in options:
+            options.setdefault(now, options.pop(earlier))
+    excludes = options.pop("excludes", ())
+    loop = options.pop("loop_after_dispatch", True)
+    if options:
+        scanner.fail(
+            f"unknown option of {name}", at, expected="loop_after_dispatch or excludes", found=repr(next(iter(options)))
+        )
+    if not isinstance(excludes, tuple):
+        scanner.fail(f"bad excludes of {name}", at, expected="a tuple: (…, …)", found=_show(excludes))
+    if not isinstance(loop, bool):
+        scanner.fail(f"bad loop_after_dispatch of {name}", at, expected="true or false", found=_show(loop))
+    kept = tuple((_token_id if by_token else _text)(scanner, value, at) for value in excludes)
+    for tag, _, _ in tags:
+        if tag in kept:
+            scanner.fail(f"{name}: a tag is excluded", at, found=_show(tag))
+    if not tags and not loop:
+        scanner.fail(f"{name} has no tags", at, expected="at least one pair: (tag, rule)", found="none")
+    return Dispatch(tuple(tags), kept, loop, by_token)
+
+
+def _show(value: Any) -> str:
+    return "a rule's name" if isinstance(value, _Name) else repr(value)
+
+
+def _token_id(scanner: Scanner, value: Any, at: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        scanner.fail("bad token id", at, expected="a number", found=_show(value))
+    return int(value)
+
+
+def _text(scanner: Scanner, value: Any, at: int) -> str:
+    if not isinstance(value, str) or isinstance(value, _Name) or not value:
+        scanner.fail("bad tag", at, expected='a literal "…" that is not empty', found=_show(value))
+    return str(value)
+
+
+def _arguments(scanner: Scanner) -> tuple[list[Any], dict[str, Any]]:
+    """What stands between a macro's parentheses: values, and values with a name."""
+    scanner.pos += 1
+    values: list[Any] = []
+    options: dict[str, Any] = {}
+    while True:
+        scanner.skip(newlines=True)
+        if scanner.peek() == ")":
+            scanner.pos += 1
+            return values, options
+        value = _value(scanner, 0)
+        scanner.skip(newlines=True)
+        if isinstance(value, _Name) and scanner.peek() == "=":
+            scanner.pos += 1
+            scanner.skip(newlines=True)
+            options[str(value)] = _value(scanner, 0)
+        else:
+            values.append(value)
+        _separator(scanner)
+
+
+def _value(scanner: Scanner, depth: int) -> Any:
+    """A literal, a number, true or false, a name, or a tuple of such."""
+    at, char = scanner.pos, scanner.peek()
+    if char == '"':
+        return scanner.literal()
+    if char.isdigit():
+        return scanner.number("token id")
+    if char == "(" and depth < _DEPTH:
+        scanner.pos += 1
+        members: list[Any] = []
+        while True:
+            scanner.skip(newlines=True)
+            if scanner.peek() == ")":
+                scanner.pos += 1
+                return tuple(members)
+            members.append(_value(scanner, depth + 1))
+            _separator(scanner)
+    name = scanner.name()
+    if name is None:
+        scanner.fail("bad argument", expected="a literal, a number, true, false, the name of a rule or a tuple (…)")
+    if name in ("true", "false"):
+        return name == "true"
+    out = _Name(name)
+    out.at = at
+    return out
+
+
+def _separator(scanner: Scanner) -> None:
+    scanner.skip(newlines=True)
+    if scanner.peek() == ",":
+        scanner.pos += 1
+    elif scanner.peek() != ")":
+        scanner.fail("bad argument", expected=", or )")

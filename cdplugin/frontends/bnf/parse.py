@@ -1,0 +1,274 @@
+"""From the text of a grammar to a tree per rule. The parser keeps its own stack; time is linear in the text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cdplugin.expr import MAX_CODE_POINT
+from cdplugin.frontends.bnf.macros import parse_macro
+from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner, where
+from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Node, Rule, Source, choice, sequence
+from cdplugin.grammar import TokenSet
+from cdplugin.limits import Limits
+
+_ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
+_GAP = r"(?:[ \t\r\n]+|#[^\r\n]*)*"
+_RULE_AHEAD = {syntax: re.compile(f"(?:{name.pattern}){_GAP}::=") for syntax, name in NAME.items()}
+_OPTIONS_AHEAD = re.compile(rf"\[[^\]\n]*=[^\]\n]*\]{_GAP}::=")
+_COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
+
+
+class _Group:
+    """An open group, or the body of a rule: where it began, the alternatives before the current one, and its items."""
+
+    __slots__ = ("alternatives", "at", "items")
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.alternatives: list[Node] = []
+        self.items: list[Node] = []
+
+    def close_alternative(self, at: int) -> None:
+        items = self.items
+        self.alternatives.append(sequence(items, items[0].at if items else at) if items else Node(SEQ, (), at))
+        self.items = []
+
+    def node(self, at: int) -> Node:
+        self.close_alternative(at)
+        return choice(self.alternatives, self.at)
+
+
+def parse(text: str, syntax: str, limits: Limits) -> Source:
+    """The rules of ``text``. Raises ``GrammarError``, ``UnsupportedError``, ``LimitExceeded``, each with line and column."""
+    return _Parser(Scanner(text, syntax, limits)).run()
+
+
+class _Parser:
+    def __init__(self, scanner: Scanner) -> None:
+        self.scanner = scanner
+        self.gbnf = scanner.syntax == GBNF
+        self.source = Source(scanner.text, scanner.syntax)
+
+    def run(self) -> Source:
+        scanner = self.scanner
+        scanner.skip(newlines=True)
+        while scanner.pos < scanner.end:
+            self._rule()
+            scanner.skip(newlines=True)
+        return self.source
+
+    # --- rules ----------------------------------------------------------------------------------------------------------
+
+    def _rule(self) -> None:
+        scanner = self.scanner
+        at = scanner.pos
+        name = scanner.name()
+        if name is None:
+            hint = " (a rule's line cannot begin so)" if self.gbnf else ""
+            scanner.fail(f"bad rule{hint}", expected="the name of a rule")
+        if not self.gbnf and _OPTIONS_AHEAD.match(scanner.text, scanner.pos):
+            scanner.refuse("an option of a rule", scanner.pos, "set the temperature where the model is sampled")
+        scanner.skip(newlines=not self.gbnf)
+        if scanner.peek(3) != "::=":
+            ahead = scanner.peek(2)
+            if ahead[:1] in ("=", ":"):
+                scanner.fail("bad rule", expected="::= after the name of a rule", found=repr(ahead.strip() or ahead[:1]))
+            scanner.fail("bad rule" + (f" ({_LONG_REACH})" if self.gbnf else ""), expected="::= after the name of a rule")
+        earlier = self.source.rules.get(name)
+        if earlier is not None:
+            scanner.fail(f"rule {name!r} is defined twice; the first is at {where(scanner.text, earlier.at)}", at)
+        scanner.pos += 3
+        scanner.skip(newlines=True)
+        self.source.rules[name] = Rule(name, at, self._body())
+
+    def _ends(self, groups: list[_Group]) -> bool:
+        """Whether the body of the rule ends here; skips the line breaks over which it goes on."""
+        scanner = self.scanner
+        if scanner.pos >= scanner.end:
+            return True
+        if len(groups) > 1:
+            if scanner.peek().isalnum() and _RULE_AHEAD[scanner.syntax].match(scanner.text, scanner.pos):
+                scanner.fail("unclosed group", groups[-1].at, expected="a closing )", found="the next rule")
+            return False
+        if not self.gbnf:
+            if _RULE_AHEAD[XGRAMMAR].match(scanner.text, scanner.pos) is None:
+                return False
+            before = scanner.text[scanner.text.rfind("\n", 0, scanner.pos) + 1 : scanner.pos]
+            if before.strip():
+                scanner.fail("a rule must begin a line", expected="a line break before the name of the rule")
+            return True
+        if scanner.peek() not in "\r\n":
+            return False
+        start = scanner.pos
+        scanner.skip(newlines=True)
+        if scanner.peek() == "|":  # llama.cpp asks for the | at the end of the line before; nothing else can be meant
+            return False
+        if scanner.pos < scanner.end and _RULE_AHEAD[GBNF].match(scanner.text, scanner.pos) is None:
+            scanner.fail(f"a rule is expected to begin here ({_LONG_REACH})", expected="the name of a rule and ::=")
+        scanner.pos = start
+        return True
+
+    def _body(self) -> Node:
+        """All that stands between ``::=`` and the next rule."""
+        scanner = self.scanner
+        groups = [_Group(scanner.pos)]
+        while not self._ends(groups):
+            at, char, group = scanner.pos, scanner.peek(), groups[-1]
+            if char == "(":
+                self._refuse_group(at)
+                scanner.pos += 1
+                groups.append(_Group(at))
+                if len(groups) > scanner.limits.max_spec_depth:
+                    scanner.exceed("groups are nested too deeply", at, "max_spec_depth", scanner.limits.max_spec_depth)
+                scanner.skip(newlines=True)
+            elif char == ")":
+                if len(groups) == 1:
+                    scanner.fail("unbalanced )", expected="an opening ( before it", found="')'")
+                scanner.pos += 1
+                inner = groups.pop()
+                bare = not inner.alternatives and not inner.items
+                self._no_empty(inner, allowed=bare)
+                groups[-1].items.append(inner.node(at))
+                self._skip(groups)
+            elif char == "|":
+                self._no_empty(group)
+                group.close_alternative(at)
+                scanner.pos += 1
+                scanner.skip(newlines=True)
+            elif char in _COUNTS or char == "{":
+                self._repeat(group)
+                self._skip(groups)
+            else:
+                group.items.append(self._element())
+                self._skip(groups)
+        if len(groups) > 1:
+            scanner.fail("unclosed group", groups[-1].at, expected="a closing )", found="the end of the grammar")
+        self._no_empty(groups[0])
+        return groups[0].node(groups[0].at)
+
+    def _skip(self, groups: list[_Group]) -> None:
+        self.scanner.skip(newlines=len(groups) > 1 or not self.gbnf)
+
+    def _no_empty(self, group: _Group, allowed: bool = False) -> None:
+        """xgrammar wants an alternative that matches nothing to be written out."""
+        if not self.gbnf and not group.items and not allowed:
+            self.scanner.fail("empty alternative", expected='an element, or "" for the empty text')
+
+    def _refuse_group(self, at: int) -> None:
+        """Groups that look like a regular expression's, and xgrammar's look-ahead."""
+        scanner = self.scanner
+        ahead = scanner.peek(3)
+        if ahead[:2] == "(=" or ahead in ("(?=", "(?!", "(?<"):
+            what = "a look-ahead assertion" if ahead != "(?<" else "a look-behind assertion or a named group"
+            scanner.refuse(f"{what} {ahead if ahead[1] == '?' else ahead[:2]}", at, "write what may follow as part of the rule")
+        if ahead == "(?:":
+            scanner.refuse("a group (?: of regular expressions", at, "write ( alone, it captures nothing")
+
+    # --- elements -------------------------------------------------------------------------------------------------------
+
+    def _element(self) -> Node:
+        scanner = self.scanner
+        at, char = scanner.pos, scanner.peek()
+        if char == '"':
+            return Node(TEXT, (scanner.literal(),), at)
+        if char == "[":
+            return Node(CHARS, (scanner.char_class(),), at)
+        if char == "." and self.gbnf:
+            scanner.pos += 1
+            return Node(CHARS, (_ANY,), at)
+        if self.gbnf and char in "<!":
+            return Node(TOKENS, (self._token(at),), at)
+        name = scanner.name()
+        if name is not None:
+            if not self.gbnf and scanner.peek() == "(":
+                macro = parse_macro(name, scanner, at)
+                if macro is not None:
+                    return macro
+            return Node(REF, (name,), at)
+        hints = {
+            "'": ' (literals stand in double quotes: "…")',
+            "/": " (write a class or a literal; there are no /…/ patterns here)",
+        }
+        if char in "$^":
+            hints[char] = " (a rule always matches whole: anchors are not needed)"
+        if char == "." and not self.gbnf:
+            hints[char] = " (any character is [^])"
+        raise scanner.mistake(
+            "bad element" + hints.get(char, ""), expected='a literal "…", a class […], the name of a rule or a group (…)'
+        )
+
+    def _token(self, at: int) -> TokenSet:
+        """``<[1000]>``, ``<name>``, and ``!`` before either. The brackets are part of a name."""
+        scanner = self.scanner
+        negated = scanner.peek() == "!"
+        scanner.pos += negated
+        if scanner.peek() != "<":
+            scanner.fail("bad token", expected="<[id]> or <name> after !")
+        start = scanner.pos
+        place = where(scanner.text, at)
+        if scanner.peek(2) == "<[":
+            scanner.pos += 2
+            number = scanner.number("token id")
+            if scanner.peek(2) != "]>":
+                scanner.fail("bad token", expected="]> after the id")
+            scanner.pos += 2
+            return TokenSet(ranges=((number, number),), negated=negated, where=place)
+        end = scanner.text.find(">", start)
+        line_end = re.compile(r"[\r\n]|\Z").search(scanner.text, start)
+        if end < 0 or (line_end is not None and line_end.start() < end):
+            scanner.fail("unclosed token", start, expected="a closing > in the same line", found="the end of the line")
+        if end == start + 1:
+            scanner.fail("bad token", start, expected="<[id]> or <name>", found="'<>'")
+        scanner.pos = end + 1
+        return TokenSet(names=(scanner.text[start : end + 1],), negated=negated, where=place)
+
+    # --- counts ---------------------------------------------------------------------------------------------------------
+
+    def _repeat(self, group: _Group) -> None:
+        scanner = self.scanner
+        at, char = scanner.pos, scanner.peek()
+        if not group.items:
+            scanner.fail(f"nothing to repeat before {char}", expected="an element before it", found=repr(char))
+        child = group.items[-1]
+        if not self.gbnf and child.op == REPEAT and child.args[3] == at:
+            scanner.fail("two counts follow each other", expected="parentheses around what the first repeats", found=repr(char))
+        low: int
+        high: int | None
+        if char in _COUNTS:
+            low, high = _COUNTS[char]
+            scanner.pos += 1
+        else:
+            low, high = self._braces(at)
+        args: tuple[Any, ...] = (child, low, high, self._after())
+        group.items[-1] = Node(REPEAT, args, child.at)
+
+    def _after(self) -> int:
+        """Where the next element may begin: a count that stands there applies to this one."""
+        scanner = self.scanner
+        start = scanner.pos
+        scanner.skip(newlines=True)
+        after, scanner.pos = scanner.pos, start
+        return after
+
+    def _braces(self, at: int) -> tuple[int, int | None]:
+        """``{m}``, ``{m,}``, ``{m,n}``, ``{,n}``."""
+        scanner = self.scanner
+        scanner.pos += 1
+        scanner.skip(newlines=True)
+        low = 0 if scanner.peek() == "," else scanner.number("repetition count", "max_repeat")
+        scanner.skip(newlines=True)
+        high: int | None = low
+        if scanner.peek() == ",":
+            scanner.pos += 1
+            scanner.skip(newlines=True)
+            high = None if scanner.peek() == "}" else scanner.number("repetition count", "max_repeat")
+            scanner.skip(newlines=True)
+        if scanner.peek() != "}":
+            scanner.fail("bad repetition", expected="}" if high != low else ", or } after the count")
+        scanner.pos += 1
+        if high is not None and high < low:
+            shown = scanner.text[at : scanner.pos]
+            scanner.fail("repetition runs backwards", at, expected="the smaller count first", found=shown)
+        return low, high

@@ -1,0 +1,96 @@
+"""What a rule says, as a tree of small immutable nodes. Trees may be deep: whatever walks them keeps its own stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+TEXT, CHARS, REF, TOKENS, DISPATCH, SEQ, ALT, REPEAT = range(8)
+
+
+class Node:
+    """A node of a rule.
+
+    ``args``: TEXT ``(str,)``; CHARS ``(ranges,)``; REF ``(rule name,)``; TOKENS ``(TokenSet,)``; DISPATCH ``(Dispatch,)``;
+    SEQ, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``. ``at``: where it begins in the source.
+    """
+
+    __slots__ = ("args", "at", "op")
+
+    def __init__(self, op: int, args: tuple[Any, ...], at: int) -> None:
+        self.op = op
+        self.args = args
+        self.at = at
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes directly below."""
+        if self.op in (SEQ, ALT):
+            return self.args
+        return self.args[:1] if self.op == REPEAT else ()
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """``TagDispatch`` of xgrammar: free text until a tag, then the tag's rule.
+
+    ``tags``: ``(text, rule name, place)``, or ``(token id, …)`` where ``by_token``; ``excludes``: what the free text must not
+    hold; ``loop``: whether free text follows a tag.
+    """
+
+    tags: tuple[tuple[Any, str, int], ...]
+    excludes: tuple[Any, ...] = ()
+    loop: bool = True
+    by_token: bool = False
+
+
+@dataclass
+class Rule:
+    """A rule; ``at``: where its name stands."""
+
+    name: str
+    at: int
+    body: Node
+
+
+@dataclass
+class Source:
+    """The rules of a grammar, by name, and the text that they were read from."""
+
+    text: str
+    syntax: str
+    rules: dict[str, Rule] = field(default_factory=dict)
+
+
+def post_order(root: Node) -> Iterator[Node]:
+    """All nodes of a tree, children first. A node that stands in several places comes once for each."""
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        children = () if done else node.children
+        if not children:
+            yield node
+            continue
+        stack.append((node, True))
+        stack.extend((child, False) for child in reversed(children))
+
+
+def references(root: Node) -> Iterator[tuple[str, int]]:
+    """``(rule name, place)`` of every reference to a rule."""
+    for node in post_order(root):
+        if node.op == REF:
+            yield node.args[0], node.at
+        elif node.op == DISPATCH:
+            for _, name, at in node.args[0].tags:
+                yield name, at
+
+
+def sequence(items: list[Node], at: int) -> Node:
+    """``items`` one after the other."""
+    return items[0] if len(items) == 1 else Node(SEQ, tuple(items), at)
+
+
+def choice(items: list[Node], at: int) -> Node:
+    """One of ``items``."""
+    return items[0] if len(items) == 1 else Node(ALT, tuple(items), at)

@@ -1,0 +1,134 @@
+"""From trees to rules over lexemes.
+
+What is regular inside a rule that is not becomes lexemes as large as possible: neighbours in a sequence become one, and so do
+the regular alternatives of a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdplugin.expr import EPSILON
+from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
+from cdplugin.frontends.bnf.fold import Regular, combine, join_alternatives, join_sequence
+from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
+from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
+from cdplugin.frontends.repeats import Repeats
+from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+
+Part = Regular | Symbol
+"""What a node became: an expression, or a nonterminal (or token)."""
+
+
+class Writer:
+    """Writes rules into ``ir``. ``fold``: whether neighbours become one lexeme (off: each element is one)."""
+
+    def __init__(self, source: Source, ir: GrammarIR, folded: dict[str, Regular], fold: bool = True) -> None:
+        self.source = source
+        self.ir = ir
+        self.folded = folded
+        self.fold = fold
+        self.symbols: dict[str, Symbol] = {}
+        self.repeats = Repeats(ir)
+
+    def write(self, root: str, mentioned: dict[str, set[str]]) -> Symbol:
+        """Write all rules that ``root`` needs; returns its symbol. Raises for rules that match nothing."""
+        ir = self.ir
+        start = ir.nonterminal(root)
+        if root in self.folded:
+            ir.rule(start, [self._lexeme(self.folded[root], root)])
+            return start
+        self.symbols[root] = start
+        first = len(ir.rules)
+        order = [root]
+        for name in order:
+            for other in sorted(mentioned[name], key=lambda n: self.source.rules[n].at):
+                if other not in self.symbols and other not in self.folded:
+                    self.symbols[other] = ir.nonterminal(other)
+                    order.append(other)
+            self._rule(self.symbols[name], self.source.rules[name].body)
+        dead = unproductive(ir.rules[first:], self.symbols.values())
+        if dead:
+            fail_unproductive(self.source, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
+        return start
+
+    def _rule(self, left: Symbol, body: Node) -> None:
+        """The rules of ``left``: one per alternative, the regular ones together. Children first, with a stack."""
+        done: dict[int, Part] = {}
+        stack = [body]
+        while stack:
+            node = stack[-1]
+            waiting = [child for child in node.children if id(child) not in done]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node is body:
+                break
+            done[id(node)] = self._part(node, [done[id(child)] for child in node.children])
+        parts = [done[id(child)] for child in body.children]
+        if body.op == ALT:
+            for right in self._alternatives(body, parts):
+                self.ir.rule(left, right)
+        elif body.op == SEQ:
+            self.ir.rule(left, self._sequence(parts))
+        else:
+            self.ir.rule(left, [self._symbol(self._part(body, parts))])
+
+    def _part(self, node: Node, parts: list[Part]) -> Part:
+        """What a node becomes, given what its children became."""
+        op = node.op
+        if op == REF:
+            return self.folded.get(node.args[0]) or self.symbols[node.args[0]]
+        if op == TOKENS:
+            return self.ir.token(node.args[0])
+        if op == DISPATCH:
+            return self._dispatch(node.args[0])
+        known = [part for part in parts if isinstance(part, Regular)]
+        if len(known) == len(parts) and (self.fold or not parts):
+            found = combine(node, known, self.folded)
+            if found is not None:
+                return found
+        if op == REPEAT:
+            return self.repeats.many(self._symbol(parts[0]), node.args[1], node.args[2])
+        symbol = self.ir.nonterminal()
+        for right in self._alternatives(node, parts) if op == ALT else [self._sequence(parts)]:
+            self.ir.rule(symbol, right)
+        return symbol
+
+    def _alternatives(self, node: Node, parts: Sequence[Part]) -> list[list[Symbol]]:
+        """The right sides of a choice, the regular alternatives as few lexemes."""
+        if not self.fold:
+            return [self._sequence([part]) for part in parts]
+        known = [(part, child) for part, child in zip(parts, node.children, strict=True) if isinstance(part, Regular)]
+        out = [self._sequence([part]) for part in join_alternatives(known)]
+        return out + [[part] for part in parts if not isinstance(part, Regular)]
+
+    def _sequence(self, parts: Sequence[Part]) -> list[Symbol]:
+        """The right side of a sequence, regular neighbours as one lexeme."""
+        out: list[Symbol] = []
+        run: list[Regular] = []
+        for part in [*parts, None]:
+            if isinstance(part, Regular) and (self.fold or not run):
+                run.append(part)
+                continue
+            out += [self._lexeme(joined) for joined in join_sequence(run) if joined.expr is not EPSILON]
+            run = [part] if isinstance(part, Regular) else []
+            if isinstance(part, Symbol):
+                out.append(part)
+        return out
+
+    def _symbol(self, part: Part) -> Symbol:
+        return self._lexeme(part) if isinstance(part, Regular) else part
+
+    def _lexeme(self, part: Regular, name: str = "") -> Symbol:
+        return self.ir.lexeme(part.expr, name)
+
+    def _dispatch(self, dispatch: Dispatch) -> Symbol:
+        tags = [(tag, [self._symbol(self.folded.get(name) or self.symbols[name])]) for tag, name, _ in dispatch.tags]
+        if not dispatch.by_token:
+            return dispatch_text(self.ir, tags, excludes=dispatch.excludes, loop=dispatch.loop)
+        others = [tag for tag, _ in tags] + list(dispatch.excludes)
+        free = TokenSet(ranges=tuple((i, i) for i in others), negated=True)
+        by_token = [(TokenSet(ranges=((tag, tag),)), follow) for tag, follow in tags]
+        return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)

@@ -1,0 +1,93 @@
+"""Free text that watches for triggers: nothing is constrained until one of some texts, or tokens, has appeared.
+
+The first trigger to be complete counts. A lexeme for "any text up to and including the first trigger" says so exactly, and
+however tokens cut it::
+
+    until(t)  =  any text, t    and not    any text, some trigger, at least one more byte
+
+While such a lexeme runs, the parser has nothing to do, and there are as many lexer states as the Aho-Corasick automaton of the
+triggers has: their masks are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cdplugin.expr import (
+    ALL_BYTES,
+    ANY_CHAR,
+    ANY_TEXT,
+    EMPTY,
+    Expr,
+    both,
+    byte_mask,
+    cat,
+    complement,
+    literal,
+    literals,
+    repeat,
+)
+from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+
+_ALL = complement(EMPTY)
+_BYTE = byte_mask(ALL_BYTES)
+
+
+def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
+    """Any text (of at most ``most_chars`` characters) that holds none of ``texts``."""
+    free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
+    kept = literals(text.encode() for text in texts)
+    return free if kept is EMPTY else both(free, complement(cat(_ALL, kept, _ALL)))
+
+
+def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
+    """Any text (of at most ``most_chars`` characters) and then ``text``, if that is where the first of ``stops`` is complete.
+
+    ``stops`` are all texts that end the free text, ``text`` included.
+    """
+    free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
+    earlier = cat(_ALL, literals(stop.encode() for stop in stops), _BYTE, _ALL)
+    return both(cat(free, literal(text.encode())), complement(earlier))
+
+
+def dispatch_text(
+    ir: GrammarIR,
+    tags: Sequence[tuple[str, Sequence[Symbol]]],
+    *,
+    excludes: Sequence[str] = (),
+    loop: bool = True,
+    end: bool = True,
+) -> Symbol:
+    """Free text, a trigger, what follows it, and (``loop``) so on. Returns a nonterminal.
+
+    ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: what the free text
+    must not hold. ``end``: the free text may also be the last, or all there is.
+    """
+    stops = [*dict.fromkeys(trigger for trigger, _ in tags), *excludes]
+    start = ir.nonterminal("free text")
+    untils: dict[str, Symbol] = {}
+    for trigger, follow in tags:
+        if trigger not in untils:
+            untils[trigger] = ir.lexeme(until(trigger, stops), f"text up to {trigger!r}")
+        ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
+    if end:
+        ir.rule(start, [ir.lexeme(without(stops), "free text")])
+    return start
+
+
+def dispatch_tokens(
+    ir: GrammarIR,
+    tags: Sequence[tuple[TokenSet, Sequence[Symbol]]],
+    free: TokenSet,
+    *,
+    loop: bool = True,
+    end: bool = True,
+) -> Symbol:
+    """Any tokens of ``free``, a trigger token, what follows it, and (``loop``) so on. Returns a nonterminal."""
+    start = ir.nonterminal("free tokens")
+    ir.rule(start, [ir.token(free, "free token"), start])
+    for trigger, follow in tags:
+        ir.rule(start, [ir.token(trigger, "trigger"), *follow, *([start] if loop else ())])
+    if end:
+        ir.rule(start, [])
+    return start
