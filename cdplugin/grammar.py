@@ -22,17 +22,17 @@ from cdplugin.expr import EMPTY, Expr
 Symbol = int
 
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
-"""How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are kept.
-LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all of it.
-LAZY: at its shortest match."""
+"""How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are
+kept. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all
+of it. LAZY: at its shortest match, and LONGEST lexemes that were open beside it are dropped."""
 
 
 @dataclass(frozen=True)
 class TokenSet:
-    """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They stand for themselves, never for text.
+    """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They stand for themselves, not for text.
 
-    ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``: all
-    tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token.
+    ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``:
+    all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token.
     """
 
     names: tuple[str, ...] = ()

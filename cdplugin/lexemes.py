@@ -109,6 +109,6 @@ def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
     some = sorted([*vocab.special_tokens, *vocab.added_tokens])
     raise GrammarError(
         f"the vocabulary has no token {name!r}",
-        location=tokens.where or None,
+        location=tokens.where,
         expected=f"one of {', '.join(some[:8])}{' …' if len(some) > 8 else ''}" if some else "a special or added token",
     )

@@ -55,8 +55,8 @@ HEADER_WORDS = _S + 40
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX = range(6)  # aux: dense number of a lexer state or row, 0: none
 VALUE_WORDS = 6
 
-# record of a lexeme number. A lexeme has one number, but where it matters whether it has begun or how many tokens it has taken, it
-# has more: they are one lexeme to the parser (X_SYMBOL) and to the masks.
+# record of a lexeme number. A lexeme has one number, but where it matters whether it has begun or how many tokens it has taken,
+# it has more: they are one lexeme to the parser (X_SYMBOL) and to the masks.
 X_EXPRESSION = 0
 X_KIND = 1  # EXACT, LONGEST or LAZY
 X_SKIP = 2  # the lexeme that may stand before this one, -1: none

@@ -230,7 +230,7 @@ def _push_items(h, items):
 
 
 @kernel
-def _complete(h, nonterminal, origin):
+def complete(h, nonterminal, origin):
     """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status."""
     known = memo_get(h, M_COMPLETE, origin, nonterminal)
     if known >= 0:
@@ -329,7 +329,7 @@ def _push_after(h, dot, origin):
     if i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
         return GROW
     if i64(h, DOT_NULL_REST)[dot + 1]:
-        items = _complete(h, i64(h, DOT_LEFT)[dot], origin)
+        items = complete(h, i64(h, DOT_LEFT)[dot], origin)
         if items < 0:
             return items
         return _push_items(h, items)

@@ -11,6 +11,7 @@ import numpy as np
 from cdplugin.kernels.arena import (
     GROW,
     HAS_TERMINALS,
+    K_ACCEPTED,
     K_EMPTY,
     K_EPSILON,
     K_ORIGIN,
@@ -32,7 +33,7 @@ from cdplugin.kernels.derive import (
     derive,
     is_nonempty,
 )
-from cdplugin.kernels.earley import make_row
+from cdplugin.kernels.earley import advance, complete, make_row
 from cdplugin.kernels.expressions import (
     EMPTY,
     FINITE,
@@ -57,9 +58,12 @@ from cdplugin.kernels.states import accept, accepts_at, start_of, step
     OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
     OP_FILL,  # a: cursor, b: address of an int32 mask row, c: address of the stop tokens -> 0
     OP_FILL_MANY,  # a: address of int64 (n, 5) jobs [header, cursor, row address, stops address, result], b: n -> 0
+    OP_SCAN,  # a: row, b: lexeme -> the row after scanning that lexeme only
+    OP_START_OF,  # a: row -> the cursor at the boundary before it
+    OP_COMPLETE,  # a: nonterminal, b: origin -> the kernel items that completing it there gives, a value
     OP_REINDEX,
     OP_REMEMO,
-) = range(12)
+) = range(15)
 
 JOB_WORDS = 5
 TERMINATED = -1  # the cursor after a stop token
@@ -93,6 +97,17 @@ def _root(h):
     head[STACK_TOP] = 1
     row = make_row(h, 0, 1)
     return start_of(h, row) if row > 0 else row
+
+
+@kernel
+def _scan(h, row, lexeme):
+    """The row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
+    if not has_room(h, STACK, 4):
+        return GROW
+    i64(h, STACK)[0] = lexeme
+    header(h)[STACK_TOP] = 1
+    accepted = intern(h, K_ACCEPTED, 0, 1)
+    return accepted if accepted < 0 else advance(h, row, accepted)
 
 
 @kernel
@@ -162,6 +177,12 @@ def engine(h, op, a, b, c):
         return np.int64(_constants(h))
     if op == OP_ROOT:
         return np.int64(_root(h))
+    if op == OP_SCAN:
+        return np.int64(_scan(h, a, b))
+    if op == OP_START_OF:
+        return np.int64(start_of(h, a))
+    if op == OP_COMPLETE:
+        return np.int64(complete(h, a, b))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))

@@ -5,11 +5,11 @@ is left when those that cannot go on are dropped, how many plain characters keep
 transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
 lexeme ends in it. A transition is computed for a whole class of bytes at once.
 
-How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexemes those that match end (``L_ACCEPTED``) and the
-others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one matches, it
-ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the next byte
-decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the
-lexeme ended before this byte.
+How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexemes those that match end (``L_ACCEPTED``) and
+the others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one
+matches, it ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the
+next byte decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition
+``BEFORE``: the lexeme ended before this byte.
 
 A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
 """
@@ -99,7 +99,7 @@ def lexer_state(h, start, count):
     """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none."""
     if count == 0:
         return 0
-    head = header(h)
+    header(h)
     value = intern(h, K_LEXER, start, count)
     if value < 0:
         return value

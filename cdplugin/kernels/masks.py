@@ -3,8 +3,8 @@
 The *base* of a lexer state is independent of the row: tokens that stay inside the lexemes, and tokens at whose last byte a
 lexeme ends (what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest
 depends on the row: the base keeps them as a list of ``(node, accepted lexemes)``, and the *delta* of a row walks only the
-subtrees below them. A node whose byte comes after the end of LONGEST lexemes is kept with ``INCLUSIVE`` added: it depends on the row
-itself. Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
+subtrees below them. A node whose byte comes after the end of LONGEST lexemes is kept with ``INCLUSIVE`` added: it depends on
+the row itself. Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
 
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
 there is no stack but an array of states by depth (llguidance's toktrie note derives the loop). Plain text is not walked at

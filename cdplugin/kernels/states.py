@@ -4,9 +4,10 @@ A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` 
 pair; a word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer
 state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor.
 
-Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. All lexemes that end at one byte,
-over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches). Where LONGEST
-lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer`), so that of them at most one pair is left.
+Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. All lexemes that end at one
+byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches).
+Where LONGEST lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer`), so that of them at most one pair
+is left.
 
 Token terminals match whole tokens at lexeme boundaries: :func:`accept` follows a token by its bytes and as a terminal.
 """
@@ -228,7 +229,9 @@ def step_set(h, state, byte):
 
 @kernel
 def _follow(h, base, row, state, byte):
-    """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end there at a boundary, else 0; or a status."""
+    """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end at a boundary there, else 0; or a
+    status.
+    """
     after = transition(h, state, byte)
     if after <= 0:
         return after
@@ -344,7 +347,7 @@ def step_bytes(h, cursor, text, start, end):
 
 @kernel
 def accept(h, cursor, token, as_text):
-    """The cursor after ``token``, followed by its bytes (if ``as_text``) and as a terminal; 0 if neither is legal; or a status."""
+    """The cursor after ``token``, by its bytes (if ``as_text``) and as a terminal; 0 if neither is legal; or a status."""
     head = header(h)
     after = np.int64(0)
     if as_text:
@@ -410,7 +413,8 @@ def boundary_after(h, row, state):
 
 @kernel
 def _follow_terminal(h, base, row, state, token):
-    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a status.
+    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
+    status.
 
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """

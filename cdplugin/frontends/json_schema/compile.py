@@ -44,9 +44,7 @@ def compile_schema(
     return _Writer(reader, options, limits, ir or GrammarIR()).write(root)
 
 
-def compile_json_object(
-    options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
-) -> GrammarIR:
+def compile_json_object(options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None) -> GrammarIR:
     """Any JSON object."""
     return compile_schema({"type": "object"}, options, limits, ir)
 
