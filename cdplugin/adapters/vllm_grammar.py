@@ -1,0 +1,322 @@
+"""What vLLM's structured-output requests become: specs, compiled grammars, and a state that never raises.
+
+Nothing here imports vLLM: :mod:`cdplugin.adapters.vllm_backend` binds it to vLLM's classes. One :class:`Engine` belongs to a
+tokenizer; it keeps the compiled grammars, which vLLM itself does not.
+
+>>> spec_of("CHOICE", '["yes", "no"]').choices
+('yes', 'no')
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import cdplugin
+from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.compiler import Compiler
+from cdplugin.errors import GrammarError
+from cdplugin.limits import Limits
+from cdplugin.matcher import Matcher
+from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+from cdplugin.vocab import Vocabulary
+
+logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
+
+OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
+MAX_CACHE_BYTES = 128 << 20
+"""Bytes of compiled grammars that an engine keeps, unless the options say otherwise: some 300 ordinary schemas."""
+_RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
+
+
+# ---- what a request asks for -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
+
+    From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The first
+    five are those of :class:`cdplugin.JsonSchema`; ``regex_dialect`` is that of :class:`cdplugin.Regex`.
+    """
+
+    whitespace: str = "flexible"
+    property_order: str = "schema"
+    formats: str = "enforce"
+    unknown_formats: str = "annotation"
+    on_unsupported: str = "error"
+    regex_dialect: str = "rust"
+    max_cache_bytes: int = MAX_CACHE_BYTES
+
+    @classmethod
+    def from_environment(cls) -> Options:
+        """Raises ``ValueError`` for what is not a JSON object of known names."""
+        text = os.environ.get(OPTIONS_VARIABLE, "")
+        if not text.strip():
+            return cls()
+        try:
+            return cls(**json.loads(text))
+        except (ValueError, TypeError) as error:
+            known = ", ".join(cls.__dataclass_fields__)
+            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {known}: {error}") from error
+
+    def json_schema(self, text: str) -> JsonSchema:
+        return JsonSchema(
+            text,
+            whitespace=self.whitespace,
+            property_order=self.property_order,
+            formats=self.formats,
+            unknown_formats=self.unknown_formats,
+            on_unsupported=self.on_unsupported,
+        )
+
+
+def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
+    """The spec of a request: ``request_type`` is the name of one of vLLM's ``StructuredOutputOptions``.
+
+    Raises :class:`GrammarError` for text that is not what the type asks for, and for a kind that this version does not have.
+    """
+    options = options or Options()
+    if request_type == "JSON":
+        return options.json_schema(text)
+    if request_type == "JSON_OBJECT":
+        return JsonObject(whitespace=options.whitespace)
+    if request_type == "REGEX":
+        return Regex(text, options.regex_dialect)
+    if request_type == "CHOICE":
+        return Choice(_json(text, "choice"))
+    if request_type == "GRAMMAR":
+        kind = grammar_kind(text)
+        logger.debug("grammar read as %s", kind)
+        return _front_end(kind)(text)
+    if request_type == "STRUCTURAL_TAG":
+        return _front_end("StructuralTag")(_json(text, "structural tag"))
+    raise GrammarError("unknown kind of structured output", found=request_type)
+
+
+def grammar_kind(text: str) -> str:
+    """Which syntax a grammar is written in: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
+
+    ``name ::= …`` is GBNF, as llama.cpp and xgrammar write it; with names in angle brackets, or rules that end with a
+    semicolon, it is EBNF. Anything else is Lark.
+    """
+    if not _RULE.search(text):
+        return "Lark"
+    if re.search(r"^[ \t]*<[A-Za-z_][\w -]*>[ \t]*::=", text, re.MULTILINE) or re.search(r";[ \t]*$", text, re.MULTILINE):
+        return "Ebnf"
+    return "Gbnf"
+
+
+def _front_end(name: str) -> Callable[[Any], Spec]:
+    found = getattr(cdplugin, name, None)
+    if found is None:
+        raise GrammarError(f"this version of cdplugin has no cdplugin.{name}", expected="a JSON schema, regex or choice")
+    return found
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        position = f"position {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise GrammarError(f"malformed {what}", expected="JSON", found=str(error), location=position) from error
+
+
+# ---- an engine: what all requests of a tokenizer share -----------------------------------------------------------------------
+
+
+class Engine:
+    """Vocabulary and compiler of one tokenizer; thread-safe.
+
+    ``check`` is for a front-end process, which only wants to know whether a request is right: it remembers the outcome and not
+    the grammar.
+    """
+
+    _MOST_OUTCOMES = 4096
+
+    def __init__(self, vocab: Vocabulary, options: Options) -> None:
+        self.vocab = vocab
+        self.options = options
+        self.compiler = Compiler(vocab, replace(Limits(), max_cache_bytes=options.max_cache_bytes))
+        self._outcomes: OrderedDict[tuple[str, str], GrammarError | None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
+        """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
+
+        ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
+        """
+        stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
+        grammar = self.compiler.compile(spec_of(request_type, text, self.options))
+        return GrammarState(grammar.matcher(stops or None))
+
+    def check(self, request_type: str, text: str) -> None:
+        """Raises the :class:`GrammarError` that :meth:`state` would raise."""
+        key = (request_type, text)
+        error: GrammarError | None = None
+        with self._lock:
+            known = key in self._outcomes
+            if known:
+                self._outcomes.move_to_end(key)
+                error = self._outcomes[key]
+        if not known:
+            try:
+                spec = spec_of(request_type, text, self.options)
+                self.compiler.compile_ir(spec.to_ir(self.compiler.limits))
+            except GrammarError as caught:
+                error = caught
+            with self._lock:
+                self._outcomes[key] = error
+                if len(self._outcomes) > self._MOST_OUTCOMES:
+                    self._outcomes.popitem(last=False)
+        if error is not None:
+            raise error.with_traceback(None)
+
+    def warm(self) -> None:
+        """Load the kernels and make what the first request would make: shared tables, a mask, a step.
+
+        Takes a second, and up to a minute where the kernels have to be compiled.
+        """
+        from cdplugin.warmup import is_warm, warm_kernels
+
+        if not is_warm():
+            logger.info("cdplugin: compiling kernels, once for this version (up to a minute; `cdplugin warmup` does it ahead)")
+        warm_kernels()
+        state = self.state("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}')
+        row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
+        state.fill_bitmask(row, 0)
+        first = int(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))[0])
+        state.accept_tokens("warm-up", [first])
+        state.rollback(1)
+
+
+_engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
+_engines_lock = threading.Lock()
+
+
+def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
+    """The engine of a tokenizer, made at the first call; ``compact``: JSON without whitespace, whatever the options say.
+
+    Raises :class:`cdplugin.VocabularyError`, and ``ValueError`` for options that cannot be read.
+    """
+    key = (id(tokenizer), vocab_size, compact)
+    with _engines_lock:
+        if key not in _engines:
+            options = Options.from_environment()
+            vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
+            if compact:
+                options = replace(options, whitespace="compact")
+            _engines[key] = (tokenizer, Engine(vocab, options))  # with the tokenizer, so that its id stays its own
+            if len(_engines) > 4:
+                _engines.popitem(last=False)
+        return _engines[key][1]
+
+
+# ---- one sequence ------------------------------------------------------------------------------------------------------------
+
+
+class GrammarState:
+    """One request's place in its grammar, by the contract of vLLM's ``StructuredOutputGrammar``. **No method raises**, since an
+    exception ends the engine for everybody.
+
+    Where a budget is crossed the mask holds the stop tokens only, and the next token is refused, so that vLLM ends this request
+    with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+        self._count = 0  # tokens followed
+        self._surplus = 0  # and those taken after the end
+        self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
+
+    def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
+        """Write the allowed tokens into a row of an int32 bitmask."""
+        try:
+            if not self._is_stuck():
+                self._matcher.fill_next_token_bitmask(bitmask, batch_index)
+                return
+        except Exception as error:
+            self._fail("mask", error)
+        try:
+            row = bitmask_view(bitmask, self._matcher.grammar.vocab.size)[batch_index].view(np.uint32)
+            row[:] = 0
+            for token in self._matcher.stop_token_ids:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        except Exception:
+            logger.exception("cdplugin: a bitmask that cannot be written; please report this")
+
+    def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+        """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
+        count, surplus = self._count, self._surplus
+        try:
+            for token in tokens:
+                if self._matcher.is_terminated():
+                    self._surplus += 1
+                elif not self._is_stuck() and self._matcher.accept_token(token):
+                    self._count += 1
+                else:
+                    break
+            else:
+                return True
+        except Exception as error:
+            self._fail(f"request {request_id}: token", error)
+        self._surplus = surplus
+        self._undo(self._count - count)
+        return False
+
+    def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
+        """The leading tokens that are allowed; the state stays where it is."""
+        listed = list(tokens)
+        try:
+            return [] if self._is_stuck() else listed[: self._matcher.validate_tokens(_until_padding(listed))]
+        except Exception as error:
+            logger.warning("cdplugin: drafts are refused: %s", _text(error))
+            return []
+
+    def rollback(self, num_tokens: int) -> None:
+        """Take back the last tokens, an end token included; more than there are means all."""
+        surplus = max(0, min(self._surplus, num_tokens))
+        self._surplus -= surplus
+        self._undo(num_tokens - surplus)
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was followed."""
+        return self._matcher.is_terminated()
+
+    def reset(self) -> None:
+        """Back to the beginning of the text."""
+        self._surplus = 0
+        self._undo(self._count)
+
+    def _undo(self, count: int) -> None:
+        count = max(0, min(count, self._count))
+        self._matcher.rollback(count)
+        self._count -= count
+
+    def _is_stuck(self) -> bool:
+        """Whether something failed here before."""
+        return self._failed is not None and len(self._failed) == self._count and self._failed == self._matcher.tokens
+
+    def _fail(self, what: str, error: Exception) -> None:
+        self._failed = self._matcher.tokens
+        is_ours = isinstance(error, GrammarError)
+        level = logging.WARNING if is_ours else logging.ERROR
+        logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
+
+
+def _until_padding(tokens: list[int]) -> list[int]:
+    """Without the -1 that pads rejected drafts, and all after it."""
+    return tokens[: next((i for i, token in enumerate(tokens) if token < 0), len(tokens))]
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, GrammarError) else f"{type(error).__name__}: {error}"
