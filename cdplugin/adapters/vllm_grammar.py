@@ -268,7 +268,8 @@ class GrammarState:
             else:
                 return True
         except Exception as error:
-            self._fail(f"request {request_id}: token", error)
+            if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
+                self._fail(f"request {request_id}: token", error)
         self._surplus = surplus
         self._undo(self._count - count)
         return False
@@ -277,7 +278,11 @@ class GrammarState:
         """The leading tokens that are allowed; the state stays where it is."""
         listed = list(tokens)
         try:
-            return [] if self._is_stuck() else listed[: self._matcher.validate_tokens(_until_padding(listed))]
+            size = self._matcher.grammar.vocab.size
+            known = listed[
+                : next((i for i, token in enumerate(listed) if not 0 <= token < size), None)
+            ]  # drafts may be padded by -1
+            return [] if self._is_stuck() else known[: self._matcher.validate_tokens(known)]
         except Exception as error:
             logger.warning("cdplugin: drafts are refused: %s", _text(error))
             return []
@@ -311,11 +316,6 @@ class GrammarState:
         is_ours = isinstance(error, GrammarError)
         level = logging.WARNING if is_ours else logging.ERROR
         logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
-
-
-def _until_padding(tokens: list[int]) -> list[int]:
-    """Without the -1 that pads rejected drafts, and all after it."""
-    return tokens[: next((i for i, token in enumerate(tokens) if token < 0), len(tokens))]
 
 
 def _text(error: Exception) -> str:

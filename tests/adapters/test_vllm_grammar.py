@@ -1,0 +1,274 @@
+"""What vLLM calls, without vLLM: requests become specs, states follow the contract and never raise."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+from engine_tools import cases, members, vocabulary
+
+import cdplugin as cd
+from cdplugin.adapters import vllm_grammar
+from cdplugin.adapters.vllm_grammar import Engine, GrammarState, Options, engine_for, grammar_kind, spec_of
+
+WORDS = [b"abc", b"abd", b"ab", b"bca", b"cc", b"ccccc"]
+TOKENS = [b"ab", b"bc", b"cd", b"cc", b"ccc", b"bca"]
+VOCAB = vocabulary(TOKENS)
+END = VOCAB.size - 1
+CHOICE = '["abc", "abd", "ab", "bca", "cc", "ccccc"]'
+
+
+def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
+    engine = Engine(VOCAB, Options())
+    if limits:
+        engine.compiler = cd.Compiler(VOCAB, cd.Limits(**limits))
+    return engine.state(kind, text, stops)
+
+
+def filled(state: GrammarState, rows: int = 1, row: int = 0) -> set[int]:
+    """The tokens of the row that a state fills."""
+    bitmask = np.full((rows, (VOCAB.size + 31) // 32), -1, np.int32)
+    state.fill_bitmask(bitmask, row)
+    assert (np.delete(bitmask, row, axis=0) == -1).all()
+    return members(bitmask[row].tobytes())
+
+
+def allowed(tokens: Sequence[int], stops: Sequence[int] = (END,)) -> set[int]:
+    """The same from the list of words: tokens that go on towards a word, stop tokens after a whole one."""
+    text = b"".join(VOCAB.tokens[t] or b"" for t in tokens)
+    out = {t for t, b in enumerate(VOCAB.tokens) if b and t not in stops and any(word.startswith(text + b) for word in WORDS)}
+    return out | set(stops) if text in WORDS else out
+
+
+# --- requests -------------------------------------------------------------------------------------------------------------
+
+
+def test_kinds_of_requests() -> None:
+    assert isinstance(spec_of("JSON", '{"type": "null"}'), cd.JsonSchema)
+    assert isinstance(spec_of("JSON_OBJECT", ""), cd.JsonObject)
+    assert spec_of("REGEX", "a+") == cd.Regex("a+")
+    assert spec_of("CHOICE", '["a", "b"]').key() == cd.Choice(["a", "b"]).key()
+    with pytest.raises(cd.GrammarError, match="unknown kind"):
+        spec_of("PROSE", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('root ::= "a" | item\nitem ::= [a-z]+', "Gbnf"),
+        ("  root ::=\n    'a'", "Gbnf"),
+        ("<root> ::= 'a'", "Ebnf"),
+        ("root ::= 'a' ;\n", "Ebnf"),
+        ('start: "a" | NAME\nNAME: /[a-z]+/', "Lark"),
+        ('start: "::="', "Lark"),
+        ('%llguidance {}\nstart: "a"', "Lark"),
+    ],
+)
+def test_syntax_of_grammars(text: str, kind: str) -> None:
+    assert grammar_kind(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("JSON", '{"type": "objec"}', "keyword 'type': expected one of .* - at /type"),
+        ("JSON", '{"type": ', "JSON"),
+        ("JSON", '{"allOf": [{"type": "string"}, {"type": "null"}]}', "unsatisfiable"),
+        ("REGEX", "(a", "unclosed group.* - at position 0"),
+        ("CHOICE", '["a"', "malformed choice.*position 4"),
+        ("CHOICE", '"a"', "wrong type of choices"),
+        ("CHOICE", "[1]", "choice"),
+        ("STRUCTURAL_TAG", "{", "malformed structural tag|no cdplugin.StructuralTag"),
+    ],
+)
+def test_bad_requests_say_what_is_wrong_each_time(kind: str, text: str, message: str) -> None:
+    engine = Engine(VOCAB, Options())
+    for _ in range(2):  # remembered outcomes raise as well
+        with pytest.raises(cd.GrammarError, match=message):
+            engine.check(kind, text)
+    with pytest.raises(cd.GrammarError, match=message):
+        engine.state(kind, text)
+    engine.check("CHOICE", CHOICE)
+    engine.check("CHOICE", CHOICE)
+
+
+def test_a_kind_that_this_version_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_grammar, "cdplugin", object())
+    with pytest.raises(cd.GrammarError, match="no cdplugin.Gbnf"):
+        spec_of("GRAMMAR", 'root ::= "a"')
+
+
+def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, '{"whitespace": "compact", "max_cache_bytes": 1000}')
+    options = Options.from_environment()
+    assert options == Options(whitespace="compact", max_cache_bytes=1000)
+    assert options.json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact").key()
+    for wrong in ("{", "[]", '{"white": 1}'):
+        monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, wrong)
+        with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE):
+            Options.from_environment()
+
+
+# --- states ---------------------------------------------------------------------------------------------------------------
+
+
+def test_masks_and_stop_tokens() -> None:
+    comma = ord("a")  # a text token that this request stops at
+    state = state_of(stops={END, 5, 10**9, -1})
+    assert filled(state, 3, 2) == allowed([], [END, 5])
+    assert state.accept_tokens("r", [ord("a"), ord("b")]) and filled(state) == allowed(b"ab", [END, 5])
+    assert state.accept_tokens("r", [5]) and state.is_terminated()
+    state = state_of(stops=[comma])
+    assert filled(state) == {t for t in allowed([]) if t != comma}
+    assert state.accept_tokens("r", [VOCAB.tokens.index(b"cc")]) and comma in filled(state)
+    assert filled(state_of(stops=[])) == allowed([]) == filled(state_of(stops=[10**9]))
+
+
+def test_the_end_and_what_comes_after_it() -> None:
+    state = state_of()
+    assert state.accept_tokens("r", []) and not state.is_terminated()
+    assert state.accept_tokens("r", [ord("a"), ord("b"), END, 3, 4]) and state.is_terminated()
+    assert state.accept_tokens("r", [7]) and state.accept_tokens("r", []) and state.validate_tokens([ord("c")]) == []
+    state.rollback(3)  # 3, 4 and 7
+    assert state.is_terminated()
+    state.rollback(1)
+    assert not state.is_terminated() and filled(state) == allowed(b"ab")
+    state.rollback(100)
+    assert filled(state) == allowed([])
+    assert state.accept_tokens("r", [ord("c")])
+    state.reset()
+    assert filled(state) == allowed([])
+    state.rollback(0)
+    state.rollback(-1)
+    assert filled(state) == allowed([])
+
+
+@pytest.mark.parametrize("tokens", [[ord("a"), ord("x")], [10**9], [-1], [ord("a"), None], ["a"]])
+def test_a_refusal_changes_nothing(tokens: list[int]) -> None:
+    state = state_of()
+    assert state.accept_tokens("r", tokens) is False
+    assert filled(state) == allowed([]) and state.accept_tokens("r", [*b"abc"])
+
+
+def test_drafts() -> None:
+    state = state_of()
+    assert state.validate_tokens([*b"abx"]) == [*b"ab"] and state.validate_tokens([]) == []
+    assert state.validate_tokens([*b"abd", END, 3]) == [*b"abd", END]
+    assert state.validate_tokens([ord("a"), -1, ord("b")]) == [ord("a")]
+    assert state.validate_tokens([10**9]) == [] and state.validate_tokens([ord("a"), 10**9]) == [ord("a")]
+    assert filled(state) == allowed([])
+
+
+@pytest.mark.parametrize("seed", range(cases(40, 4)))
+def test_speculation_as_vllm_does_it(seed: int) -> None:
+    """Drafts are validated, masked one by one and rolled back; then the tokens that were chosen are taken."""
+    rng = random.Random(seed)
+    state, text = state_of(), []
+    while not (text and text[-1] == END):
+        drafts = []
+        while len(drafts) < 3 and rng.random() < 0.8:
+            options = sorted(allowed([*text, *drafts]) if rng.random() < 0.8 else range(VOCAB.size))
+            drafts.append(rng.choice(options or [ord("x")]))
+        valid = state.validate_tokens(drafts)
+        expected = []
+        for draft in drafts:
+            if END in expected or draft not in allowed([*text, *expected]):
+                break
+            expected.append(draft)
+        assert valid == expected
+        advanced = 0
+        for i, draft in enumerate(valid):
+            if state.is_terminated():
+                break
+            assert filled(state) == allowed([*text, *valid[:i]])
+            assert state.accept_tokens("r", [draft])
+            advanced += 1
+        if not state.is_terminated():
+            assert filled(state) == allowed([*text, *valid])
+        state.rollback(advanced)
+        chosen: list[int] = valid[: rng.randrange(len(valid) + 1)]
+        if END not in chosen:
+            chosen = [*chosen, rng.choice(sorted(allowed([*text, *chosen])))]
+        assert state.accept_tokens("r", chosen)
+        text += chosen
+        assert state.is_terminated() == (END in chosen)
+
+
+# --- budgets --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stops", [[END], [END, 3]])
+def test_a_crossed_budget_ends_one_request_only(stops: list[int], caplog: pytest.LogCaptureFixture) -> None:
+    """The mask holds the stop tokens, nothing more is taken, and a rollback leads out of it."""
+    caplog.set_level(logging.WARNING, "vllm.cdplugin")
+    state = state_of("(a|b)*a(a|b){200}", "REGEX", stops, max_expr_width=60)
+    taken = 0
+    while True:
+        mask = filled(state)
+        if not state.accept_tokens("r", [ord("a")]):
+            break
+        taken += 1
+    assert 40 < taken < 200
+    assert filled(state) == set(stops) and filled(state) == set(stops)
+    for tokens in ([ord("a")], [ord("b")], [END]):
+        assert not state.accept_tokens("r", tokens)
+    assert not state.is_terminated() and state.validate_tokens([ord("a")]) == [] and state.accept_tokens("r", [])
+    assert "max_expr_width" in caplog.text and "Traceback" not in caplog.text
+    state.rollback(30)
+    assert {ord("a"), ord("b")} <= filled(state) and state.accept_tokens("r", [ord("a")] * 30)
+    assert filled(state) == set(stops) and mask != set()
+    state.reset()
+    assert ord("a") in filled(state)
+
+
+def test_whatever_goes_wrong_nothing_is_raised(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of()
+
+    def broken(*_: object) -> None:
+        raise MemoryError("no room")
+
+    for name in ("fill_next_token_bitmask", "accept_token", "validate_tokens"):
+        monkeypatch.setattr(cd.Matcher, name, broken)
+    assert filled(state) == {END} and not state.accept_tokens("r", [ord("a")]) and state.validate_tokens([1]) == []
+    assert "MemoryError: no room" in caplog.text
+    state.fill_bitmask(np.zeros((1, 1), np.int64), 0)
+    state.fill_bitmask(None, 0)
+
+
+def test_a_budget_belongs_to_its_request() -> None:
+    engine = Engine(VOCAB, Options())
+    engine.compiler = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60))
+    good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", "(a|b)*a(a|b){200}")
+    while bad.accept_tokens("bad", [ord("a")]):
+        pass
+    assert filled(good) == allowed([]) and good.accept_tokens("good", [*b"abc", END]) and good.is_terminated()
+
+
+# --- engines --------------------------------------------------------------------------------------------------------------
+
+
+def test_grammars_are_shared_and_forgotten() -> None:
+    engine = Engine(VOCAB, Options(max_cache_bytes=1))
+    one, two = engine.state("CHOICE", CHOICE), engine.state("CHOICE", CHOICE)
+    assert one._matcher.grammar is two._matcher.grammar
+    for i in range(5):
+        engine.state("REGEX", "a" * (i + 1))
+    assert len(engine.compiler._cache) <= 2
+    assert one.accept_tokens("r", [*b"abc"]) and filled(two) == allowed([])
+
+
+def test_an_engine_belongs_to_a_tokenizer_and_a_width() -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    alphabet = {chr(c): i for i, c in enumerate([*range(0x21, 0x7F), 0x120])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(alphabet, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    engine = engine_for(tokenizer, 96)
+    assert engine_for(tokenizer, 96) is engine is not engine_for(tokenizer, 128)
+    assert engine_for(tokenizer, 128).vocab.size == 128
+    compact = engine_for(tokenizer, 96, compact=True)
+    assert compact is not engine and compact.options.whitespace == "compact"
+    engine.warm()

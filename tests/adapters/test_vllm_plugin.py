@@ -1,0 +1,146 @@
+"""The entry points, on a stand-in for vLLM: what is changed when, and what happens on a version that is not as expected."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic")
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+CONFIG = """
+from typing import Literal
+from pydantic import ConfigDict, model_validator
+from pydantic.dataclasses import dataclass
+StructuredOutputsBackend = Literal["auto", "other"]
+@dataclass(config=ConfigDict(extra="forbid"))
+class StructuredOutputsConfig:
+    backend: StructuredOutputsBackend = "auto"
+    disable_any_whitespace: bool = False
+    @model_validator(mode="after")
+    def check(self):
+        if self.disable_any_whitespace and self.backend != "other":
+            raise ValueError("disable_any_whitespace")
+        return self
+"""
+PARAMS = """
+class SamplingParams:
+    structured_outputs = None
+    def _validate_structured_outputs(self, model_config, structured_outputs_config, tokenizer):
+        return "original"
+"""
+MANAGER = """
+class StructuredOutputManager:
+    def __init__(self, vllm_config):
+        self.backend = None
+"""
+TYPES = "class StructuredOutputBackend: pass\nclass StructuredOutputGrammar: pass\nclass StructuredOutputOptions: pass\n"
+MODULES = {
+    "__init__": "__version__ = '0.99.0'",
+    "config/__init__": "from vllm.config.structured_outputs import StructuredOutputsConfig",
+    "config/structured_outputs": CONFIG,
+    "sampling_params": PARAMS,
+    "v1/__init__": "",
+    "v1/structured_output/__init__": MANAGER,
+    "v1/structured_output/backend_types": TYPES,
+}
+START = """
+import logging, sys
+logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
+from cdplugin.adapters.vllm_plugin import register
+"""
+
+
+def run(folder: Path, code: str, modules: dict[str, str] = MODULES) -> str:
+    """Run a program that finds a package ``vllm`` of these modules; its output, errors included."""
+    for name, text in modules.items():
+        path = folder / "vllm" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", START + code]
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+USE = """
+from vllm.config import StructuredOutputsConfig as Config
+def attempt(**named):
+    try:
+        print("taken", Config(**named).backend)
+    except ValueError as error:
+        print("refused", " ".join(str(error).split())[:300])
+"""
+
+
+@pytest.mark.parametrize(
+    "order",
+    ["register()\n" + USE, USE + "register()\n", "register()\nregister()\n" + USE + "register()\n"],
+    ids=["before", "after", "often"],
+)
+def test_the_configuration_takes_our_name(tmp_path: Path, order: str) -> None:
+    out = run(
+        tmp_path,
+        order
+        + 'attempt(backend="cdplugin"); attempt(backend="cdplugin", disable_any_whitespace=True)\n'
+        + 'attempt(); attempt(backend="x")\n'
+        + 'attempt(disable_any_whitespace=True); attempt(backend="other", disable_any_whitespace=True)\n'
+        + "from vllm.sampling_params import SamplingParams as S\n"
+        + "validate = S._validate_structured_outputs\n"
+        + "print(validate(S(), None, Config(), None), validate.__wrapped__.__name__)\n",
+    )
+    lines = out.splitlines()
+    assert lines[:3] == ["taken cdplugin", "taken cdplugin", "taken auto"], out
+    assert lines[3].startswith("refused") and "'cdplugin'" in lines[3]
+    assert lines[4].startswith("refused") and "disable_any_whitespace" in lines[4]
+    assert lines[5:] == ["taken other", "original _validate_structured_outputs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("sampling_params", "class SamplingParams: pass", "SamplingParams._validate_structured_outputs was not found"),
+        ("sampling_params", PARAMS.replace("tokenizer", "words"), r"SamplingParams._validate_structured_outputs(tokenizer)"),
+        ("v1/structured_output/__init__", "", "vllm.v1.structured_output.StructuredOutputManager was not found"),
+        ("v1/structured_output/backend_types", "", "backend_types.StructuredOutputBackend was not found"),
+    ],
+)
+def test_a_version_without_what_we_need_goes_on_without_us(tmp_path: Path, name: str, text: str, message: str) -> None:
+    code = "register()\n" + USE + 'attempt(); attempt(backend="other"); attempt(backend="cdplugin")'
+    out = run(tmp_path, code, {**MODULES, name: text})
+    assert "taken auto" in out and "taken other" in out and "taken cdplugin" not in out
+    assert message in out and "vLLM 0.99.0 (checked with" in out and "goes on with its own backends" in out
+    assert "choose another backend" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("class Config: pass\nStructuredOutputsConfig = Config", "__dataclass_fields__ was not found"),
+        ("StructuredOutputsConfig = None", "structured_outputs.StructuredOutputsConfig was not found"),
+        (CONFIG.replace('Literal["auto", "other"]', "str"), "backend as a Literal of names was not found"),
+        (CONFIG.replace("pydantic.dataclasses", "dataclasses").replace('(config=ConfigDict(extra="forbid"))', ""), "cdplugin"),
+    ],
+)
+def test_a_configuration_that_is_not_as_expected(tmp_path: Path, text: str, message: str) -> None:
+    out = run(tmp_path, "register()\nimport vllm.config\nprint('imported')", {**MODULES, "config/structured_outputs": text})
+    assert "imported" in out and message in out and "goes on with its own backends" in out
+
+
+def test_nothing_heavy_is_imported_and_nothing_raised_without_vllm(tmp_path: Path) -> None:
+    code = "register()\nregister()\nprint([m for m in ('torch', 'vllm', 'numba', 'numpy', 'pydantic') if m in sys.modules])"
+    assert run(tmp_path, code, {}).strip() == "[]"
+
+
+def test_entry_points() -> None:
+    """The same name in both groups, since ``VLLM_PLUGINS`` filters by name; none for logits processors, of which there are two
+    kinds.
+    """
+    tomllib = pytest.importorskip("tomllib")
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    points = {"cdplugin": "cdplugin.adapters.vllm_plugin:register"}
+    assert groups == {"vllm.general_plugins": points, "vllm.platform_plugins": points}
