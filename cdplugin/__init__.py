@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+    from cdplugin.specs_tags import StructuralTag
     from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
 
@@ -47,6 +48,7 @@ _HOME = {
     "JsonSchema": "specs",
     "Regex": "specs",
     "Spec": "specs",
+    "StructuralTag": "specs_tags",
     "Ebnf": "specs_text",
     "Gbnf": "specs_text",
     "Vocabulary": "vocab",
@@ -68,6 +70,7 @@ __all__ = [
     "Matcher",
     "Regex",
     "Spec",
+    "StructuralTag",
     "UnsupportedError",
     "Vocabulary",
     "VocabularyError",

@@ -32,13 +32,15 @@ class TokenSet:
     """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They stand for themselves, not for text.
 
     ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``:
-    all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token.
+    all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token;
+    ``optional``: names that are no special tokens of the vocabulary are left out instead.
     """
 
     names: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     negated: bool = False
     where: str = ""
+    optional: bool = False
 
 
 class Family:

@@ -57,21 +57,26 @@ def dispatch_text(
     excludes: Sequence[str] = (),
     loop: bool = True,
     end: bool = True,
+    by_token: Sequence[Sequence[Symbol]] = (),
 ) -> Symbol:
     """Free text, a trigger, what follows it, and (``loop``) so on. Returns a nonterminal.
 
     ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: what the free text
-    must not hold. ``end``: the free text may also be the last, or all there is.
+    must not hold. ``end``: the free text may also be the last, or all there is. ``by_token``: what may come after free text
+    that holds no trigger, since a special token (which is no text) takes the trigger's place.
     """
-    stops = [*dict.fromkeys(trigger for trigger, _ in tags), *excludes]
+    stops = list(dict.fromkeys([*(trigger for trigger, _ in tags), *excludes]))
     start = ir.nonterminal("free text")
+    free = ir.lexeme(without(stops), "free text")
     untils: dict[str, Symbol] = {}
     for trigger, follow in tags:
         if trigger not in untils:
             untils[trigger] = ir.lexeme(until(trigger, stops), f"text up to {trigger!r}")
         ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
+    for follow in by_token:
+        ir.rule(start, [free, *follow, *([start] if loop else ())])
     if end:
-        ir.rule(start, [ir.lexeme(without(stops), "free text")])
+        ir.rule(start, [free])
     return start
 
 

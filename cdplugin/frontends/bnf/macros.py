@@ -69,8 +69,6 @@ def _dispatch(name: str, values: list[Any], options: dict[str, Any], scanner: Sc
     for tag, _, _ in tags:
         if tag in kept:
             scanner.fail(f"{name}: a tag is excluded", at, found=_show(tag))
-    if not tags and not loop:
-        scanner.fail(f"{name} has no tags", at, expected="at least one pair: (tag, rule)", found="none")
     return Dispatch(tuple(tags), kept, loop, by_token)
 
 

@@ -1,0 +1,62 @@
+"""Fixed texts in which a model may write special tokens: ``<|python_tag|>{"name": …``.
+
+Special tokens never match as text. A fixed text that names one can be spelled with it, or with ordinary tokens: which of the
+two there are depends on the vocabulary, so both are written, and the compiler drops what the vocabulary does not have.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cdplugin.expr import literal
+from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+
+_SPECIAL = re.compile(r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]")
+"""What the names of special tokens look like."""
+
+
+def may_hold_tokens(text: str) -> bool:
+    """Whether a part of ``text`` looks like a special token."""
+    return _SPECIAL.search(text) is not None
+
+
+def spell(ir: GrammarIR, text: str) -> list[Symbol]:
+    """Symbols for ``text``: one lexeme, or pieces each of which is a lexeme or a special token."""
+    out: list[Symbol] = []
+    for piece, is_token in pieces(text):
+        lexeme = ir.lexeme(literal(piece.encode()), repr(piece))
+        if not is_token:
+            out.append(lexeme)
+            continue
+        either = ir.nonterminal(piece)
+        ir.rule(either, [lexeme])
+        ir.rule(either, [ir.token(TokenSet(names=(piece,), optional=True), piece)])
+        out.append(either)
+    return out
+
+
+def spell_with_token(ir: GrammarIR, text: str) -> list[Symbol]:
+    """``text`` with its first special token as a token: what :func:`spell` gives less its spelling as plain text."""
+    out: list[Symbol] = []
+    first = True
+    for piece, is_token in pieces(text):
+        if is_token and first:
+            out.append(ir.token(TokenSet(names=(piece,), optional=True), piece))
+            first = False
+        else:
+            out += spell(ir, piece)
+    return out
+
+
+def pieces(text: str) -> list[tuple[str, bool]]:
+    """``text`` cut into parts, each with whether it looks like a special token."""
+    out: list[tuple[str, bool]] = []
+    at = 0
+    for match in _SPECIAL.finditer(text):
+        if match.start() > at:
+            out.append((text[at : match.start()], False))
+        out.append((match.group(), True))
+        at = match.end()
+    if at < len(text):
+        out.append((text[at:], False))
+    return out

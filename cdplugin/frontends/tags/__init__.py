@@ -1,0 +1,1 @@
+"""Tags around constrained text: structural tags, tool calls, text that is free until a trigger."""

@@ -1,0 +1,307 @@
+"""Structural tags to rules over lexemes.
+
+Free text ends at the first trigger, however tokens cut it (:mod:`cdplugin.frontends.free_text`). Inside a tag, free text also
+ends at the tag's end: the strings (or the token) that end the nearest tag around it are excluded from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.expr import cat, literals
+from cdplugin.frontends.bnf import compile_bnf
+from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
+from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.literals import compile_regex
+from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token
+from cdplugin.frontends.tags.read import Format, fail, read_tag
+from cdplugin.frontends.tags.xml import STYLES, write_parameters
+from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.limits import Limits
+
+Ends = tuple["str | Format", ...]
+
+
+def compile_tag(tag: Any, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+    """Compile a structural tag, into ``ir`` if one is given. Raises ``GrammarError`` and its kin with a JSON Pointer."""
+    root = read_tag(tag, limits)
+    ir = ir or GrammarIR()
+    symbols = TagWriter(ir, limits).write(root, ())
+    ir.start = ir.nonterminal("structural tag")
+    ir.rule(ir.start, symbols)
+    return ir
+
+
+class TagWriter:
+    """Writes formats into ``ir``; what a format is written as is a sequence of symbols. Recursion is bounded by the reader."""
+
+    def __init__(self, ir: GrammarIR, limits: Limits) -> None:
+        self.ir = ir
+        self.limits = limits
+        self.repeats = Repeats(ir)
+        self._schemas: dict[str, Symbol] = {}
+
+    def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        """``ends``: what ends the nearest tag around ``fmt``."""
+        method = getattr(self, "_" + fmt.kind)
+        out: list[Symbol] = method(fmt, ends)
+        return out
+
+    def _one(self, symbols: Sequence[Symbol]) -> Symbol:
+        """A sequence of symbols as one."""
+        if len(symbols) == 1:
+            return symbols[0]
+        out = self.ir.nonterminal()
+        self.ir.rule(out, symbols)
+        return out
+
+    def _either(self, alternatives: Iterable[Sequence[Symbol]], name: str = "") -> Symbol:
+        out = self.ir.nonterminal(name)
+        for symbols in alternatives:
+            self.ir.rule(out, symbols)
+        return out
+
+    # --- texts ----------------------------------------------------------------------------------------------------------
+
+    def _const_string(self, fmt: Format, _: Ends) -> list[Symbol]:
+        return spell(self.ir, fmt.value)
+
+    def _any_text(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        stops = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
+        if fmt.max_tokens == 0:
+            return []
+        return [self.ir.lexeme(without(stops, fmt.max_chars), "free text", max_tokens=fmt.max_tokens)]
+
+    def _spec(self, fmt: Format, _: Ends) -> list[Symbol]:
+        inner = self.ir.nested()
+        self._inside(fmt.at, lambda: fmt.spec.to_ir(self.limits, inner))
+        return [self.ir.adopt(inner)]
+
+    def _regex(self, fmt: Format, _: Ends) -> list[Symbol]:
+        inner = self.ir.nested()
+        self._inside(f"{fmt.at}/pattern", lambda: compile_regex(fmt.pattern, self.limits, "ecma", inner))
+        return [self.ir.adopt(inner)]
+
+    def _grammar(self, fmt: Format, _: Ends) -> list[Symbol]:
+        inner = self.ir.nested()
+        self._inside(f"{fmt.at}/grammar", lambda: compile_bnf(fmt.grammar, "xgrammar", "root", self.limits, inner))
+        return [self.ir.adopt(inner)]
+
+    def _qwen_xml_parameter(self, fmt: Format, _: Ends) -> list[Symbol]:
+        return [write_parameters(self.ir, fmt.json_schema, "qwen_xml", self.schema, f"{fmt.at}/json_schema")]
+
+    def _json_schema(self, fmt: Format, _: Ends) -> list[Symbol]:
+        at = f"{fmt.at}/json_schema"
+        if fmt.excludes:
+            raise UnsupportedError("excludes of json_schema are not supported", location=f"{fmt.at}/excludes")
+        if fmt.style in STYLES:
+            if fmt.any_order or fmt.max_whitespace_cnt is not None:
+                name = "any_order" if fmt.any_order else "max_whitespace_cnt"
+                raise UnsupportedError(f"{name} with style {fmt.style} is not supported", location=f"{fmt.at}/{name}")
+            return [write_parameters(self.ir, fmt.json_schema, fmt.style, self.schema, at)]
+        if fmt.style != "json":
+            raise UnsupportedError(
+                "style of json_schema is not supported",
+                location=f"{fmt.at}/style",
+                expected="one of json, " + ", ".join(STYLES),
+                found=repr(fmt.style),
+            )
+        whitespace = "flexible" if fmt.max_whitespace_cnt is None else f"[ \\n\\r\\t]{{0,{fmt.max_whitespace_cnt}}}"
+        return [
+            self.schema(
+                fmt.json_schema, at, Options(whitespace=whitespace, property_order="any" if fmt.any_order else "schema")
+            )
+        ]
+
+    def schema(self, schema: Any, at: str, options: Options | None = None) -> Symbol:
+        """JSON that is valid under ``schema``; equal schemas are written once."""
+        options = options or Options()
+        try:
+            key = json.dumps([schema, repr(options)], ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            key = f"{id(schema)} {options!r}"
+        found = self._schemas.get(key)
+        if found is None:
+            inner = self.ir.nested()
+            self._inside(at, lambda: compile_schema(schema, options, self.limits, inner))
+            found = self._schemas[key] = self.ir.adopt(inner)
+        return found
+
+    def _inside(self, at: str, compile_it: Any) -> None:
+        """Run ``compile_it``; where it refuses, say in which format that is."""
+        try:
+            compile_it()
+        except GrammarError as problem:
+            inner = problem.location or ""
+            problem.location = at + inner if inner.startswith("/") else f"{at}{', ' if inner else ''}{inner}"
+            problem.args = (problem._format(),)
+            raise
+
+    # --- composition ----------------------------------------------------------------------------------------------------
+
+    def _sequence(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return [symbol for element in fmt.elements for symbol in self.write(element, ends)]
+
+    def _or(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        if not fmt.elements:
+            fail(f"{fmt.at}/elements", "bad or", expected="at least one format", found="none")
+        return [self._either(self.write(element, ends) for element in fmt.elements)]
+
+    def _many(self, fmt: Format, ends: Ends, low: int, high: int | None) -> list[Symbol]:
+        if high is not None and high < low:
+            fail(fmt.at, "repetition runs backwards", expected="the smaller count as min", found=f"{low} to {high}")
+        for count, name in ((low, "min"), (high or 0, "max")):
+            if count > self.limits.max_repeat:
+                fail(f"{fmt.at}/{name}", "repetition count", expected=f"at most {self.limits.max_repeat}", found=str(count))
+        return [self.repeats.many(self._one(self.write(fmt.content, ends)), low, high)]
+
+    def _optional(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return self._many(fmt, ends, 0, 1)
+
+    def _plus(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return self._many(fmt, ends, 1, None)
+
+    def _star(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return self._many(fmt, ends, 0, None)
+
+    def _repeat(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return self._many(fmt, ends, fmt.min, None if fmt.max == -1 else fmt.max)
+
+    # --- tags -----------------------------------------------------------------------------------------------------------
+
+    def _tag(self, fmt: Format, _: Ends) -> list[Symbol]:
+        return [*self._delimiter(fmt.begin), *self._rest_of(fmt)]
+
+    def _delimiter(self, delimiter: str | Format) -> list[Symbol]:
+        return spell(self.ir, delimiter) if isinstance(delimiter, str) else self._token(delimiter, ())
+
+    def _rest_of(self, tag: Format) -> list[Symbol]:
+        """A tag after its begin: the content and the end. Free text and its end are one lexeme."""
+        content, ends = tag.content, tag.end
+        texts = [end for end in ends if isinstance(end, str)]
+        if content.kind == "any_text" and content.max_tokens is None and len(texts) == len(ends) and all(texts):
+            free = without([*content.excludes, *texts], content.max_chars)
+            whole = [self.ir.lexeme(cat(free, literals(text.encode() for text in texts)), f"text up to {texts[0]!r}")]
+            by_token = [end for end in texts if may_hold_tokens(end)]
+            if not by_token:
+                return whole
+            alone = self.ir.lexeme(free, "free text")
+            return [self._either([whole, *([alone, *spell_with_token(self.ir, end)] for end in by_token)])]
+        closing = [self._delimiter(end) for end in ends]
+        return [*self.write(content, ends), *(closing[0] if len(closing) == 1 else [self._either(closing)])]
+
+    def _tags_with_separator(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        one = self._either((self.write(tag, ends) for tag in fmt.tags), "tag")
+        out = [one]
+        if not fmt.stop_after_first:
+            out.append(self.repeats.star(self._one([*spell(self.ir, fmt.separator), one])))
+        return out if fmt.at_least_one else [self._either([out, ()])]
+
+    def _triggered_tags(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        """Each tag belongs to the trigger that its begin starts with."""
+        excludes = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
+        by_trigger: dict[str, list[list[Symbol]]] = {trigger: [] for trigger in fmt.triggers}
+        whole: list[list[Symbol]] = []
+        by_token: list[list[Symbol]] = []
+        for tag in fmt.tags:
+            begin = tag.begin
+            if not isinstance(begin, str):
+                fail(f"{tag.at}/begin", "bad tag of triggered_tags", expected="a string as begin", found="a token")
+            found = [trigger for trigger in by_trigger if begin.startswith(trigger)]
+            if len(found) != 1:
+                what = "no trigger" if not found else " and ".join(repr(trigger) for trigger in found)
+                fail(
+                    f"{tag.at}/begin",
+                    "a tag must begin with exactly one of the triggers",
+                    expected=_some(fmt.triggers),
+                    found=what,
+                )
+            (trigger,) = found
+            rest = self._rest_of(tag)
+            by_trigger[trigger].append([*self._after(begin[len(trigger) :]), *rest])
+            if fmt.at_least_one:
+                whole.append([*spell(self.ir, begin), *rest])
+            if _token_within(begin, len(trigger)):
+                by_token.append([*spell_with_token(self.ir, begin), *rest])
+        for i, (trigger, tags) in enumerate(by_trigger.items()):
+            if not tags:
+                fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=repr(trigger))
+        tags_of = [(trigger, [self._either(tags, "tag")]) for trigger, tags in by_trigger.items()]
+        loop = not fmt.stop_after_first
+        if fmt.at_least_one:
+            first = self._either(whole, "tag")
+            return [first, dispatch_text(self.ir, tags_of, excludes=excludes, by_token=by_token)] if loop else [first]
+        return [dispatch_text(self.ir, tags_of, excludes=excludes, loop=loop, by_token=by_token)]
+
+    def _after(self, text: str) -> list[Symbol]:
+        return spell(self.ir, text) if text else []
+
+    def _dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        excludes = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
+        tags = [(pattern, self.write(content, ends)) for pattern, content in fmt.rules]
+        by_token = [
+            [*spell_with_token(self.ir, pattern), *follow] for pattern, follow in tags if _token_within(pattern, len(pattern))
+        ]
+        return [dispatch_text(self.ir, tags, excludes=excludes, loop=fmt.loop, by_token=by_token)]
+
+    # --- tokens ---------------------------------------------------------------------------------------------------------
+
+    def _set(self, tokens: Iterable[int | str], at: str, negated: bool = False) -> TokenSet:
+        listed = list(tokens)
+        names = tuple(token for token in listed if isinstance(token, str))
+        ranges = tuple((token, token) for token in listed if isinstance(token, int))
+        return TokenSet(names=names, ranges=ranges, negated=negated, where=at)
+
+    def _others(self, tokens: Iterable[int | str], ends: Ends, at: str) -> TokenSet:
+        """All tokens but some, and but the token that ends the tag around."""
+        return self._set([*tokens, *(end.token for end in ends if isinstance(end, Format))], at, negated=True)
+
+    def _token(self, fmt: Format, _: Ends) -> list[Symbol]:
+        return [self.ir.token(self._set([fmt.token], fmt.at), str(fmt.token))]
+
+    def _exclude_token(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        return [self.ir.token(self._others(fmt.exclude_tokens, ends, fmt.at), "a token")]
+
+    def _any_tokens(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        (token,) = self._exclude_token(fmt, ends)
+        if fmt.max_tokens is None:
+            return [self.repeats.star(token)]
+        return [self.repeats.many(token, 0, fmt.max_tokens)] if fmt.max_tokens else []
+
+    def _token_triggered_tags(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        tags: list[tuple[TokenSet, list[Symbol]]] = []
+        for tag in fmt.tags:
+            if isinstance(tag.begin, str) or tag.begin.token not in fmt.trigger_tokens:
+                expected = "a token of trigger_tokens as begin"
+                fail(f"{tag.at}/begin", "bad tag of token_triggered_tags", expected=expected)
+            tags.append((self._set([tag.begin.token], tag.at), self._rest_of(tag)))
+        free = self._others([*fmt.trigger_tokens, *fmt.exclude_tokens], ends, fmt.at)
+        loop = not fmt.stop_after_first
+        if not fmt.at_least_one:
+            return [dispatch_tokens(self.ir, tags, free, loop=loop)]
+        first = self._either(([self.ir.token(trigger, "trigger"), *rest] for trigger, rest in tags), "tag")
+        return [first, dispatch_tokens(self.ir, tags, free)] if loop else [first]
+
+    def _token_dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        tags = [(self._set([token], fmt.at), self.write(content, ends)) for token, content in fmt.rules]
+        free = self._others([*(token for token, _ in fmt.rules), *fmt.exclude_tokens], ends, fmt.at)
+        return [dispatch_tokens(self.ir, tags, free, loop=fmt.loop)]
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(repr(text) for text in texts[:5]) + (" …" if len(texts) > 5 else "")
+
+
+def _token_within(text: str, length: int) -> bool:
+    """Whether a special token may begin within the first characters of ``text``."""
+    at = 0
+    for piece, is_token in pieces(text):
+        if is_token:
+            return at < length
+        at += len(piece)
+    return False

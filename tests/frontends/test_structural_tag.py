@@ -1,0 +1,476 @@
+"""Structural tags: free text, triggers and tags as xgrammar documents them, and special tokens, which it has not."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+from engine_tools import mask, vocabulary
+from xgrammar_peer import ASCII, Peer
+
+import cdplugin as cd
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+
+TEXTS = [
+    b"<tool",
+    b"_call>",
+    b"<tool_call>",
+    b"</tool_call>",
+    b"</",
+    b"<",
+    b"ab",
+    b"call",
+    b">\n",
+    b"<think>",
+    b"</think>",
+    b"k>a",
+]
+VOCAB = vocabulary([*TEXTS, b"<function=f>", b"=g>n", b"ull", b'{"city": "', b"}</function>"])
+SPECIAL = VOCAB.special_tokens["<special>"]
+END = VOCAB.eos_token_ids[0]
+CITY = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}, "required": ["city"]}
+
+
+def tag(begin: Any, content: Any, end: Any) -> dict[str, Any]:
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+def whole(fmt: Any) -> dict[str, Any]:
+    return {"type": "structural_tag", "format": fmt}
+
+
+ANY = {"type": "any_text"}
+NULL = {"type": "json_schema", "json_schema": {"type": "null"}}
+AB = {"type": "regex", "pattern": "(ab)+"}
+CALLS = {
+    "type": "triggered_tags",
+    "triggers": ["<function="],
+    "tags": [
+        tag("<function=f>", {"type": "json_schema", "json_schema": CITY}, "</function>"),
+        tag("<function=g>", NULL, "</function>"),
+    ],
+}
+OLDER = {
+    "structures": [
+        {"begin": "<function=f>", "schema": CITY, "end": "</function>"},
+        {"begin": "<function=g>", "schema": {"type": "null"}, "end": "</function>"},
+    ],
+    "triggers": ["<function="],
+}
+
+
+def outcome(spec: cd.Spec, text: str | list[int]) -> tuple[bool, bool]:
+    """Whether all tokens are taken, and whether the text may end there."""
+    matcher = cd.Compiler(VOCAB).compile(spec).matcher()
+    tokens = list(text.encode()) if isinstance(text, str) else text
+    return matcher.accept_tokens(tokens) == len(tokens), matcher.is_accepting()
+
+
+YES, OPEN, NO = (True, True), (True, False), (False, None)
+
+
+@pytest.mark.parametrize(
+    ("fmt", "texts"),
+    [
+        (
+            CALLS,
+            {
+                "": YES,
+                "hello é": YES,
+                "a <function=": OPEN,
+                "a <functio": YES,
+                "<function=h": NO,
+                "<function=g>null</function>": YES,
+            },
+        ),
+        (CALLS, {'x<function=f>{"city": "P"}</function>y<<function=g>null</function>': YES, "<function=g>1": NO}),
+        (
+            {**CALLS, "at_least_one": True},
+            {"a": NO, "": OPEN, "<function=g>null</function>": YES, "<function=g>null</function>a": YES},
+        ),
+        (
+            {**CALLS, "stop_after_first": True},
+            {"a": YES, "a<function=g>null</function>": YES, "a<function=g>null</function>b": NO},
+        ),
+        (
+            {**CALLS, "stop_after_first": True, "at_least_one": True},
+            {"<function=g>null</function>": YES, "<function=g>null</function>b": NO, "b": NO},
+        ),
+        ({**CALLS, "excludes": ["no"]}, {"a n": YES, "a no": NO, "n<function=g>null</function>no": NO}),
+        (
+            tag("<think>", ANY, "</think>"),
+            {"<think>a</thin": OPEN, "<think>a</think>": YES, "<think></think>": YES, "<think></think>a": NO},
+        ),
+        (tag("<a>", ANY, ["</a>", "</b>"]), {"<a>x</b>": YES, "<a>x</a>": YES, "<a></c>": OPEN, "<a></a></b>": NO}),
+        (tag("<a>", {"type": "any_text", "max_chars": 2}, "!"), {"<a>éé!": YES, "<a>ééé": NO, "<a>!": YES}),
+        (tag("<a>", {**CALLS}, "</a>"), {"<a>x<function=g>null</function>y</a>": YES, "<a>x</a>": YES, "<a>x</a>y": NO}),
+        (
+            tag("<a>", {"type": "sequence", "elements": [AB, ANY]}, "!"),
+            {"<a>ababx!": YES, "<a>x": NO, "<a>ab!": YES, "<a>ab!!": NO},
+        ),
+        (
+            {"type": "sequence", "elements": [{"type": "const_string", "value": "x"}, NULL]},
+            {"xnull": YES, "x": OPEN, "null": NO},
+        ),
+        ({"type": "or", "elements": [AB, NULL]}, {"abab": YES, "null": YES, "nullab": NO, "": OPEN}),
+        ({"type": "optional", "content": AB}, {"": YES, "ab": YES, "x": NO}),
+        ({"type": "star", "content": NULL}, {"": YES, "nullnull": YES, "nul": OPEN}),
+        ({"type": "plus", "content": NULL}, {"": OPEN, "nullnull": YES}),
+        (
+            {"type": "repeat", "min": 2, "max": 3, "content": NULL},
+            {"null": OPEN, "nullnull": YES, "null" * 3: YES, "null" * 4: NO},
+        ),
+        ({"type": "repeat", "min": 1, "max": -1, "content": NULL}, {"": OPEN, "null" * 7: YES}),
+        ({"type": "grammar", "grammar": 'root ::= "(" root ")" | "x"'}, {"((x))": YES, "((x)": OPEN, "x": YES, ")": NO}),
+        ({"type": "any_text", "excludes": ["ab", "c"]}, {"ba": YES, "bab": NO, "c": NO, "a": YES}),
+        (
+            {"type": "tags_with_separator", "tags": [tag("<a>", AB, "</a>"), tag("<b>", NULL, "")], "separator": ", "},
+            {"": YES, "<a>ab</a>": YES, "<a>ab</a>, <b>null": YES, "<a>ab</a>,": OPEN, "<a>ab</a><b>": NO},
+        ),
+        (
+            {"type": "tags_with_separator", "tags": [tag("<a>", AB, "</a>")], "separator": "", "at_least_one": True},
+            {"": OPEN, "<a>ab</a><a>ab</a>": YES},
+        ),
+        (
+            {"type": "tags_with_separator", "tags": [tag("<a>", AB, "</a>")], "separator": ",", "stop_after_first": True},
+            {"": YES, "<a>ab</a>": YES, "<a>ab</a>,": NO},
+        ),
+        (
+            {"type": "dispatch", "rules": [["A", AB], ["B", NULL]], "excludes": ["!"]},
+            {"": YES, "xAabx": YES, "xAx": NO, "Bnull": YES, "x!": NO, "AababBnull": YES, "Bnul": OPEN},
+        ),
+        ({"type": "dispatch", "rules": [["A", AB]], "loop": False}, {"x": YES, "xAab": YES, "xAabx": NO}),
+    ],
+    ids=range(25),
+)
+def test_formats(fmt: Any, texts: dict[str, tuple[bool, Any]]) -> None:
+    for text, expected in texts.items():
+        taken, accepting = outcome(cd.StructuralTag(whole(fmt)), text)
+        assert (taken, accepting if taken else None) == expected, text
+
+
+def test_older_shape_is_the_same() -> None:
+    texts = [
+        "",
+        "hi",
+        "<function=g>null</function>",
+        '<function=f>{"city":"x","days":3}</function>.',
+        "<function=x",
+        "<function=f>[]",
+    ]
+    for older in (OLDER, json.dumps(OLDER)):
+        assert [outcome(cd.StructuralTag(older), t) for t in texts] == [
+            outcome(cd.StructuralTag(whole(CALLS)), t) for t in texts
+        ]
+
+
+def test_models_of_xgrammar() -> None:
+    """What vLLM's tool parsers build: pydantic models."""
+    module = pytest.importorskip("xgrammar.structural_tag")
+    model = module.StructuralTag.model_validate(whole(CALLS))
+    assert outcome(cd.StructuralTag(model), "a<function=g>null</function>") == YES
+    assert outcome(cd.StructuralTag(model.model_dump_json()), "<function=x")[0] is False
+
+
+@pytest.mark.parametrize("trigger", ["<f", "aab", "<<", "abab"])
+def test_first_trigger_counts(trigger: str) -> None:
+    """Free text up to its first trigger, against a search by hand, on all strings over the trigger's letters."""
+    fmt = {
+        "type": "triggered_tags",
+        "triggers": [trigger],
+        "tags": [tag(trigger + "!", {"type": "const_string", "value": "x"}, "")],
+    }
+    letters = sorted({*trigger, "!", "x"})
+    matcher = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(fmt))).matcher()
+
+    def expected(text: str) -> tuple[bool, bool]:
+        at = text.find(trigger)
+        if at < 0:
+            return True, True
+        rest, wanted = text[at + len(trigger) :], "!x"
+        if len(rest) < len(wanted):
+            return wanted.startswith(rest), False
+        return expected(rest[len(wanted) :]) if rest.startswith(wanted) else (False, False)
+
+    pending = [""]
+    seen = 0
+    while pending:
+        text = pending.pop()
+        matcher.reset()
+        taken = matcher.accept_tokens(list(text.encode())) == len(text)
+        assert (taken, taken and matcher.is_accepting()) == expected(text), text
+        seen += 1
+        if taken and len(text) < 7:
+            pending += [text + letter for letter in letters]
+    assert seen > 100
+
+
+def test_tokens_may_cut_triggers_anywhere() -> None:
+    """Masks at every byte of a text, reached by whatever tokens: those of stepping each token byte by byte."""
+    grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(CALLS)))
+    text = b'call <<function=f>{"city": "ab<"}</function> ab <func'
+    for end in range(len(text) + 1):
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(list(text[:end])) == end
+        stepped = set()
+        for token, data in enumerate(VOCAB.tokens):
+            if data and token not in (SPECIAL, END) and matcher.validate_tokens(list(data)) == len(data):
+                stepped.add(token)
+        assert mask(matcher) - {END} == stepped
+        assert (END in mask(matcher)) == matcher.is_accepting()
+
+
+# --- special tokens -----------------------------------------------------------------------------------------------------------
+
+
+def test_special_tokens_in_fixed_texts() -> None:
+    """A trigger, a begin and an end may be written with a special token of that name, or spelled out."""
+    calls = {"type": "triggered_tags", "triggers": ["<special>"], "tags": [tag("<special>x", ANY, "<special>")]}
+    spec = cd.StructuralTag(whole(calls))
+    assert outcome(spec, [*b"hi", SPECIAL, *b"xyz", SPECIAL, *b"hi"]) == YES
+    assert outcome(spec, [*b"hi<special>x", SPECIAL]) == YES
+    assert outcome(spec, "hi<special>x<special>") == YES
+    assert outcome(spec, [*b"hi", SPECIAL, *b"y"])[0] is False
+    assert outcome(cd.StructuralTag(whole(ANY)), [*b"hi", SPECIAL])[0] is False  # never as text
+    several = {"type": "const_string", "value": "a<special><special>b<other>"}
+    assert outcome(cd.StructuralTag(whole(several)), [*b"a", SPECIAL, *b"<special>b<other>"]) == YES
+
+
+TOKEN = {"type": "token", "token": "<special>"}
+
+
+@pytest.mark.parametrize(
+    ("fmt", "texts"),
+    [
+        (TOKEN, {(SPECIAL,): YES, (97,): NO}),
+        ({"type": "token", "token": 97}, {(97,): YES, (98,): NO}),
+        ({"type": "exclude_token", "exclude_tokens": [97, "<special>"]}, {(97,): NO, (98,): YES, (SPECIAL,): NO, (98, 98): NO}),
+        ({"type": "any_tokens", "max_tokens": 2}, {(): YES, (97, SPECIAL): YES, (97, 97, 97): NO}),
+        ({"type": "any_tokens", "max_tokens": 0}, {(): YES, (97,): NO}),
+        (tag(TOKEN, {"type": "any_tokens"}, TOKEN), {(SPECIAL, 97, SPECIAL): YES, (SPECIAL, SPECIAL, SPECIAL): NO}),
+        (tag(TOKEN, NULL, TOKEN), {(SPECIAL, *b"null", SPECIAL): YES, (SPECIAL, *b"null"): OPEN, (*b"null",): NO}),
+        (
+            {
+                "type": "token_triggered_tags",
+                "trigger_tokens": ["<special>"],
+                "tags": [tag(TOKEN, NULL, "")],
+                "exclude_tokens": [33],
+            },
+            {(): YES, (97, SPECIAL, *b"null", 98): YES, (97, SPECIAL, 98): NO, (33,): NO},
+        ),
+        (
+            {"type": "token_triggered_tags", "trigger_tokens": [33], "tags": [tag({"type": "token", "token": 33}, NULL, "")]}
+            | {"at_least_one": True, "stop_after_first": True},
+            {(): OPEN, (97,): NO, (*b"!null",): YES, (*b"!null!",): NO},
+        ),
+        ({"type": "token_dispatch", "rules": [[33, NULL]], "loop": False}, {(): YES, (*b"a!null",): YES, (*b"a!nulla",): NO}),
+        (
+            {"type": "sequence", "elements": [{"type": "any_text", "max_tokens": 2}, {"type": "const_string", "value": "!"}]},
+            {(*b"!",): YES, (*b"ab!",): YES, (*b"abc",): NO},
+        ),
+    ],
+    ids=range(11),
+)
+def test_token_formats(fmt: Any, texts: dict[tuple[int, ...], tuple[bool, Any]]) -> None:
+    for tokens, expected in texts.items():
+        taken, accepting = outcome(cd.StructuralTag(whole(fmt)), list(tokens))
+        assert (taken, accepting if taken else None) == expected, tokens
+
+
+def test_bodies_may_be_specs() -> None:
+    fmt = tag("<n>", cd.Regex("[0-9]{2}"), "</n>")
+    assert outcome(cd.StructuralTag(whole(fmt)), "<n>42</n>") == YES
+    assert outcome(cd.StructuralTag(whole({"type": "or", "elements": [cd.Gbnf('root ::= "x" root | "y"'), fmt]})), "xxy") == YES
+
+
+# --- parameters as XML --------------------------------------------------------------------------------------------------------
+
+ARGUMENTS = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer"},
+        "mode": {"enum": ["a", "b", 1]},
+        "code": {"type": ["string", "null"], "description": "free"},
+        "tags": {"$ref": "#/$defs/tags"},
+    },
+    "required": ["name"],
+    "$defs": {"tags": {"type": "array", "items": {"type": "string"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("style", "texts"),
+    [
+        (
+            "qwen_xml",
+            {
+                "<parameter=name>Bob\n<b></parameter>": YES,
+                "\n<parameter=name>\nBob\n</parameter>\n<parameter=age>\n12\n</parameter>\n": YES,
+                "<parameter=age>12</parameter>": NO,
+                "<parameter=name>x</parameter><parameter=age>x": NO,
+                "<parameter=name>x</parameter><parameter=mode>b</parameter><parameter=code>null</parameter>": YES,
+                "<parameter=name>x</parameter><parameter=mode> 1</parameter>": YES,
+                "<parameter=name>x</parameter><parameter=mode>c": NO,
+                '<parameter=name>x</parameter><parameter=tags>["a"]</parameter>': YES,
+                "<parameter=name>x</parameter><parameter=other>": NO,
+            },
+        ),
+        ("minimax_xml", {'<parameter name="name">x</parameter><parameter name="age">3</parameter>': YES}),
+        ("glm_xml", {"<arg_key>name</arg_key>\n<arg_value>x</arg_value>\n<arg_key>age</arg_key><arg_value>3</arg_value>": YES}),
+        (
+            "deepseek_xml",
+            {
+                '<｜DSML｜parameter name="name" string="true">x</｜DSML｜parameter>'
+                '<｜DSML｜parameter name="age" string="false">3</｜DSML｜parameter>': YES,
+                '<｜DSML｜parameter name="name" string="f': NO,
+            },
+        ),
+    ],
+)
+def test_xml_styles(style: str, texts: dict[str, tuple[bool, Any]]) -> None:
+    formats = [{"type": "json_schema", "json_schema": ARGUMENTS, "style": style}]
+    formats += [{"type": "qwen_xml_parameter", "json_schema": ARGUMENTS}] if style == "qwen_xml" else []
+    xgrammar = pytest.importorskip("xgrammar")
+    for fmt in formats:
+        theirs = xgrammar.testing._is_grammar_accept_string
+        peer = xgrammar.Grammar.from_structural_tag(whole(fmt))
+        for text, expected in texts.items():
+            taken, accepting = outcome(cd.StructuralTag(whole(fmt)), text)
+            assert (taken, accepting if taken else None) == expected, text
+            if "mode> 1" not in text:  # xgrammar writes all of a mixed enum as text, without white space
+                assert theirs(peer, text) == (expected == YES), text
+
+
+def test_xml_without_properties_takes_any() -> None:
+    for schema in (
+        True,
+        {},
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "integer"}},
+    ):
+        spec = cd.StructuralTag(whole({"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}))
+        assert outcome(spec, "") == YES and outcome(spec, "<parameter=x_1>1</parameter><parameter=y>2</parameter>") == YES
+    assert outcome(spec, "<parameter=x_1>x")[0] is False and outcome(spec, "<parameter=a>x</parameter>") == YES
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        (3, GrammarError, "bad structural tag: expected an object, found int - at /"),
+        ("{", GrammarError, "the structural tag is not JSON"),
+        ({"type": "x"}, GrammarError, 'bad structural tag: expected "structural_tag", found x - at /type'),
+        ({"type": "structural_tag"}, GrammarError, "bad structural tag: expected a format, found none"),
+        (
+            {"type": "structural_tag", "format": ANY, "x": 1},
+            GrammarError,
+            "unknown field of a structural tag: expected type and format",
+        ),
+        (whole({"type": "any"}), GrammarError, "unknown type of format: expected one of const_string, json_schema"),
+        (whole([]), GrammarError, "bad format: expected an object with a type, found list - at /format"),
+        (whole({"type": "any_text", "exclude": []}), GrammarError, "unknown field of any_text: expected one of excludes"),
+        (whole({"type": "any_text", "excludes": [""]}), GrammarError, "- at /format/excludes/0"),
+        (whole({"type": "any_text", "max_chars": -1}), GrammarError, "bad value: expected a whole number from 0"),
+        (whole({"type": "const_string"}), GrammarError, "bad const_string: expected a field 'value', found none - at /format"),
+        (whole({"type": "or", "elements": []}), GrammarError, "bad or: expected at least one format"),
+        (whole({"type": "repeat", "min": 3, "max": 2, "content": ANY}), GrammarError, "repetition runs backwards"),
+        (whole(tag("a", ANY, [])), GrammarError, "bad end: expected a text"),
+        (
+            whole(tag(ANY, ANY, "x")),
+            GrammarError,
+            "bad delimiter of a tag: expected a string or a format of type token, found any_text",
+        ),
+        (
+            whole({**CALLS, "triggers": []}),
+            GrammarError,
+            "bad triggers: expected at least one, found none - at /format/triggers",
+        ),
+        (
+            whole({**CALLS, "triggers": ["<fun", "<function"]}),
+            GrammarError,
+            "exactly one of the triggers: expected '<fun', '<function'",
+        ),
+        (whole({**CALLS, "triggers": ["<x"]}), GrammarError, "found no trigger - at /format/tags/0/begin"),
+        (whole({**CALLS, "triggers": ["<function=", "<y"]}), GrammarError, "no tag begins with the trigger: found '<y'"),
+        (whole({"type": "json_schema", "json_schema": {"type": "strin"}}), GrammarError, "- at /format/json_schema/type"),
+        (whole(tag("a", {"type": "regex", "pattern": "("}, "b")), GrammarError, "- at /format/content/pattern, position 0"),
+        (whole({"type": "grammar", "grammar": "root ::= x"}), GrammarError, "- at /format/grammar, line 1, column 10"),
+        (whole({"type": "json_schema", "json_schema": {}, "style": "kimi_k3_xml"}), UnsupportedError, "style of json_schema"),
+        (whole({"type": "json_schema", "json_schema": {}, "excludes": ["x"]}), UnsupportedError, "excludes of json_schema"),
+        (
+            whole({"type": "qwen_xml_parameter", "json_schema": {"type": "object", "minProperties": 1}}),
+            UnsupportedError,
+            "minProperties is not supported here - at /format/json_schema/minProperties",
+        ),
+        (whole({"type": "qwen_xml_parameter", "json_schema": {"type": "array"}}), GrammarError, "bad schema of parameters"),
+        (whole({"type": "token", "token": "<nope>"}), GrammarError, "the vocabulary has no token '<nope>'"),
+        ({"structures": [{"begin": "a"}], "triggers": ["a"]}, GrammarError, "bad structure: expected begin, schema and end"),
+    ],
+    ids=range(28),
+)
+def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        cd.Compiler(VOCAB).compile(cd.StructuralTag(given))
+
+
+def test_nesting_is_bounded() -> None:
+    fmt: Any = ANY
+    for _ in range(3000):
+        fmt = {"type": "optional", "content": fmt}
+    with pytest.raises(LimitExceeded, match="nested too deeply"):
+        cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(fmt)))
+    deep = '{"type": "optional", "content": ' * 50_000
+    with pytest.raises(GrammarError):
+        cd.Compiler(VOCAB).compile(cd.StructuralTag(deep))
+
+
+# --- beside xgrammar ----------------------------------------------------------------------------------------------------------
+
+XML = {"type": "json_schema", "json_schema": ARGUMENTS, "style": "qwen_xml"}
+PEERS: list[tuple[Any, list[bytes]]] = [
+    (
+        {**CALLS, "tags": [tag("<function=f>", AB, "</function>"), tag("<function=gg>", AB, "</f>")]},
+        [b"a <function=f>abab</function> <function=gg>ab</f>"],
+    ),
+    (
+        {"type": "triggered_tags", "triggers": ["<t"], "tags": [tag("<t>", AB, "</t>")], "at_least_one": True},
+        [b"<t>ab</t> x <t>"],
+    ),
+    (
+        {"type": "triggered_tags", "triggers": ["<t"], "tags": [tag("<t>", AB, "</t>")], "stop_after_first": True},
+        [b"x <t>abab</t>"],
+    ),
+    (
+        {"type": "triggered_tags", "triggers": ["aab"], "tags": [tag("aabx", AB, "!")], "excludes": ["bb", "ccc"]},
+        [b"aaaabxab!aabxab!c"],
+    ),
+    (
+        {"type": "triggered_tags", "triggers": ["<a", "<b"], "tags": [tag("<a>", AB, "</a>"), tag("<b>", ANY, "</b>")]},
+        [b"<b>x<a>y</b><a>ab</a>"],
+    ),
+    (tag("<think>", ANY, "</think>"), [b"<think>so </ it </thin </think>"]),
+    ({"type": "sequence", "elements": [tag("<think>", ANY, "</think>"), AB]}, [b"<think>so</think>abab"]),
+    (
+        {"type": "tags_with_separator", "tags": [tag("<a>", AB, "</a>"), tag("<b>", AB, "</b>")], "separator": ","},
+        [b"<a>ab</a>,<b>abab</b>,"],
+    ),
+    ({"type": "dispatch", "rules": [["<a>", AB], ["<b>", AB]], "loop": True, "excludes": ["<c>"]}, [b"x<a>abx<b>ababx"]),
+    ({"type": "dispatch", "rules": [["<a>", AB]], "loop": False}, [b"x<a>ab"]),
+    (tag("<o>", {"type": "dispatch", "rules": [["<a>", AB]], "excludes": ["</o>"]}, "</o>"), [b"<o>x<a>ab</o>"]),
+    ({"type": "repeat", "min": 1, "max": 3, "content": tag("<", AB, ">")}, [b"<ab><abab><ab>"]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(PEERS)))
+def test_masks_beside_xgrammar(number: int) -> None:
+    fmt, texts = PEERS[number]
+    peer = Peer([*ASCII, *TEXTS, b"<t>a", b"b</t", b"abab", b"<a>a", b"b</a>", b"aab", b"xab", b"</func"])
+    theirs = peer.compiler.compile_structural_tag(json.dumps(whole(fmt)))
+    rng = random.Random(number)
+    assert peer.compare(cd.StructuralTag(whole(fmt)), theirs, rng, walks=30, steps=14, texts=texts) > 100

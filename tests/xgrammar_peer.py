@@ -1,0 +1,76 @@
+"""xgrammar beside us: the same tokens, masks as sets, random walks in which both must allow the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import mask
+
+import cdplugin as cd
+
+ASCII = [bytes([b]) for b in range(1, 128)]
+
+
+class Peer:
+    """xgrammar's compiler for the tokens of a vocabulary of bytes; the last token ends the text."""
+
+    def __init__(self, tokens: Sequence[bytes]) -> None:
+        self.xgrammar = pytest.importorskip("xgrammar")
+        self.tokens = [*tokens, b"</s>"]
+        self.end = len(self.tokens) - 1
+        self.vocab = cd.Vocabulary.from_bytes(self.tokens, eos_token_ids=self.end)
+        info = self.xgrammar.TokenizerInfo(
+            self.tokens, self.xgrammar.VocabType.RAW, vocab_size=len(self.tokens), stop_token_ids=[self.end]
+        )
+        self.compiler = self.xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        self.ours = cd.Compiler(self.vocab)
+        self.row = self.xgrammar.allocate_token_bitmask(1, len(self.tokens))
+
+    def mask(self, matcher: Any) -> set[int]:
+        """What xgrammar allows next."""
+        self.row.fill_(-1)
+        matcher.fill_next_token_bitmask(self.row)
+        bits = np.unpackbits(self.row.numpy().view(np.uint8), bitorder="little")[: len(self.tokens)]
+        return set(np.flatnonzero(bits).tolist())
+
+    def compare(
+        self,
+        spec: cd.Spec,
+        theirs: Any,
+        rng: random.Random,
+        *,
+        walks: int,
+        steps: int,
+        texts: Sequence[bytes] = (),
+        known: Callable[[bytes, set[int], set[int]], bool] | None = None,
+    ) -> int:
+        """Walk at random, along ``texts`` where one goes on, and compare all masks; returns how many.
+
+        ``known``: says of a difference (text, ours alone, theirs alone) that it is listed and argued.
+        """
+        grammar = self.ours.compile(spec)
+        compared = 0
+        for n in range(walks):
+            matcher, peer = grammar.matcher(), self.xgrammar.GrammarMatcher(theirs)
+            text = rng.choice(texts) if texts and n % 3 else b""
+            done = b""
+            for _ in range(steps):
+                allowed, other = mask(matcher), self.mask(peer)
+                compared += 1
+                if allowed != other:
+                    show = lambda ids: [self.tokens[t] for t in sorted(ids)][:12]  # noqa: E731
+                    difference = f"after {done!r}: only ours {show(allowed - other)}, only theirs {show(other - allowed)}"
+                    assert known is not None and known(done, allowed - other, other - allowed), difference
+                rest = text[len(done) :] if text.startswith(done) else b""
+                along = [t for t in allowed & other if rest and t != self.end and rest.startswith(self.tokens[t])]
+                ids = along if along and rng.random() < 0.97 else sorted((allowed & other) - {self.end})
+                if not ids:
+                    break
+                token = rng.choice(ids)
+                assert matcher.accept_token(token) and peer.accept_token(token)
+                done += self.tokens[token]
+        return compared
