@@ -1,0 +1,118 @@
+"""From the text of a grammar to the IR."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.definitions import Scope
+from cdplugin.frontends.lark.draft import Draft
+from cdplugin.frontends.lark.options import grammar_options, json_options
+from cdplugin.frontends.lark.parse import parse
+from cdplugin.frontends.lark.productive import check_productive
+from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.lark.terminals import Terminals
+from cdplugin.frontends.lark.tree import Grammar, Node
+from cdplugin.frontends.lark.write import Writer
+from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.limits import Limits
+
+Front = Callable[[Limits, GrammarIR], GrammarIR]
+"""What writes another grammar into an IR: ``spec.to_ir``."""
+
+_DEFAULT_LIMITS = Limits()
+
+
+def compile_lark(
+    text: str, grammars: Mapping[str, Front] | None = None, limits: Limits = _DEFAULT_LIMITS, ir: GrammarIR | None = None
+) -> GrammarIR:
+    """The rules of a Lark grammar.
+
+    ``grammars``: what ``@name`` and declared names stand for. Raises ``GrammarError`` (with line, column and a caret),
+    ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
+    """
+    ir = ir or GrammarIR()
+    source = Source(text)
+    compiler = _Compiler(source, dict(grammars or {}), limits, ir)
+    ir.start = compiler.grammar(parse(source, limits))
+    return ir
+
+
+class _Compiler:
+    def __init__(self, source: Source, grammars: dict[str, Front], limits: Limits, ir: GrammarIR) -> None:
+        self.source = source
+        self.grammars = grammars
+        self.limits = limits
+        self.ir = ir
+        self.terminals = Terminals(limits)
+        self.embedded: dict[str, Symbol] = {}
+
+    def grammar(self, grammar: Grammar) -> Symbol:
+        """Write one grammar; returns its start symbol. Recursive on nested ``%lark``, whose depth the parser bounds."""
+        options = grammar_options(self.source, grammar.options)
+        scope = Scope(self.source, grammar, self.grammars)
+        draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
+        check_productive(draft)
+        return Writer(draft, self.ir, options).write()
+
+    def embed(self, node: Node) -> Symbol:
+        """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
+        if node.op == tree.LARK:
+            return self.grammar(node.args[0])
+        if node.op == tree.JSON:
+            key = "%json " + json.dumps(node.args[0])
+        else:
+            key = "@" + node.args[0]
+        symbol = self.embedded.get(key)
+        if symbol is None:
+            symbol = self.embedded[key] = self._json(node) if node.op == tree.JSON else self._referenced(node)
+        return symbol
+
+    def _json(self, node: Node) -> Symbol:
+        (schema,) = node.args
+        if not isinstance(schema, (dict, bool)):
+            found = type(schema).__name__
+            self.source.fail("what follows %json", node.at, expected="a JSON Schema: an object, true or false", found=found)
+        options = None
+        if isinstance(schema, dict):
+            schema, options = json_options(self.source, schema, node.at)
+        from cdplugin.frontends.json_schema.options import Options
+
+        inner = self.ir.nested()
+        with _at(self.source, node.at, "%json"):
+            return self.ir.adopt(compile_schema(schema, options or Options(), self.limits, inner))
+
+    def _referenced(self, node: Node) -> Symbol:
+        inner = self.ir.nested()
+        with _at(self.source, node.at, f"@{node.args[0]}"):
+            return self.ir.adopt(self.grammars[node.args[0]](self.limits, inner))
+
+
+class _at:  # noqa: N801 - a context manager, read like a word
+    """Adds to an error of an embedded grammar where in this grammar it is embedded."""
+
+    def __init__(self, source: Source, at: int, what: str) -> None:
+        self._source, self._at, self._what = source, at, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, GrammarError):
+            return
+        where = f"{self._what} in {self._source.where(self._at)}"
+        if error.location:
+            where = f"{error.location} of {where}"
+        known = {LimitExceeded, UnsupportedError}
+        make = type(error) if type(error) in known else GrammarError
+        raise make(
+            error.message,
+            location=where,
+            keyword=error.keyword,
+            expected=error.expected,
+            found=error.found,
+            context=error.context,
+        ) from None

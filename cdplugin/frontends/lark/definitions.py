@@ -1,0 +1,332 @@
+"""The names of a grammar: what each stands for, templates expanded, every use checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.common import PRIVATE, library
+from cdplugin.frontends.lark.parameters import needs_parameter
+from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
+
+_MOST_INSTANCES = 10_000
+_NO_TERMINAL = {
+    tree.TOKENS: "special tokens match no text and cannot be part of a terminal",
+    tree.JSON: "%json cannot be part of a terminal",
+    tree.LARK: "%lark cannot be part of a terminal",
+    tree.REFERENCE: "a reference to a grammar cannot be part of a terminal",
+    tree.WHEN: "%if cannot be part of a terminal",
+}
+
+
+class Scope:
+    """The definitions of one grammar (a nested one has its own).
+
+    Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
+    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``as_terminal``: rules that are one lexeme.
+    """
+
+    def __init__(self, source: Source, grammar: Grammar, given: Iterable[str]) -> None:
+        self.source = source
+        self.grammar = grammar
+        self.given = frozenset(given)
+        self.rules: dict[str, Definition] = {}
+        self.terminals: dict[str, Definition] = {}
+        self.imported: dict[str, str] = {}
+        self.declared = grammar.declared
+        self._templates: dict[str, Definition] = {}
+        self._lines: dict[str, int] = {}
+        self._read()
+        if "start" not in self.rules:
+            where = suggestion("start", self.rules)
+            source.fail("no rule 'start'", grammar.at, expected="start: …", found=", ".join(list(self.rules)[:5]) + where)
+        start = self.rules["start"]
+        if start.parametric:
+            source.fail("the rule 'start' takes no parameter", start.at, expected="start: …", found="start::_")
+        self._expand_templates()
+        self._check_uses()
+
+    def is_lexeme(self, rule: Definition) -> bool:
+        """Whether a rule's attributes make it a single lexeme."""
+        attributes = rule.attributes
+        if attributes.lazy or attributes.stop is not None:
+            return True
+        if attributes.max_tokens is None and attributes.temperature is None:
+            return False
+        return rule.body.op not in (tree.JSON, tree.LARK, tree.REFERENCE)
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        for entry in self.grammar.imports:
+            self._import(entry)
+        for definition in self.grammar.definitions:
+            self._claim(definition.name, definition.at)
+            if definition.parameters is not None:
+                self._templates[definition.name] = definition
+            elif definition.is_terminal:
+                self.terminals[definition.name] = definition
+            else:
+                self.rules[definition.name] = definition
+            if definition.is_terminal and definition.priority_at is not None:
+                hint = "all terminals that match are kept; take words out with &: NAME: /[a-z]+/ & ~(\"if\" | \"else\")"
+                self.source.refuse(f"a priority of the terminal {definition.name!r}", definition.priority_at, expected=hint)
+
+    def _import(self, entry: tree.Import) -> None:
+        source = self.source
+        if entry.path != "common":
+            found = repr(entry.path) + suggestion(entry.path, ["common"])
+            source.refuse("%import of a library that is not built in", entry.at, expected="common", found=found)
+        known = [name for name in library() if name not in PRIVATE]
+        if entry.name not in known:
+            found = repr(entry.name) + suggestion(entry.name.upper(), known)
+            source.fail("no such terminal in common", entry.at, expected="one of " + ", ".join(known), found=found)
+        if entry.alias != entry.alias.upper():
+            source.fail("the name of an imported terminal", entry.at, expected="capitals", found=repr(entry.alias))
+        self._claim(entry.alias, entry.at)
+        self.imported[entry.alias] = entry.name
+
+    def _claim(self, name: str, at: int) -> None:
+        if name in self._lines:
+            found = f"another definition in line {self._lines[name]}"
+            self.source.fail(f"{name!r} is defined twice", at, found=found)
+        self._lines[name] = self.source.line(at)
+
+    # --- templates --------------------------------------------------------------------------------------------------------
+
+    def _expand_templates(self) -> None:
+        """Replace each use of a template by the name of an instance, and define the instance."""
+        pending = [*self.rules.values(), *self.terminals.values()]
+        instances: dict[str, str] = {}
+        while pending:
+            definition = pending.pop()
+            definition.body = self._without_templates(definition.body, instances, pending)
+        self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
+        while pending:
+            definition = pending.pop()
+            definition.body = self._without_templates(definition.body, instances, pending)
+
+    def _without_templates(self, body: Node, instances: dict[str, str], pending: list[Definition]) -> Node:
+        def replaced(node: Node) -> Node:
+            if node.op != tree.NAME or node.args[2] is None:
+                return node
+            name = self._instance(node, instances, pending)
+            return Node(tree.NAME, (name, None, None), node.at)
+
+        return rebuild(body, replaced)
+
+    def _instance(self, use: Node, instances: dict[str, str], pending: list[Definition]) -> str:
+        name, _, arguments = use.args
+        template = self._templates.get(name)
+        if template is None:
+            if name in self._lines:
+                self.source.fail(f"{name!r} is not a template", use.at, expected=f"{name} without arguments")
+            self.source.fail(f"no template {name!r}", use.at, expected="a template" + suggestion(name, self._templates))
+        assert template.parameters is not None
+        if len(arguments) != len(template.parameters):
+            expected = f"{len(template.parameters)} arguments"
+            self.source.fail(f"arguments of the template {name!r}", use.at, expected=expected, found=str(len(arguments)))
+        values = dict(zip((p for p, _ in template.parameters), arguments, strict=True))
+        key = name + "{" + ", ".join(signature(node) for node in arguments) + "}"
+        if key in instances:
+            return key
+        if len(instances) >= _MOST_INSTANCES or len(key) > 10_000:
+            raise LimitExceeded(
+                f"the template {name!r} is used with too many different arguments",
+                location=self.source.where(use.at),
+                expected=f"at most {_MOST_INSTANCES} instances",
+            )
+        instances[key] = key
+        body = rebuild(
+            template.body,
+            lambda node: values.get(node.args[0], node) if node.op == tree.NAME and node.args[1:] == (None, None) else node,
+        )
+        made = Definition(key, template.at, body, template.is_terminal, None, False, template.attributes, None)
+        (self.terminals if template.is_terminal else self.rules)[key] = made
+        pending.append(made)
+        return key
+
+    # --- uses -------------------------------------------------------------------------------------------------------------
+
+    def _check_uses(self) -> None:
+        for definition in self.terminals.values():
+            self._check_terminal(definition.body, f"the terminal {definition.name!r}")
+        for node in self.grammar.ignores:
+            self._check_terminal(node, "%ignore")
+        for rule in self.rules.values():
+            self._check_rule(rule)
+        self._check_cycles()
+
+    def _check_rule(self, rule: Definition) -> None:
+        attributes = rule.attributes
+        if attributes.stop is not None:
+            self._check_terminal(attributes.stop, "stop=" if not attributes.is_suffix else "suffix=")
+        if self.is_lexeme(rule):
+            names = ", ".join(key for key in attributes.at if key not in ("capture", "stop_capture"))
+            if rule.parametric:
+                self.source.fail(f"{names} of a rule with a parameter", rule.at, expected="a rule without '::_'")
+            self._check_terminal(rule.body, f"the rule {rule.name!r}, which {names} makes a terminal")
+            return
+        if attributes.max_tokens is not None:
+            what = tree.KINDS[rule.body.op]
+            self.source.refuse(f"max_tokens= of {what}", attributes.at["max_tokens"], expected="max_tokens= of terminals only")
+        stack = [rule.body]
+        while stack:
+            node = stack.pop()
+            if node.op == tree.NOT:
+                self._check_terminal(node, "what '~' negates")
+                continue
+            if node.op == tree.AND:
+                self.source.fail("'&' in a rule", node.at, expected="'&' in terminals only: give the part a name in capitals")
+            if node.op == tree.NAME:
+                self._check_name(node, rule)
+            elif node.op == tree.WHEN and not rule.parametric:
+                self.source.fail("%if in a rule without a parameter", node.at, expected=f"{rule.name}::_: …")
+            elif node.op == tree.REFERENCE and node.args[0] not in self.given:
+                expected = "a name in Lark(text, grammars={…})" + suggestion(node.args[0], self.given)
+                self.source.fail(f"no grammar '@{node.args[0]}'", node.at, expected=expected)
+            stack += reversed(children(node))
+
+    def _check_name(self, node: Node, rule: Definition) -> None:
+        name, parameter, _ = node.args
+        target = self.rules.get(name)
+        if target is None:
+            self._known(name, node.at, [*self.rules, *self.terminals, *self.imported])
+            if parameter is not None:
+                self.source.fail(f"a parameter for {name!r}", node.at, expected="parameters of rules only")
+            return
+        if target.parametric and parameter is None:
+            self.source.fail(f"the rule {name!r} without its parameter", node.at, expected=f"{name}::…")
+        if parameter is None:
+            return
+        if not target.parametric:
+            self.source.fail(f"a parameter for the rule {name!r}", node.at, expected=f"a rule defined as {name}::_")
+        if needs_parameter(parameter) and not rule.parametric:
+            expected = f"a number, or a rule defined as {rule.name}::_"
+            self.source.fail(f"the rule {rule.name!r} has no parameter to pass on", node.at, expected=expected)
+
+    def _check_terminal(self, body: Node, whose: str) -> None:
+        for node in walk(body):
+            if node.op in _NO_TERMINAL:
+                self.source.fail(_NO_TERMINAL[node.op], node.at, found=f"{tree.KINDS[node.op]} in {whose}")
+            if node.op != tree.NAME:
+                continue
+            name, parameter, _ = node.args
+            if name in self.rules or parameter is not None:
+                expected = "terminals only (names in capitals)"
+                self.source.fail(f"a rule in {whose}", node.at, expected=expected, found=repr(name))
+            self._known(name, node.at, [*self.terminals, *self.imported])
+            if name in self.declared and name not in self.terminals and name not in self.imported:
+                found = f"{name!r} in {whose}"
+                self.source.fail("a declared terminal inside another", node.at, expected="a terminal with a definition", found=found)
+
+    def _known(self, name: str, at: int, known: Sequence[str]) -> None:
+        """Raise unless a name is defined; definitions that nothing uses are the likeliest misspellings."""
+        if name in self.terminals or name in self.imported:
+            return
+        if name in self._templates:
+            self.source.fail(f"the template {name!r} without arguments", at, expected=name + "{…}")
+        if name in self.declared:
+            if name not in self.given:
+                expected = f"a grammar for it in Lark(text, grammars={{{name!r}: …}})"
+                self.source.fail(f"{name!r} is declared but stands for nothing", at, expected=expected)
+            return
+        kind = "terminal" if name.lstrip("_")[:1].isupper() else "rule"
+        unused = self._unused()
+        hint = suggestion(name, unused)
+        if hint:
+            close = hint[len(" (did you mean ") : -2]
+            hint = f" (did you mean {close}, which line {self._lines[close[1:-1]]} defines and nothing uses?)"
+        else:
+            hint = suggestion(name, known)
+        from_common = " (%import common." + name + "?)" if name in library() and name not in PRIVATE else ""
+        self.source.fail(f"no {kind} {name!r}", at, expected=f"a {kind} that is defined" + (from_common or hint))
+
+    def _unused(self) -> list[str]:
+        used = {"start"}
+        for definition in (*self.rules.values(), *self.terminals.values()):
+            nodes = [definition.body, *([definition.attributes.stop] if definition.attributes.stop is not None else [])]
+            used.update(n.args[0] for body in nodes for n in walk(body) if n.op == tree.NAME)
+        used.update(n.args[0] for body in self.grammar.ignores for n in walk(body) if n.op == tree.NAME)
+        return [name for name in (*self.rules, *self.terminals) if name not in used and name in self._lines]
+
+    def _check_cycles(self) -> None:
+        """Terminals may not contain themselves."""
+        uses = {
+            name: [n.args[0] for n in walk(d.body) if n.op == tree.NAME and n.args[0] in self.terminals]
+            for name, d in self.terminals.items()
+        }
+        self.order: list[str] = []
+        done: set[str] = set()
+        for first in uses:
+            path, iterators = [first], [iter(uses[first])]
+            on_path = {first}
+            while path and first not in done:
+                following = next((n for n in iterators[-1] if n not in done), None)
+                if following is None:
+                    iterators.pop()
+                    name = path.pop()
+                    on_path.discard(name)
+                    done.add(name)
+                    self.order.append(name)
+                    continue
+                if following in on_path:
+                    cycle = " → ".join([*path[path.index(following) :][:8], following])
+                    at = self.terminals[following].at
+                    self.source.fail(f"the terminal {following!r} contains itself", at, expected="a rule", found=cycle)
+                path.append(following)
+                iterators.append(iter(uses[following]))
+                on_path.add(following)
+
+
+def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
+    """The tree with ``change`` applied to every node, children first; parts that stay the same are shared."""
+    done: dict[int, Node] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        below = children(node)
+        waiting = [child for child in below if id(child) not in done]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if id(node) in done:
+            continue
+        new = tuple(done[id(child)] for child in below)
+        if all(a is b for a, b in zip(new, below, strict=True)):
+            done[id(node)] = change(node)
+        else:
+            if node.op in (tree.SEQ, tree.ALT, tree.AND):
+                args: tuple = new
+            elif node.op == tree.NAME:
+                args = (*node.args[:2], new)
+            else:
+                args = (new[0], *node.args[1:])
+            done[id(node)] = change(Node(node.op, args, node.at))
+    return done[id(root)]
+
+
+def signature(root: Node) -> str:
+    """A text that is equal for equal trees, wherever they stand."""
+    out: list[str] = []
+    stack: list[Node | str] = [root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            out.append(node)
+            continue
+        below = children(node)
+        if node.op == tree.NAME and not below:
+            out.append(node.args[0] + (f"::{node.args[1]}" if node.args[1] is not None else ""))
+        elif not below:
+            out.append(repr(node.args) if node.op != tree.LARK else f"%lark at {node.at}")
+        else:
+            extra = node.args[1:] if node.op in (tree.REPEAT, tree.WHEN) else node.args[:1] if node.op == tree.NAME else ()
+            out.append(f"{node.op}{extra or ''}(")
+            stack.append(")")
+            for child in reversed(below):
+                stack += [",", child]
+    return "".join(out)

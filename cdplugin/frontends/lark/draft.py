@@ -1,0 +1,290 @@
+"""Rule bodies as productions: groups and repetitions become helper rules.
+
+A draft is what is written into a :class:`cdplugin.grammar.GrammarIR` afterwards; it still knows which rules have a parameter, and
+it does not yet say where ``%ignore`` applies. Bodies are worked off from a queue: nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.definitions import Scope, signature
+from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
+from cdplugin.frontends.lark.terminals import Terminals, nullable
+from cdplugin.frontends.lark.tree import Definition, Node, children, walk
+from cdplugin.grammar import LAZY, LONGEST, Symbol, TokenSet
+
+
+class Part(NamedTuple):
+    """One place of a production. ``kind``: ``"rule"`` (``value`` its number, ``function`` what is passed on, None if it has no
+    parameter), ``"lexeme"`` (a :class:`Lexeme`), ``"token"`` (a :class:`TokenSet`), ``"symbol"`` (of the IR, from another front
+    end).
+    """
+
+    kind: str
+    value: Any
+    function: Function | None = None
+
+
+class Lexeme(NamedTuple):
+    """A lexeme as it will be written, but for its ``%ignore``."""
+
+    expression: Expr
+    name: str
+    lexing: str
+    max_tokens: int | None = None
+
+
+@dataclass
+class Production:
+    """One alternative of a rule; ``condition``: when it counts."""
+
+    parts: tuple[Part, ...]
+    condition: Condition | None = None
+
+
+@dataclass
+class Rule:
+    """A rule: named, or a helper of one.
+
+    ``owner``: the definition that it comes from; ``takes_parameter``; ``capture``: the name under which its text is kept.
+    """
+
+    owner: Definition
+    takes_parameter: bool
+    productions: list[Production] = field(default_factory=list)
+    capture: str | None = None
+    is_helper: bool = True
+
+
+class Draft:
+    """All rules of a grammar that ``start`` leads to, by number; ``start`` is number 0.
+
+    ``embed(node)`` gives the IR's symbol for ``%json``, ``%lark`` and ``@name``.
+    """
+
+    def __init__(self, scope: Scope, terminals: Terminals, embed: Any, max_rules: int) -> None:
+        self.scope = scope
+        self.rules: list[Rule] = []
+        self._terminals = terminals
+        self._named = terminals.of_scope(scope)
+        self._embed = embed
+        self._max_rules = max_rules
+        self._number: dict[str, int] = {}
+        self._queue: deque[tuple[int, Node]] = deque()
+        self._lexeme_of: dict[str, Part] = {}
+        self._dependent: set[int] = set()
+        self._count = 0
+        self._rule("start")
+        while self._queue:
+            number, node = self._queue.popleft()
+            self._fill(number, node)
+
+    def ignored(self) -> Expr | None:
+        """The expression of all that ``%ignore`` names, or None."""
+        bodies = self.scope.grammar.ignores
+        if not bodies:
+            return None
+        lower = self._terminals.lower
+        return self._terminals.alt(*(lower(self.scope.source, body, self._named) for body in bodies))
+
+    # --- rules ------------------------------------------------------------------------------------------------------------
+
+    def _new(self, owner: Definition, takes_parameter: bool, *, is_helper: bool = True) -> int:
+        self.rules.append(Rule(owner, takes_parameter, is_helper=is_helper))
+        return len(self.rules) - 1
+
+    def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
+        self._count += 1
+        if self._count > self._max_rules:
+            owner = self.rules[number].owner
+            most = f"at most Limits.max_rules = {self._max_rules}"
+            raise LimitExceeded("too many rules", location=self.scope.source.where(owner.at), expected=most, found="more")
+        self.rules[number].productions.append(Production(parts, condition))
+
+    def _rule(self, name: str) -> int:
+        """The number of a named rule; its body is queued when it is first used."""
+        number = self._number.get(name)
+        if number is None:
+            definition = self.scope.rules[name]
+            number = self._number[name] = self._new(definition, definition.parametric, is_helper=False)
+            self.rules[number].capture = definition.attributes.capture
+            if self.scope.is_lexeme(definition):
+                self._add(number, self._attributed(definition))
+            else:
+                if definition.parametric:
+                    self._mark_dependent(definition.body)
+                self._queue.append((number, definition.body))
+        return number
+
+    def _mark_dependent(self, body: Node) -> None:
+        """Note the nodes below which the parameter is used."""
+        for node in reversed(list(walk(body))):
+            own = node.op == tree.WHEN or (node.op == tree.NAME and node.args[1] and needs_parameter(node.args[1]))
+            if own or any(id(child) in self._dependent for child in children(node)):
+                self._dependent.add(id(node))
+
+    def _attributed(self, definition: Definition) -> Part:
+        """The lexeme of a rule with ``lazy``, ``suffix=``, ``stop=``, ``max_tokens=`` or ``temperature=``."""
+        source, attributes = self.scope.source, definition.attributes
+        body = self._terminals.lower(source, definition.body, self._named)
+        is_lazy = attributes.lazy
+        if attributes.stop is not None:
+            stop = self._terminals.lower(source, attributes.stop, self._named)
+            key = "suffix" if attributes.is_suffix else "stop"
+            if nullable(stop):
+                if attributes.stop.op == tree.TEXT and not attributes.is_suffix:
+                    source.refuse('stop="" (the end token inside the text)', attributes.at["stop"])
+                source.fail(f"{key}= that may be empty", attributes.at[key], expected="a text of at least one character")
+            body = self._terminals.cat(body, stop)
+            is_lazy = True
+        if is_lazy and nullable(body):
+            expected = "a text that ends with something, or suffix="
+            source.fail("a lazy rule that the empty text matches: it is always empty", definition.at, expected=expected)
+        lexeme = Lexeme(body, definition.name, LAZY if is_lazy else LONGEST, attributes.max_tokens)
+        return Part("lexeme", lexeme)
+
+    # --- bodies -----------------------------------------------------------------------------------------------------------
+
+    def _fill(self, number: int, node: Node) -> None:
+        if node.op == tree.REPEAT:
+            self._repeat(number, node)
+            return
+        for alternative in node.args if node.op == tree.ALT else (node,):
+            condition = None
+            if alternative.op == tree.WHEN:
+                alternative, condition = alternative.args
+            items = alternative.args if alternative.op == tree.SEQ else (alternative,)
+            parts = [part for item in items if (part := self._part(number, item)) is not None]
+            self._add(number, *parts, condition=condition)
+
+    def _part(self, number: int, node: Node) -> Part | None:
+        """What stands for a node; None for the empty string literal."""
+        op = node.op
+        if op == tree.NAME and node.args[0] in self.scope.rules:
+            name, function, _ = node.args
+            return Part("rule", self._rule(name), function)
+        if op == tree.NAME and node.args[0] not in self._named:
+            return Part("symbol", self._embed(node))
+        if op == tree.TEXT and not node.args[0]:
+            return None
+        if op in (tree.NAME, tree.TEXT, tree.RANGE, tree.REGEX, tree.SUBSTRING, tree.NOT):
+            return self._lexeme(node)
+        if op == tree.TOKENS:
+            names, ranges, negated = node.args
+            return Part("token", TokenSet(names, ranges, negated, self.scope.source.where(node.at)))
+        if op in (tree.JSON, tree.LARK, tree.REFERENCE):
+            return Part("symbol", self._embed(node))
+        return self._helper(number, node)
+
+    def _helper(self, number: int, node: Node) -> Part:
+        takes = id(node) in self._dependent
+        helper = self._new(self.rules[number].owner, takes)
+        self._queue.append((helper, node))
+        return Part("rule", helper, SELF if takes else None)
+
+    def _lexeme(self, node: Node) -> Part:
+        key = signature(node)
+        part = self._lexeme_of.get(key)
+        if part is None:
+            expression = self._terminals.lower(self.scope.source, node, self._named)
+            part = self._lexeme_of[key] = Part("lexeme", Lexeme(expression, _shown(node), LONGEST))
+        return part
+
+    # --- repetition -------------------------------------------------------------------------------------------------------
+
+    def _repeat(self, number: int, node: Node) -> None:
+        """``x{low,high}`` with O(log high) rules; an unbounded one is right-recursive."""
+        child, low, high = node.args
+        item = self._part(number, child)
+        if item is None or high == 0:
+            self._add(number)
+            return
+        if (low, high) == (0, 1):
+            self._add(number)
+            self._add(number, item)
+            return
+        me = Part("rule", number, SELF if self.rules[number].takes_parameter else None)
+        if low <= 1 and high is None:
+            self._add(number, *([item] if low else []))
+            self._add(number, item, me)
+            return
+        powers = [item]
+        fixed = self._times(number, powers, low)
+        if high is None:
+            star = self._sub(number)
+            self._add(star.value)
+            self._add(star.value, item, star)
+            self._add(number, *fixed, star)
+        else:
+            self._add(number, *fixed, *self._up_to(number, powers, high - low))
+
+    def _sub(self, number: int) -> Part:
+        """A further helper of a repetition; it takes a parameter if the repetition does."""
+        takes = self.rules[number].takes_parameter
+        return Part("rule", self._new(self.rules[number].owner, takes), SELF if takes else None)
+
+    def _power(self, number: int, powers: list[Part], k: int) -> Part:
+        """``x`` 2**k times; ``powers[0]`` is ``x``."""
+        while len(powers) <= k:
+            double = self._sub(number)
+            self._add(double.value, powers[-1], powers[-1])
+            powers.append(double)
+        return powers[k]
+
+    def _times(self, number: int, powers: list[Part], n: int) -> list[Part]:
+        return [self._power(number, powers, k) for k in range(n.bit_length()) if n >> k & 1]
+
+    def _up_to(self, number: int, powers: list[Part], n: int) -> list[Part]:
+        """``x`` at most ``n`` times, each count in one way: fewer than 2**k times, or 2**k times and at most ``n - 2**k`` more."""
+        below: list[Part] = []  # below[k]: fewer than 2**(k + 1) times
+        while (1 << len(below)) <= n:
+            k = len(below)
+            fewer = self._sub(number)
+            self._add(fewer.value, *([below[k - 1]] if k else []))
+            self._add(fewer.value, self._power(number, powers, k), *([below[k - 1]] if k else []))
+            below.append(fewer)
+        out: list[Part] = []
+        rest: Part | None = None
+        for k in range(len(below)):
+            if not n >> k & 1:
+                continue
+            if n & (1 << k) - 1 == (1 << k) - 1:  # n so far is 2**(k + 1) - 1
+                rest = below[k]
+                continue
+            step = self._sub(number)
+            if k:
+                self._add(step.value, below[k - 1])
+            else:
+                self._add(step.value)
+            self._add(step.value, self._power(number, powers, k), *([rest] if rest else []))
+            rest = step
+        if rest is not None:
+            out.append(rest)
+        return out
+
+
+def applies(production: Production, parameter: int | None) -> bool:
+    """Whether a production counts for a parameter."""
+    return production.condition is None or (parameter is not None and holds(production.condition, parameter))
+
+
+def _shown(node: Node) -> str:
+    """A lexeme's name in messages."""
+    if node.op == tree.NAME:
+        return node.args[0]
+    if node.op == tree.TEXT:
+        return '"' + node.args[0] + '"' + "i" * node.args[1]
+    if node.op == tree.REGEX:
+        return f"/{node.args[0]}/{node.args[1]}"
+    if node.op == tree.RANGE:
+        return f'"{chr(node.args[0])}".."{chr(node.args[1])}"'
+    return "%regex" if node.op == tree.SUBSTRING else ""
+
+
+__all__ = ["Draft", "Lexeme", "Part", "Production", "Rule", "Symbol", "applies"]

@@ -1,0 +1,110 @@
+"""Functions and conditions on the 64-bit parameter of parametric rules: ``set_bit(0)``, ``%if lt([0:3], 5)``.
+
+The names and their meaning are LLGuidance's (docs/parametric.md): all numbers are unsigned, ``[x:y]`` are the bits from ``x`` up to,
+not including, ``y``, and ``_`` is all of them.
+
+>>> apply(("set_bit", (3,)), 1), apply(("incr", ((0, 2),)), 3), holds(("bit_count_ge", ((0, 64), 2)), 5)
+(9, 3, True)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+BITS = 64
+MASK = (1 << BITS) - 1
+
+BIT, VALUE, RANGE_ARGUMENT, COUNT, CONDITION = range(5)
+
+FUNCTIONS: dict[str, tuple[int, ...]] = {
+    "set_bit": (BIT,),
+    "clear_bit": (BIT,),
+    "bit_and": (VALUE,),
+    "bit_or": (VALUE,),
+    "incr": (RANGE_ARGUMENT,),
+    "decr": (RANGE_ARGUMENT,),
+}
+"""What may stand after ``name::`` besides ``_`` and a number, with the kinds of the arguments."""
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+CONDITIONS: dict[str, tuple[int, ...]] = {
+    "true": (),
+    "bit_clear": (BIT,),
+    "bit_set": (BIT,),
+    "is_ones": (RANGE_ARGUMENT,),
+    "is_zeros": (RANGE_ARGUMENT,),
+    **{name: (RANGE_ARGUMENT, VALUE) for name in _COMPARISONS},
+    **{f"bit_count_{name}": (RANGE_ARGUMENT, COUNT) for name in _COMPARISONS},
+    "and": (CONDITION, CONDITION),
+    "or": (CONDITION, CONDITION),
+    "not": (CONDITION,),
+}
+"""What may stand after ``%if``."""
+
+Function = tuple[str, tuple[Any, ...]]
+Condition = tuple[str, tuple[Any, ...]]
+
+SELF: Function = ("_", ())
+
+
+def constant(value: int) -> Function:
+    """The function that gives ``value`` whatever the parameter is."""
+    return ("constant", (value,))
+
+
+def needs_parameter(function: Function) -> bool:
+    """Whether the result depends on the parameter."""
+    return function[0] != "constant"
+
+
+def _field(parameter: int, bits: tuple[int, int]) -> int:
+    return parameter >> bits[0] & (1 << bits[1] - bits[0]) - 1
+
+
+def apply(function: Function, parameter: int) -> int:
+    """The parameter that a reference passes on."""
+    name, args = function
+    if name == "_":
+        return parameter
+    if name == "constant":
+        return args[0]
+    if name == "set_bit":
+        return parameter | 1 << args[0]
+    if name == "clear_bit":
+        return parameter & ~(1 << args[0])
+    if name == "bit_and":
+        return parameter & args[0]
+    if name == "bit_or":
+        return parameter | args[0]
+    low, high = args[0]
+    value = _field(parameter, (low, high))
+    if name == "incr":
+        return parameter if value == (1 << high - low) - 1 else parameter + (1 << low)
+    return parameter if value == 0 else parameter - (1 << low)
+
+
+def _compare(how: str, a: int, b: int) -> bool:
+    return {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[how]
+
+
+def holds(condition: Condition, parameter: int) -> bool:
+    """Whether a condition is met. The parser bounds how deep conditions nest."""
+    name, args = condition
+    if name == "and":
+        return holds(args[0], parameter) and holds(args[1], parameter)
+    if name == "or":
+        return holds(args[0], parameter) or holds(args[1], parameter)
+    if name == "not":
+        return not holds(args[0], parameter)
+    if name == "true":
+        return True
+    if name in ("bit_set", "bit_clear"):
+        return bool(parameter >> args[0] & 1) == (name == "bit_set")
+    value = _field(parameter, args[0])
+    if name == "is_zeros":
+        return value == 0
+    if name == "is_ones":
+        return value == (1 << args[0][1] - args[0][0]) - 1
+    if name.startswith("bit_count_"):
+        return _compare(name[10:], value.bit_count(), args[1])
+    return _compare(name, value, args[1])

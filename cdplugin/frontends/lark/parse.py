@@ -1,0 +1,553 @@
+"""Symbols to the tree of a grammar. Groups are kept on an explicit stack: nothing recurses on their depth."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cdplugin.errors import LimitExceeded, caret_context
+from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.parameters import BIT, BITS, CONDITION, CONDITIONS, COUNT, FUNCTIONS, MASK, RANGE_ARGUMENT, SELF
+from cdplugin.frontends.lark.parameters import Condition, Function, constant
+from cdplugin.frontends.lark.scan import Symbol, scan
+from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.special import token_set
+from cdplugin.frontends.lark.substring import chunks_of
+from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
+from cdplugin.limits import Limits
+
+_MAX_NESTED_GRAMMARS = 32
+_MAX_CONDITION_DEPTH = 64
+_ATTRIBUTES = ("lazy", "suffix", "stop", "stop_capture", "capture", "max_tokens", "temperature")
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
+
+
+def parse(source: Source, limits: Limits) -> Grammar:
+    """The tree of a whole grammar."""
+    if len(source.text.encode("utf-8", "surrogatepass")) > limits.max_spec_bytes:
+        most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
+        raise LimitExceeded("grammar text too long", expected=most, found=str(len(source.text)))
+    return _Parser(source, limits).grammar()
+
+
+class _Frame:
+    """An open group: its bracket, what has been read of it, and the ``~`` that wait for the group as a whole."""
+
+    def __init__(self, opening: Symbol | None) -> None:
+        self.opening = opening
+        self.alternatives: list[Node] = []
+        self.conjuncts: list[Node] = []
+        self.sequence: list[Node] = []
+        self.tildes: list[int] = []
+        self.condition: tuple[Condition, int] | None = None
+        self.has_alias = False
+        self.arguments: list[Node] = []  # of a template
+        self.name: Symbol | None = None  # its name
+
+
+class _Parser:
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self.source = source
+        self.limits = limits
+        self.symbols = scan(source, limits)
+        self.pos = 0
+        self.nested = 0
+
+    # --- symbols ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> Symbol:
+        return self.symbols[self.pos]
+
+    def peek(self, ahead: int = 1) -> Symbol:
+        return self.symbols[min(self.pos + ahead, len(self.symbols) - 1)]
+
+    def take(self, kind: str, expected: str) -> Symbol:
+        symbol = self.now
+        if symbol.kind != kind:
+            self.unexpected(expected)
+        self.pos += 1
+        return symbol
+
+    def accept(self, kind: str) -> Symbol | None:
+        if self.now.kind != kind:
+            return None
+        self.pos += 1
+        return self.symbols[self.pos - 1]
+
+    def unexpected(self, expected: str, message: str = "unexpected symbol") -> NoReturn:
+        self.source.fail(message, self.now.at, expected=expected, found=_shown(self.source, self.now))
+
+    def skip_newlines(self) -> None:
+        while self.now.kind == "NEWLINE":
+            self.pos += 1
+
+    # --- statements -------------------------------------------------------------------------------------------------------
+
+    def grammar(self) -> Grammar:
+        """Definitions and statements up to the end, or to the brace that closes a nested grammar."""
+        grammar = Grammar(self.now.at)
+        while True:
+            self.skip_newlines()
+            kind = self.now.kind
+            if kind == "END" or (kind == "}" and self.nested):
+                return grammar
+            if kind in ("RULE", "TERMINAL"):
+                grammar.definitions.append(self.definition())
+            elif kind.startswith("%") and kind not in ("%json", "%regex", "%lark", "%if"):
+                self.statement(grammar)
+            elif kind in ("|", "STRING", "REGEX", "TOKENS", "(", "["):
+                expected = "a rule, a terminal or a statement; a rule goes on in a new line only with '|' or inside brackets"
+                self.unexpected(expected)
+            else:
+                self.unexpected("a rule, a terminal or a statement")
+            if self.now.kind not in ("NEWLINE", "END") and not (self.now.kind == "}" and self.nested):
+                self.unexpected("the end of the line")
+
+    def statement(self, grammar: Grammar) -> None:
+        symbol = self.now
+        self.pos += 1
+        if symbol.kind == "%ignore":
+            body = self.expansions()
+            if body.op == tree.SEQ and not body.args:
+                self.source.fail("%ignore without a terminal", symbol.end, expected="what to ignore")
+            grammar.ignores.append(body)
+        elif symbol.kind == "%import":
+            self.imported(grammar, symbol)
+        elif symbol.kind == "%declare":
+            if self.now.kind not in ("RULE", "TERMINAL"):
+                self.unexpected("a name after %declare")
+            while self.now.kind in ("RULE", "TERMINAL"):
+                grammar.declared.setdefault(self.now.value, self.now.at)
+                self.pos += 1
+        elif symbol.kind == "%llguidance":
+            grammar.options.append((symbol.value, symbol.at))
+        else:
+            self.source.refuse(f"{symbol.kind} (rules are never loaded from other files)", symbol.at)
+
+    def imported(self, grammar: Grammar, start: Symbol) -> None:
+        relative = self.accept(".")
+        path = [self.name("the name of a library, as common").value]
+        while self.accept("."):
+            path.append(self.name("a name after '.'").value)
+        if relative:
+            self.source.refuse("%import of a file", start.at, expected="%import common.NAME", found="." + ".".join(path))
+        if self.accept("("):
+            while True:
+                symbol = self.name("the name of a terminal")
+                grammar.imports.append(Import(".".join(path), symbol.value, symbol.value, symbol.at))
+                if not self.accept(","):
+                    break
+            self.take(")", "',' or ')'")
+            return
+        if len(path) < 2:
+            self.unexpected("'.' and the name of a terminal", "unfinished %import")
+        last = self.symbols[self.pos - 1]
+        alias = self.name("a name after '->'").value if self.accept("->") else path[-1]
+        grammar.imports.append(Import(".".join(path[:-1]), path[-1], alias, last.at))
+
+    def name(self, expected: str) -> Symbol:
+        if self.now.kind not in ("RULE", "TERMINAL"):
+            self.unexpected(expected)
+        self.pos += 1
+        return self.symbols[self.pos - 1]
+
+    # --- definitions ------------------------------------------------------------------------------------------------------
+
+    def definition(self) -> Definition:
+        symbol = self.now
+        self.pos += 1
+        out = Definition(symbol.value, symbol.at, Node(tree.SEQ, (), symbol.at), symbol.kind == "TERMINAL")
+        if self.accept("{"):
+            out.parameters = self.template_parameters()
+        if self.now.kind == "::":
+            if out.is_terminal:
+                self.source.fail("a terminal with a parameter", self.now.at, expected="parameters of rules only")
+            self.pos += 1
+            self.take("_", "'_' (rules are defined as name::_)")
+            out.parametric = True
+        if self.accept("."):
+            out.priority_at = self.take("NUMBER", "a number after '.'").at
+        if self.now.kind == "[":
+            out.attributes = self.attributes(out)
+        self.take(":", "':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
+        out.body = self.expansions()
+        return out
+
+    def template_parameters(self) -> tuple[tuple[str, int], ...]:
+        out: list[tuple[str, int]] = []
+        while True:
+            symbol = self.name("the name of a parameter")
+            if symbol.value in (name for name, _ in out):
+                self.source.fail("a parameter twice", symbol.at, found=repr(symbol.value))
+            out.append((symbol.value, symbol.at))
+            if not self.accept(","):
+                break
+        self.take("}", "',' or '}'")
+        return tuple(out)
+
+    def attributes(self, definition: Definition) -> Attributes:
+        opening = self.now
+        self.pos += 1
+        if definition.is_terminal:
+            self.source.fail("attributes of a terminal", opening.at, expected="attributes of rules only")
+        out = Attributes()
+        while self.now.kind != "]":
+            symbol = self.take("RULE", "an attribute: " + ", ".join(_ATTRIBUTES))
+            key = symbol.value
+            if key not in _ATTRIBUTES:
+                found = repr(key) + suggestion(key, _ATTRIBUTES)
+                self.source.fail("unknown attribute", symbol.at, expected=", ".join(_ATTRIBUTES), found=found)
+            if key in out.at:
+                self.source.fail("an attribute twice", symbol.at, found=repr(key))
+            out.at[key] = symbol.at
+            self.attribute(out, key, definition.name)
+            if not self.accept(","):
+                break
+        self.take("]", "',' or ']'")
+        if "stop" in out.at and "suffix" in out.at:
+            self.source.fail("stop= and suffix= together", max(out.at["stop"], out.at["suffix"]), expected="one of them")
+        if out.stop_capture is not None and out.stop is None:
+            self.source.fail("stop_capture= without stop= or suffix=", out.at["stop_capture"])
+        return out
+
+    def attribute(self, out: Attributes, key: str, rule_name: str) -> None:
+        if key == "lazy":
+            out.lazy = True
+            return
+        if key == "capture" and self.now.kind != "=":
+            out.capture = rule_name
+            return
+        self.take("=", f"'=' after {key}")
+        if key in ("stop", "suffix"):
+            out.stop, out.is_suffix = self.value(), key == "suffix"
+        elif key in ("capture", "stop_capture"):
+            name, ignore_case = self.take("STRING", "a string").value
+            if ignore_case:
+                self.source.fail("a name with a flag", self.symbols[self.pos - 1].at, expected='"…" without i')
+            if key == "capture":
+                out.capture = name
+            else:
+                out.stop_capture = name
+        else:
+            symbol = self.take("NUMBER", "a number")
+            try:
+                number = float(symbol.value) if key == "temperature" else int(symbol.value)
+            except ValueError:
+                self.source.fail(f"{key}=", symbol.at, expected="a whole number", found=symbol.value)
+            if number < (0 if key == "temperature" else 1):
+                least = "at least 0" if key == "temperature" else "at least 1"
+                self.source.fail(f"{key}=", symbol.at, expected=least, found=symbol.value)
+            if key == "temperature":
+                out.temperature = float(number)
+            else:
+                out.max_tokens = int(number)
+
+    # --- bodies -----------------------------------------------------------------------------------------------------------
+
+    def expansions(self) -> Node:
+        """Alternatives up to the end of the line, lines that go on with ``|`` included."""
+        stack = [_Frame(None)]
+        while True:
+            frame = stack[-1]
+            symbol = self.now
+            kind = symbol.kind
+            if kind == "NEWLINE" and self.goes_on(frame):
+                self.pos += 1
+            elif kind == "|":
+                self.close_alternative(frame)
+                self.pos += 1
+            elif kind == "&":
+                self.close_conjunct(frame)
+                self.pos += 1
+            elif kind == "->":
+                self.pos += 1
+                self.take("RULE", "the name of an alias")
+                frame.has_alias = True
+            elif kind == "%if":
+                self.pos += 1
+                frame.condition = (self.condition(0), symbol.at)
+            elif kind == "," and frame.name is not None:
+                frame.arguments.append(self.argument(frame))
+                self.pos += 1
+            elif frame.opening is not None and kind == _CLOSING[frame.opening.kind]:
+                self.pos += 1
+                stack.pop()
+                self.put(stack[-1], self.postfix(self.closed(frame), stack[-1]))
+            elif frame.opening is None and kind in ("NEWLINE", "END", "}"):
+                if frame.tildes:
+                    self.unexpected("what '~' negates")
+                return self.group(frame)
+            elif frame.condition is not None or frame.has_alias:
+                self.unexpected("'|' or the end of the alternative")
+            elif kind in ("(", "["):
+                self.open(stack, symbol)
+            elif kind == "~":
+                frame.tildes.append(symbol.at)
+                self.pos += 1
+            elif kind in ("RULE", "TERMINAL") and self.is_template_use():
+                self.pos += 1
+                self.open(stack, self.now)
+                stack[-1].name = symbol
+            else:
+                self.put(frame, self.postfix(self.value(frame), frame))
+
+    def goes_on(self, frame: _Frame) -> bool:
+        """Whether the alternatives go on after this line break: inside brackets, before ``|``, and after ``|`` or ``:``."""
+        if frame.opening is not None or self.peek().kind == "|":
+            return True
+        before = self.symbols[self.pos - 1].kind
+        return before in (":", "|", "&", "~") and self.peek().kind in _STARTS and not self.defines(self.pos + 1)
+
+    def defines(self, pos: int) -> bool:
+        """Whether a definition begins here: a name, and a colon outside brackets before the line ends."""
+        if self.symbols[pos].kind not in ("RULE", "TERMINAL"):
+            return False
+        depth = 0
+        while self.symbols[pos].kind not in ("NEWLINE", "END"):
+            kind = self.symbols[pos].kind
+            depth += (kind in ("(", "[", "{")) - (kind in (")", "]", "}"))
+            if kind == ":" and depth == 0:
+                return True
+            pos += 1
+        return False
+
+    def is_template_use(self) -> bool:
+        return self.peek().kind == "{" and self.peek(2).kind not in ("NUMBER", ",")
+
+    def open(self, stack: list[_Frame], symbol: Symbol) -> None:
+        if len(stack) > self.limits.max_spec_depth:
+            raise LimitExceeded(
+                "grammar nested too deeply",
+                location=self.source.where(symbol.at),
+                expected=f"at most Limits.max_spec_depth = {self.limits.max_spec_depth}",
+                found="more",
+                context=caret_context(self.source.text, symbol.at),
+            )
+        self.pos += 1
+        stack.append(_Frame(symbol))
+
+    def close_conjunct(self, frame: _Frame) -> None:
+        if frame.tildes:
+            self.unexpected("what '~' negates")
+        at = frame.sequence[0].at if frame.sequence else self.now.at
+        frame.conjuncts.append(_of(tree.SEQ, frame.sequence, at))
+        frame.sequence = []
+
+    def close_alternative(self, frame: _Frame) -> None:
+        self.close_conjunct(frame)
+        node = _of(tree.AND, frame.conjuncts, frame.conjuncts[0].at)
+        if frame.condition is not None:
+            node = Node(tree.WHEN, (node, frame.condition[0]), frame.condition[1])
+        frame.alternatives.append(node)
+        frame.conjuncts, frame.condition, frame.has_alias = [], None, False
+
+    def group(self, frame: _Frame) -> Node:
+        self.close_alternative(frame)
+        return _of(tree.ALT, frame.alternatives, frame.alternatives[0].at)
+
+    def argument(self, frame: _Frame) -> Node:
+        node = self.group(frame)
+        if node.op == tree.SEQ and not node.args:
+            self.unexpected("an argument")
+        frame.alternatives = []
+        return node
+
+    def closed(self, frame: _Frame) -> Node:
+        """The node of a group whose bracket has been read."""
+        assert frame.opening is not None
+        if frame.name is not None:
+            self.pos -= 1
+            arguments = (*frame.arguments, self.argument(frame))
+            self.pos += 1
+            return Node(tree.NAME, (frame.name.value, None, arguments), frame.name.at)
+        node = self.group(frame)
+        return Node(tree.REPEAT, (node, 0, 1), frame.opening.at) if frame.opening.kind == "[" else node
+
+    def put(self, frame: _Frame, node: Node) -> None:
+        frame.sequence.append(node)
+
+    def postfix(self, node: Node, frame: _Frame) -> Node:
+        """The node with the ``~`` before it and the repetition after it; ``~`` binds tighter."""
+        while frame.tildes:
+            node = Node(tree.NOT, (node,), frame.tildes.pop())
+        symbol = self.now
+        low, high = 1, None
+        if symbol.kind == "OP":
+            self.pos += 1
+            low, high = {"+": (1, None), "*": (0, None), "?": (0, 1)}[symbol.value]
+        elif symbol.kind == "~" and self.peek().kind == "NUMBER":
+            self.pos += 1
+            low = self.count()
+            high = self.count() if self.accept("..") else low
+        elif symbol.kind == "{":
+            self.pos += 1
+            low = self.count() if self.now.kind == "NUMBER" else 0
+            high = low
+            if self.accept(","):
+                high = self.count() if self.now.kind == "NUMBER" else None
+            elif self.now.kind != "}" or self.peek(-1).kind == "{":
+                self.unexpected("a count, ',' or '}'")
+            self.take("}", "'}'")
+        else:
+            return node
+        if high is not None and high < low:
+            self.source.fail("a repetition with its bounds exchanged", symbol.at, expected=f"at least {low}", found=str(high))
+        if self.now.kind == "OP" or (self.now.kind == "~" and self.peek().kind == "NUMBER"):
+            self.unexpected("one repetition at a time: put the first into parentheses")
+        return Node(tree.REPEAT, (node, low, high), symbol.at)
+
+    def count(self) -> int:
+        symbol = self.take("NUMBER", "a count")
+        if not symbol.value.isdigit():
+            self.source.fail("a count", symbol.at, expected="a whole number, not negative", found=symbol.value)
+        if len(symbol.value) > 18:
+            raise LimitExceeded(
+                "a count that is too large", location=self.source.where(symbol.at), expected="at most 18 digits", found=symbol.value
+            )
+        return int(symbol.value)
+
+    def value(self, frame: _Frame | None = None) -> Node:
+        """One name, literal, special token or embedded grammar."""
+        symbol = self.now
+        kind, at = symbol.kind, symbol.at
+        if kind == "%lark":
+            return self.nested_grammar()
+        if kind not in _STARTS or kind in ("(", "[", "~"):
+            self.no_value(frame)
+        self.pos += 1
+        if kind in ("RULE", "TERMINAL"):
+            parameter = self.parameter() if self.accept("::") else None
+            return Node(tree.NAME, (symbol.value, parameter, None), at)
+        if kind == "STRING":
+            if self.accept(".."):
+                return self.character_range(symbol, self.take("STRING", "a string after '..'"))
+            return Node(tree.TEXT, symbol.value, at)
+        if kind == "REGEX":
+            return Node(tree.REGEX, symbol.value, at)
+        if kind == "TOKENS":
+            return Node(tree.TOKENS, token_set(self.source, symbol.value, at), at)
+        if kind == "REFERENCE":
+            return Node(tree.REFERENCE, (symbol.value[1:],), at)
+        if kind == "%json":
+            return Node(tree.JSON, (symbol.value,), at)
+        return Node(tree.SUBSTRING, (chunks_of(self.source, symbol.value, at),), at)
+
+    def no_value(self, frame: _Frame | None) -> NoReturn:
+        kind = self.now.kind
+        if kind == "OP" or kind == "{":
+            self.unexpected(_VALUES, "a repetition of nothing")
+        if frame is not None and frame.opening is not None:
+            closing = _CLOSING[frame.opening.kind]
+            if kind == "END":
+                self.source.fail(f"{frame.opening.value!r} that is not closed", frame.opening.at, expected=repr(closing))
+            self.unexpected(f"{_VALUES}, or {closing!r}")
+        self.unexpected(_VALUES)
+
+    def nested_grammar(self) -> Node:
+        start = self.now
+        self.pos += 1
+        self.skip_newlines()
+        self.take("{", "'{' after %lark")
+        if self.nested >= _MAX_NESTED_GRAMMARS:
+            most = f"at most {_MAX_NESTED_GRAMMARS} levels of %lark"
+            raise LimitExceeded("grammars nested too deeply", location=self.source.where(start.at), expected=most, found="more")
+        self.nested += 1
+        inner = self.grammar()
+        self.nested -= 1
+        if self.now.kind == "END":
+            self.source.fail("%lark that is not closed", start.at, expected="'}'")
+        self.pos += 1
+        inner.at = start.at
+        return Node(tree.LARK, (inner,), start.at)
+
+    def character_range(self, first: Symbol, last: Symbol) -> Node:
+        for symbol in (first, last):
+            text, ignore_case = symbol.value
+            if len(text) != 1:
+                self.source.fail("a range of characters", symbol.at, expected="one character on each side", found=repr(text))
+            if ignore_case:
+                self.source.fail("a range of characters with a flag", symbol.at, expected='"…" without i')
+        low, high = ord(first.value[0]), ord(last.value[0])
+        if low > high:
+            found = f"{first.value[0]!r}..{last.value[0]!r}"
+            self.source.fail("a range of characters", first.at, expected="the smaller one first", found=found)
+        return Node(tree.RANGE, (low, high), first.at)
+
+    # --- parameters and conditions ----------------------------------------------------------------------------------------
+
+    def parameter(self) -> Function:
+        symbol = self.now
+        if self.accept("_"):
+            return SELF
+        if symbol.kind == "NUMBER":
+            return constant(self.number(MASK))
+        self.take("RULE", "'_', a number, or one of " + ", ".join(FUNCTIONS))
+        if symbol.value not in FUNCTIONS:
+            found = repr(symbol.value) + suggestion(symbol.value, FUNCTIONS)
+            self.source.fail("unknown function", symbol.at, expected="one of " + ", ".join(FUNCTIONS), found=found)
+        return (symbol.value, self.call_arguments(FUNCTIONS[symbol.value], symbol.value, 0))
+
+    def condition(self, depth: int) -> Condition:
+        if depth > _MAX_CONDITION_DEPTH:
+            most = f"at most {_MAX_CONDITION_DEPTH} levels"
+            raise LimitExceeded("a condition nested too deeply", location=self.source.where(self.now.at), expected=most)
+        symbol = self.take("RULE", "a condition: " + ", ".join(CONDITIONS))
+        if symbol.value not in CONDITIONS:
+            found = repr(symbol.value) + suggestion(symbol.value, CONDITIONS)
+            self.source.fail("unknown condition", symbol.at, expected="one of " + ", ".join(CONDITIONS), found=found)
+        if symbol.value == "true" and self.now.kind != "(":
+            return ("true", ())
+        return (symbol.value, self.call_arguments(CONDITIONS[symbol.value], symbol.value, depth))
+
+    def call_arguments(self, kinds: tuple[int, ...], name: str, depth: int) -> tuple:
+        self.take("(", f"'(' after {name}")
+        out: list = []
+        for i, kind in enumerate(kinds):
+            if i:
+                self.take(",", f"',' ({name} takes {len(kinds)} arguments)")
+            if kind == CONDITION:
+                out.append(self.condition(depth + 1))
+            elif kind == RANGE_ARGUMENT:
+                out.append(self.bit_range())
+            else:
+                out.append(self.number(BITS - 1 if kind == BIT else BITS if kind == COUNT else MASK))
+        self.take(")", f"')' ({name} takes {len(kinds)} argument{'s' * (len(kinds) != 1)})")
+        return tuple(out)
+
+    def bit_range(self) -> tuple[int, int]:
+        if self.accept("_"):
+            return (0, BITS)
+        start = self.take("[", "'_' or a range of bits, as [0:3]")
+        low = self.number(BITS - 1)
+        self.take(":", "':' between the bits")
+        high = self.number(BITS)
+        self.take("]", "']'")
+        if low >= high:
+            self.source.fail("a range of bits", start.at, expected=f"an end above {low}", found=str(high))
+        return (low, high)
+
+    def number(self, most: int) -> int:
+        symbol = self.take("NUMBER", "a number")
+        try:
+            value = int(symbol.value[:64], 0) if symbol.value.startswith("0x") else int(symbol.value[:64])
+        except ValueError:
+            self.source.fail("a number", symbol.at, expected="a whole number", found=symbol.value)
+        if not 0 <= value <= most:
+            self.source.fail("a number", symbol.at, expected=f"from 0 to {most}", found=symbol.value)
+        return value
+
+
+_STARTS = ("RULE", "TERMINAL", "STRING", "REGEX", "TOKENS", "REFERENCE", "%json", "%regex", "%lark", "(", "[", "~")
+
+
+def _of(op: int, nodes: list[Node], at: int) -> Node:
+    return nodes[0] if len(nodes) == 1 else Node(op, tuple(nodes), at)
+
+
+def _shown(source: Source, symbol: Symbol) -> str:
+    if symbol.kind == "END":
+        return "the end of the grammar"
+    if symbol.kind == "NEWLINE":
+        return "the end of the line"
+    return repr(source.text[symbol.at : min(symbol.end, symbol.at + 24)])

@@ -1,0 +1,76 @@
+"""Rules that derive nothing, by name: before anything is written, so that the message can say which and why."""
+
+from __future__ import annotations
+
+from cdplugin.expr import EMPTY_OP
+from cdplugin.frontends.lark.draft import Draft, Part, Production
+
+
+def check_productive(draft: Draft) -> None:
+    """Raise ``GrammarError`` for the first rule that derives no text, whatever its parameter is. Linear in the rules.
+
+    Whether a terminal with ``&`` or ``~`` matches anything is decided when the grammar is compiled.
+    """
+    known = _productive(draft)
+    for number, rule in enumerate(draft.rules):
+        if known[number] or rule.is_helper:
+            continue
+        path, names = [number], [rule.owner.name]
+        while True:
+            blocked = _first_blocked(draft, path[-1], known)
+            if blocked is None:
+                break
+            if blocked.kind == "lexeme":
+                owner = draft.rules[path[-1]].owner
+                message = f"the rule {owner.name!r} needs {blocked.value.name or 'a terminal'}, which matches nothing"
+                draft.scope.source.fail(message, owner.at)
+            path.append(blocked.value)
+            names.append(draft.rules[blocked.value].owner.name)
+            if blocked.value in path[:-1]:
+                break
+        cycle = [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+        if len(cycle) == 1:
+            cycle *= 2
+        owner = rule.owner
+        shown = " → ".join(cycle[:9])
+        is_bare = all(len(p.parts) == 1 for number in path for p in draft.rules[number].productions)
+        what = "stands for itself alone, so it is empty without end" if is_bare else "never ends"
+        draft.scope.source.fail(f"the rule {owner.name!r} derives no text: it {what}", owner.at, found=shown)
+
+
+def _productive(draft: Draft) -> list[bool]:
+    known = [False] * len(draft.rules)
+    waiting: dict[int, list[tuple[int, int]]] = {}
+    missing: dict[tuple[int, int], int] = {}
+    done: list[int] = []
+    for number, rule in enumerate(draft.rules):
+        for i, production in enumerate(rule.productions):
+            if any(_matches_nothing(part) for part in production.parts):
+                continue
+            below = [part.value for part in production.parts if part.kind == "rule"]
+            missing[number, i] = len(below)
+            for target in below:
+                waiting.setdefault(target, []).append((number, i))
+            if not below and not known[number]:
+                known[number] = True
+                done.append(number)
+    while done:
+        for key in waiting.get(done.pop(), ()):
+            missing[key] -= 1
+            if missing[key] == 0 and not known[key[0]]:
+                known[key[0]] = True
+                done.append(key[0])
+    return known
+
+
+def _matches_nothing(part: Part) -> bool:
+    return part.kind == "lexeme" and part.value.expression.op == EMPTY_OP
+
+
+def _first_blocked(draft: Draft, number: int, known: list[bool]) -> Part | None:
+    """What keeps a rule's last alternative from deriving anything (the last is most often the one meant to end)."""
+    productions: list[Production] = draft.rules[number].productions
+    for part in productions[-1].parts if productions else ():
+        if _matches_nothing(part) or (part.kind == "rule" and not known[part.value]):
+            return part
+    return None

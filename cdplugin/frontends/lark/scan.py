@@ -1,0 +1,219 @@
+r"""Grammar text to symbols. JSON after ``%json``, ``%regex`` and ``%llguidance`` is read as one symbol.
+
+>>> from cdplugin.frontends.lark.source import Source
+>>> [(s.kind, s.value) for s in scan(Source('start: "a"+ # one or more'), Limits())]
+[('RULE', 'start'), (':', ':'), ('STRING', ('a', False)), ('OP', '+'), ('END', '')]
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, NoReturn
+
+from cdplugin.errors import GrammarError, LimitExceeded, caret_context
+from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.limits import Limits
+
+
+class Symbol(NamedTuple):
+    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or punctuation itself."""
+
+    kind: str
+    value: Any
+    at: int
+    end: int
+
+
+KEYWORDS = (
+    "%ignore",
+    "%import",
+    "%declare",
+    "%override",
+    "%extend",
+    "%json",
+    "%regex",
+    "%lark",
+    "%llguidance",
+    "%if",
+)
+_BLANK = re.compile(r"(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:#|//)[^\n]*)+")
+_NEWLINE = re.compile(r"\r?\n")
+_SYMBOLS = re.compile(
+    r"""(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
+    |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
+    |(?P<STRING>")
+    |(?P<REGEX>/)
+    |(?P<TOKENS><[^<>\s]+>)
+    |(?P<REFERENCE>@[A-Za-z0-9_\-]+)
+    |(?P<KEYWORD>%[A-Za-z_]*)
+    |(?P<OP>[+*?])
+    |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])""",
+    re.VERBOSE,
+)
+_STRING = re.compile(r'"((?:[^"\\\n]|\\[^\n])*)"(i?)')
+_REGEX = re.compile(r"/((?:[^/\\\n]|\\[^\n])+)/([a-z]*)")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
+_SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
+_SIMPLE |= {char: char for char in "\"\\/'"}
+_REGEX_FLAGS = "imslux"
+_DECODER = json.JSONDecoder()
+
+
+def scan(source: Source, limits: Limits) -> list[Symbol]:
+    """All symbols, an END last. Raises ``GrammarError`` for what is none, with its place."""
+    text = source.text
+    out: list[Symbol] = []
+    at = 0
+    while True:
+        blank = _BLANK.match(text, at)
+        if blank:
+            at = blank.end()
+        if at >= len(text):
+            out.append(Symbol("END", "", len(text), len(text)))
+            return out
+        newline = _NEWLINE.match(text, at)
+        if newline:
+            if out and out[-1].kind != "NEWLINE":
+                out.append(Symbol("NEWLINE", "", at, newline.end()))
+            at = newline.end()
+            continue
+        match = _SYMBOLS.match(text, at)
+        if match is None:
+            _no_symbol(source, at)
+        symbol = _symbol(source, match, limits)
+        out.append(symbol)
+        at = symbol.end
+
+
+def _symbol(source: Source, match: re.Match[str], limits: Limits) -> Symbol:
+    kind, text, at = match.lastgroup or "", match.group(), match.start()
+    if kind == "NAME":
+        return _name(source, text, at)
+    if kind == "STRING":
+        return _string(source, at)
+    if kind == "REGEX":
+        return _regex(source, at)
+    if kind == "KEYWORD":
+        return _keyword(source, text, at, limits)
+    return Symbol(text if kind == "MARK" else kind, text, at, match.end())
+
+
+def _name(source: Source, text: str, at: int) -> Symbol:
+    end = at + len(text)
+    name = text.lstrip("!?")
+    bare = name.lstrip("_")
+    if bare[0].isupper():
+        lower = next((i for i, char in enumerate(bare) if char.islower()), None)
+        if lower is not None:
+            expected = "terminals in capitals only, rules in small letters only"
+            source.fail("a name in mixed case", at, expected=expected, found=repr(name))
+        if name != text:
+            source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
+        return Symbol("TERMINAL", name, at, end)
+    if any(char.isupper() for char in bare):
+        expected = "terminals in capitals only, rules in small letters only"
+        source.fail("a name in mixed case", at, expected=expected, found=repr(name))
+    return Symbol("RULE", name, at, end)
+
+
+def _string(source: Source, at: int) -> Symbol:
+    match = _STRING.match(source.text, at)
+    if match is None:
+        source.fail("a string that does not end on its line", at, expected='a closing "', found=_rest(source, at))
+    value = unescape(source, match.group(1), at + 1)
+    return Symbol("STRING", (value, match.group(2) == "i"), at, match.end())
+
+
+def unescape(source: Source, text: str, at: int) -> str:
+    """The text that a string literal stands for; ``at`` is where ``text`` begins."""
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    last = 0
+    for match in _ESCAPE.finditer(text):
+        out.append(text[last : match.start()])
+        last = match.end()
+        short, byte, long, simple = match.groups()
+        if simple is None:
+            code = int(short or byte or long, 16)
+            if code > 0x10FFFF:
+                source.fail("an escape beyond Unicode", at + match.start(), expected="at most 10ffff", found=match.group())
+            out.append(chr(code))
+        elif simple in _SIMPLE:
+            out.append(_SIMPLE[simple])
+        else:
+            known = r"\n \r \t \b \f \v \a \0 \" \' \\ \/ \xHH \uHHHH \UHHHHHHHH"
+            source.fail("unknown escape in a string", at + match.start(), expected=known, found=match.group())
+    out.append(text[last:])
+    joined = "".join(out)
+    try:
+        joined = joined.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        source.fail("half of a surrogate pair in a string", at, expected="both halves, or the character itself")
+    return joined
+
+
+def _regex(source: Source, at: int) -> Symbol:
+    match = _REGEX.match(source.text, at)
+    if match is None:
+        source.fail("a regular expression that does not end on its line", at, expected="a closing /", found=_rest(source, at))
+    pattern, flags = match.groups()
+    for i, flag in enumerate(flags):
+        if flag not in _REGEX_FLAGS:
+            where = match.start(2) + i
+            source.fail("unknown flag of a regular expression", where, expected="some of i, m, s, u, x", found=repr(flag))
+        if flag == "l":
+            source.refuse("flag 'l' (locale) of a regular expression", match.start(2) + i)
+    return Symbol("REGEX", (pattern, flags), at, match.end())
+
+
+def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
+    if text not in KEYWORDS:
+        source.fail("unknown statement", at, expected=", ".join(KEYWORDS), found=repr(text) + suggestion(text, KEYWORDS))
+    end = at + len(text)
+    if text in ("%json", "%regex", "%llguidance"):
+        value, end = _json(source, text, end, limits)
+        return Symbol(text, value, at, end)
+    return Symbol(text, text, at, end)
+
+
+def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, int]:
+    """A JSON value that begins at ``at`` or after white space."""
+    text = source.text
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    try:
+        return _DECODER.raw_decode(text, at)
+    except json.JSONDecodeError as error:
+        source.fail(f"what follows {keyword} is not JSON", min(error.pos, len(text)), expected="a JSON value", found=error.msg)
+    except RecursionError:
+        context = caret_context(text, at)
+        most = f"at most Limits.max_spec_depth = {limits.max_spec_depth}"
+        raise LimitExceeded(
+            f"{keyword} nested too deeply", location=source.where(at), expected=most, found="more", context=context
+        ) from None
+    except GrammarError:
+        raise
+    except ValueError as error:  # an integer of more digits than Python converts
+        source.fail(f"what follows {keyword} holds a number that is too long", at, found=str(error))
+
+
+def _no_symbol(source: Source, at: int) -> NoReturn:
+    char = source.text[at]
+    if char == "'":
+        source.fail("a string in single quotes", at, expected='double quotes: "…"', found=_rest(source, at))
+    if char == "<":
+        source.fail("not a special token", at, expected="<name>, <[ids]> or <[*]>, without spaces", found=_rest(source, at))
+    if char == "@":
+        source.fail("not a reference to a grammar", at, expected="@name", found=_rest(source, at))
+    if char == ";":
+        source.fail("rules end with their line", at, expected="no ';'", found="';'")
+    expected = "a name, a string, a regular expression, a special token or punctuation"
+    source.fail("not part of a grammar", at, expected=expected, found=_rest(source, at))
+
+
+def _rest(source: Source, at: int) -> str:
+    """The line from a position on, shortened."""
+    line = source.text[at:].split("\n", 1)[0] if len(source.text) - at < 200 else source.text[at : at + 80].split("\n", 1)[0]
+    return repr(line[:24])

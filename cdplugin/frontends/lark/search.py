@@ -1,0 +1,76 @@
+"""Least fixed points over a graph that is made while it is walked: which nodes hold.
+
+A node holds if, of one of its sides, all nodes hold (a side without nodes holds at once). Rules with a parameter have far too many
+members to look at all; the walk goes depth-first and stops as soon as its question is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+
+class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the caller, who knows the rule's name
+    """More nodes than the caller wants to pay for."""
+
+
+class Search:
+    """Decides nodes one at a time; what was found out is kept.
+
+    ``sides(node)`` gives the sides of a node, as sequences of nodes. Time is linear in the nodes and sides that are looked at, at
+    most ``fuel`` nodes for one question.
+    """
+
+    def __init__(self, sides: Callable[[Hashable], Iterable[Sequence[Hashable]]], fuel: int) -> None:
+        self._sides = sides
+        self._fuel = fuel
+        self._holds: set[Hashable] = set()
+        self._fails: set[Hashable] = set()
+
+    def holds(self, root: Hashable) -> bool:
+        """Whether ``root`` holds. Raises :class:`OutOfFuel`."""
+        if root in self._holds:
+            return True
+        if root in self._fails:
+            return False
+        waiting: dict[Hashable, list[int]] = {}
+        missing: list[int] = []
+        owner: list[Hashable] = []
+        seen: set[Hashable] = {root}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node in self._holds:
+                continue
+            if len(seen) > self._fuel:
+                raise OutOfFuel
+            sides = [{part for part in side if part not in self._holds} for side in self._sides(node)]
+            if not all(sides):
+                self._settle(node, waiting, missing, owner)
+                if root in self._holds:
+                    return True
+                continue
+            below: list[Hashable] = []
+            for parts in sides:
+                if parts & self._fails:
+                    continue
+                for part in parts:
+                    waiting.setdefault(part, []).append(len(missing))
+                    if part not in seen:
+                        seen.add(part)
+                        below.append(part)
+                missing.append(len(parts))
+                owner.append(node)
+            stack += reversed(below)
+        self._fails |= seen - self._holds
+        return False
+
+    def _settle(self, node: Hashable, waiting: dict[Hashable, list[int]], missing: list[int], owner: list[Hashable]) -> None:
+        """``node`` holds: so may nodes that waited for it."""
+        done = [node]
+        self._holds.add(node)
+        while done:
+            for number in waiting.get(done.pop(), ()):
+                missing[number] -= 1
+                if missing[number] == 0 and owner[number] not in self._holds:
+                    self._holds.add(owner[number])
+                    done.append(owner[number])

@@ -1,0 +1,51 @@
+"""The text of a grammar, and messages that point into it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import NoReturn
+
+from cdplugin.errors import GrammarError, UnsupportedError, caret_context
+
+
+class Source:
+    """Grammar text; positions are code point indices from 0, lines and columns count from 1."""
+
+    def __init__(self, text: str, name: str = "") -> None:
+        self.text = text
+        self.name = name
+        self._lines = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._lines.append(at + 1)
+            at = text.find("\n", at + 1)
+
+    def line(self, at: int) -> int:
+        """The line that holds a position."""
+        return bisect_right(self._lines, at)
+
+    def where(self, at: int) -> str:
+        """A position as ``line 3, column 7``."""
+        line = self.line(at)
+        place = f"line {line}, column {at - self._lines[line - 1] + 1}"
+        return f"{place} of {self.name}" if self.name else place
+
+    def fail(self, message: str, at: int, *, expected: str = "", found: str = "") -> NoReturn:
+        """Raise ``GrammarError`` with the line, the column and a caret."""
+        raise GrammarError(
+            message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
+        )
+
+    def refuse(self, message: str, at: int, *, expected: str = "", found: str = "") -> NoReturn:
+        """Raise ``UnsupportedError``: a legal construct that is not enforced."""
+        raise UnsupportedError(
+            message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
+        )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` if some known name is close, else nothing."""
+    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {close[0]!r}?)" if close else ""

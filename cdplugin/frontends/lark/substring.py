@@ -1,0 +1,124 @@
+"""``%regex``: any run of consecutive chunks of a text, by its suffix automaton.
+
+The automaton (Blumer et al., Theoretical Computer Science 40, 1985; built online as in Crochemore and Hancart, 1997) has at most
+2n states and 3n transitions for n chunks. A state becomes one expression node that its predecessors share, so the expression is
+linear in the text as well.
+
+>>> substring_expr(["a", "b"])
+alt(epsilon, cat("a", alt(epsilon, "b")), "b")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cdplugin.expr import EPSILON, Expr, alt, byte_class, cat, literal
+from cdplugin.frontends.lark.source import Source, suggestion
+
+_KEYS = ("substring_chunks", "substring_words", "substring_chars")
+
+
+def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
+    """The chunks that the object after ``%regex`` asks for."""
+    if not isinstance(value, dict):
+        source.fail("what follows %regex", at, expected="an object with one of " + ", ".join(_KEYS), found=type(value).__name__)
+    for key in value:
+        if key not in _KEYS:
+            found = repr(key) + suggestion(key, _KEYS)
+            source.fail("unknown key in %regex", at, expected="one of " + ", ".join(_KEYS), found=found)
+    if len(value) != 1:
+        found = ", ".join(value) or "none"
+        source.fail("keys of %regex", at, expected="exactly one of " + ", ".join(_KEYS), found=found)
+    ((key, text),) = value.items()
+    if key == "substring_chunks":
+        if not isinstance(text, list) or not all(isinstance(chunk, str) for chunk in text):
+            source.fail(key, at, expected="a list of strings", found=type(text).__name__)
+        chunks = tuple(chunk for chunk in text if chunk)
+    elif not isinstance(text, str):
+        source.fail(key, at, expected="a string", found=type(text).__name__)
+    else:
+        chunks = tuple(words(text)) if key == "substring_words" else tuple(text)
+    try:
+        "".join(chunks).encode()
+    except UnicodeEncodeError:
+        source.fail("half of a surrogate pair in %regex", at)
+    return chunks
+
+
+def words(text: str) -> list[str]:
+    """Maximal runs of letters, digits and ``_``; of white space; of anything else."""
+    out: list[str] = []
+    previous = -1
+    for char in text:
+        kind = 0 if char.isspace() else 1 if char.isalnum() or char == "_" else 2
+        if kind == previous:
+            out[-1] += char
+        else:
+            out.append(char)
+        previous = kind
+    return out
+
+
+def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[int]]:
+    """``(transitions of each state, states in an order in which targets come first)``; state 0 is the start."""
+    following: list[dict[str, int]] = [{}]
+    link, length = [-1], [0]
+    last = 0
+    for chunk in chunks:
+        new = len(following)
+        following.append({})
+        length.append(length[last] + 1)
+        link.append(0)
+        at = last
+        while at >= 0 and chunk not in following[at]:
+            following[at][chunk] = new
+            at = link[at]
+        if at >= 0:
+            target = following[at][chunk]
+            if length[target] == length[at] + 1:
+                link[new] = target
+            else:
+                clone = len(following)
+                following.append(dict(following[target]))
+                length.append(length[at] + 1)
+                link.append(link[target])
+                link[target] = link[new] = clone
+                while at >= 0 and following[at].get(chunk) == target:
+                    following[at][chunk] = clone
+                    at = link[at]
+        last = new
+    return following, sorted(range(len(following)), key=length.__getitem__, reverse=True)
+
+
+def substring_expr(chunks: Sequence[str]) -> Expr:
+    """Any concatenation of consecutive chunks, the empty one included. Linear in the text."""
+    following, order = suffix_automaton(chunks)
+    state: dict[int, Expr] = {}
+    for number in order:
+        state[number] = alt(EPSILON, *_branches([(c.encode(), state[n]) for c, n in following[number].items()]))
+    return state[0]
+
+
+def _branches(options: list[tuple[bytes, Expr]]) -> list[Expr]:
+    """Alternatives ``text then expression``, those that begin alike with their common beginning written once."""
+    if len(options) == 1:
+        ((text, rest),) = options
+        return [cat(literal(text), rest)]
+    # A trie of the texts, as a list of nodes: children by byte, and what follows a text that ends here.
+    children: list[dict[int, int]] = [{}]
+    ends: list[list[Expr]] = [[]]
+    for text, rest in options:
+        at = 0
+        for byte in text:
+            child = children[at].get(byte)
+            if child is None:
+                child = children[at][byte] = len(children)
+                children.append({})
+                ends.append([])
+            at = child
+        ends[at].append(rest)
+    built: list[Expr] = [EPSILON] * len(children)
+    for at in range(len(children) - 1, 0, -1):  # children have higher numbers than their parents
+        built[at] = alt(*ends[at], *(cat(byte_class(bytes([b])), built[c]) for b, c in children[at].items()))
+    return [cat(byte_class(bytes([b])), built[c]) for b, c in children[0].items()]

@@ -1,0 +1,194 @@
+"""Terminals as byte expressions.
+
+Equal terminals, and equal literals, become the same :class:`Expr` object, because lexemes are compared by identity. ``~`` is
+relative to valid UTF-8: ``~A`` is every text that ``A`` does not match.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from cdplugin import expr
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded
+from cdplugin.expr import ANY_TEXT, EPSILON, Expr
+from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.common import library
+from cdplugin.frontends.lark.definitions import Scope
+from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.lark.substring import substring_expr
+from cdplugin.frontends.lark.tree import Definition, Node, children
+from cdplugin.limits import Limits
+from cdplugin.regex import parse as parse_regex
+
+
+class Terminals:
+    """Lowers terminals of one grammar; nested grammars share it, so that equal terminals are one expression in all of them."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._made: dict[tuple, Expr] = {}
+        self._alive: list[tuple] = []
+
+    def of_scope(self, scope: Scope) -> dict[str, Expr]:
+        """The expression of every terminal of a grammar, imported ones included."""
+        named = {alias: common_expr(name) for alias, name in scope.imported.items()}
+        for name in scope.order:
+            named[name] = self.lower(scope.source, scope.terminals[name].body, named)
+        return named
+
+    def lower(self, source: Source, root: Node, named: dict[str, Expr]) -> Expr:
+        """The expression of a body, given those of the names in it. Post-order with an explicit stack."""
+        done: dict[int, Expr] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [child for child in children(node) if id(child) not in done]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if id(node) not in done:
+                done[id(node)] = self._node(source, node, [done[id(child)] for child in children(node)], named)
+        return self._text(done[id(root)])
+
+    def _node(self, source: Source, node: Node, below: list[Expr], named: dict[str, Expr]) -> Expr:
+        op = node.op
+        if op == tree.NAME:
+            return named[node.args[0]]
+        if op == tree.TEXT:
+            text, ignore_case = node.args
+            return self._caseless(source, text, node.at) if ignore_case else self._literal(text.encode())
+        if op == tree.REGEX:
+            return self._regex(source, *node.args, node.at)
+        if op == tree.RANGE:
+            return UTF8.chars((node.args,))
+        if op == tree.SUBSTRING:
+            return self._shared(("substring", node.args[0]), substring_expr, node.args[0])
+        if op == tree.NOT:
+            (part,) = below
+            return self._shared((expr.NOT_OP, id(part)), expr.complement, part)
+        if op == tree.AND:
+            positive = [part for part in below if part.op != expr.NOT_OP]
+            parts = below if positive else [ANY_TEXT, *below]
+            return self._shared((expr.AND_OP, *map(id, parts)), expr.both, *parts)
+        parts = [self._text(part) for part in below]
+        if op == tree.ALT:
+            return self._shared((expr.ALT_OP, *map(id, parts)), expr.alt, *parts)
+        if op == tree.SEQ:
+            return self.cat(*parts)
+        _, low, high = node.args
+        if max(low, high or 0) > self.limits.max_repeat:
+            most = f"at most Limits.max_repeat = {self.limits.max_repeat}"
+            raise LimitExceeded("a repetition", location=source.where(node.at), expected=most, found=str(high or low))
+        return self._shared((expr.REPEAT_OP, id(parts[0]), low, high), expr.repeat, parts[0], low, high)
+
+    def cat(self, *parts: Expr) -> Expr:
+        """A concatenation, shared if it was made before."""
+        return self._shared((expr.CAT_OP, *map(id, parts)), expr.cat, *parts)
+
+    def alt(self, *parts: Expr) -> Expr:
+        """Alternatives, shared if they were made before."""
+        return self._shared((expr.ALT_OP, *map(id, parts)), expr.alt, *parts)
+
+    def _shared(self, key: tuple, make, *args) -> Expr:  # type: ignore[no-untyped-def]
+        """``make(*args)``, once per key."""
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = make(*args)
+            self._alive.append(args)  # keys hold ids of these
+        return made
+
+    def _text(self, part: Expr) -> Expr:
+        """A bare complement, cut to valid UTF-8."""
+        if part.op != expr.NOT_OP:
+            return part
+        return self._shared((expr.AND_OP, id(ANY_TEXT), id(part)), expr.both, ANY_TEXT, part)
+
+    def _literal(self, text: bytes) -> Expr:
+        return self._shared(("literal", text), expr.literal, text)
+
+    def _caseless(self, source: Source, text: str, at: int) -> Expr:
+        escaped = "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
+        return self._regex(source, escaped, "i", at)
+
+    def _regex(self, source: Source, pattern: str, flags: str, at: int) -> Expr:
+        made = self._made.get(("regex", pattern, flags))
+        if made is None:
+            try:
+                made = parse_regex(pattern, "rust", flags.replace("u", ""), self.limits).match_expr(UTF8)
+            except GrammarError as error:
+                raise _in_regex(source, error, at) from None
+            self._made["regex", pattern, flags] = made
+        return made
+
+
+def _in_regex(source: Source, error: GrammarError, at: int) -> CdpluginError:
+    """A regular expression's error, with the place in the grammar before the place in the pattern."""
+    where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
+    return type(error)(
+        error.message, location=where, expected=error.expected, found=error.found, context=error.context
+    )
+
+
+@lru_cache(maxsize=1)
+def _common() -> dict[str, Expr]:
+    terminals = Terminals(Limits())
+    named: dict[str, Expr] = {}
+    source = Source("", "common")
+    pending: list[Definition] = list(library().values())
+    while pending:  # a definition may come before those that it names
+        definition = pending.pop(0)
+        try:
+            named[definition.name] = terminals.lower(source, definition.body, named)
+        except KeyError:
+            pending.append(definition)
+    _KEPT.append(terminals)
+    return named
+
+
+_KEPT: list[Terminals] = []
+
+
+def common_expr(name: str) -> Expr:
+    """The expression of ``common.name``; the same object in every grammar."""
+    return _common()[name]
+
+
+def nullable(root: Expr) -> bool:
+    """Whether an expression matches the empty text. Post-order with an explicit stack; shared parts are seen once."""
+    done: dict[int, bool] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        below = [part for part in node.args if isinstance(part, Expr)]
+        waiting = [part for part in below if id(part) not in done]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        values = [done[id(part)] for part in below]
+        op = node.op
+        if op == expr.EPSILON_OP:
+            value = True
+        elif op == expr.LITERALS_OP:
+            value = b"" in node.args
+        elif op in (expr.CAT_OP, expr.AND_OP):
+            value = all(values)
+        elif op == expr.ALT_OP:
+            value = any(values)
+        elif op == expr.NOT_OP:
+            value = not values[0]
+        else:
+            value = op == expr.REPEAT_OP and (node.args[1] == 0 or values[0])
+        done[id(node)] = value
+    return done[id(root)]
+
+
+def without_empty(part: Expr) -> Expr:
+    """What ``part`` matches, but for the empty text."""
+    if not nullable(part):
+        return part
+    if part.op == expr.REPEAT_OP and not nullable(part.args[0]):
+        return expr.repeat(part.args[0], 1, part.args[2])
+    return expr.both(part, expr.complement(EPSILON))

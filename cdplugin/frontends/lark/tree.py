@@ -1,0 +1,121 @@
+"""What the parser makes of a Lark grammar: definitions whose bodies are trees of a few kinds of node, each with its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+SEQ, ALT, AND, NOT, REPEAT, NAME, TEXT, RANGE, REGEX, TOKENS, JSON, LARK, SUBSTRING, REFERENCE, WHEN = range(15)
+
+KINDS = {
+    SEQ: "a sequence",
+    ALT: "alternatives",
+    AND: "'&'",
+    NOT: "'~'",
+    REPEAT: "a repetition",
+    NAME: "a name",
+    TEXT: "a string",
+    RANGE: "a range",
+    REGEX: "a regular expression",
+    TOKENS: "a special token",
+    JSON: "%json",
+    LARK: "%lark",
+    SUBSTRING: "%regex",
+    REFERENCE: "a @grammar",
+    WHEN: "%if",
+}
+"""How messages call the kinds of node."""
+
+
+class Node:
+    """One node. Compared by identity.
+
+    ``at``: its position; ``args`` by ``op``: SEQ, ALT, AND: nodes; NOT ``(node,)``; REPEAT ``(node, low, high or None)``;
+    NAME ``(name, parameter or None, template arguments or None)``; TEXT ``(text, ignore_case)``; RANGE ``(first, last)``,
+    code points; REGEX ``(pattern, flags)``; TOKENS ``(names, ranges, negated)``; JSON ``(schema,)``; LARK ``(Grammar,)``;
+    SUBSTRING ``(chunks,)``; REFERENCE ``(name,)``; WHEN ``(node, condition)``.
+    """
+
+    __slots__ = ("args", "at", "op")
+
+    def __init__(self, op: int, args: tuple[Any, ...], at: int) -> None:
+        self.op = op
+        self.args = args
+        self.at = at
+
+    def __repr__(self) -> str:
+        return f"{KINDS[self.op]}{self.args!r}"
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes right below."""
+    if node.op in (SEQ, ALT, AND):
+        return node.args
+    if node.op in (NOT, REPEAT, WHEN):
+        return node.args[:1]
+    if node.op == NAME and node.args[2] is not None:
+        return node.args[2]
+    return ()
+
+
+def walk(root: Node) -> Iterator[Node]:
+    """All nodes, parents first, in the order of the text."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(children(node))
+
+
+@dataclass
+class Attributes:
+    """What stands in the brackets after a rule's name; ``at`` is where each was written."""
+
+    lazy: bool = False
+    stop: Node | None = None
+    is_suffix: bool = False
+    stop_capture: str | None = None
+    capture: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    at: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Definition:
+    """A rule (lower case) or a terminal (upper case).
+
+    ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``.
+    """
+
+    name: str
+    at: int
+    body: Node
+    is_terminal: bool
+    parameters: tuple[tuple[str, int], ...] | None = None
+    parametric: bool = False
+    attributes: Attributes = field(default_factory=Attributes)
+    priority_at: int | None = None
+
+
+@dataclass
+class Import:
+    """``%import common.INT -> NAME``: one terminal of a library."""
+
+    path: str
+    name: str
+    alias: str
+    at: int
+
+
+@dataclass
+class Grammar:
+    """A grammar as written: definitions and statements in their order."""
+
+    at: int
+    definitions: list[Definition] = field(default_factory=list)
+    ignores: list[Node] = field(default_factory=list)
+    imports: list[Import] = field(default_factory=list)
+    declared: dict[str, int] = field(default_factory=dict)
+    options: list[tuple[Any, int]] = field(default_factory=list)

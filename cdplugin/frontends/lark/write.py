@@ -1,0 +1,261 @@
+"""A draft written into the IR: plain rules as they are, rules with a parameter as a family; and where ``%ignore`` applies.
+
+What ``%ignore`` names may stand before every lexeme but the first one of a grammar (LLGuidance does the same). The first lexeme is
+found with rules: beside a rule ``a`` there is, where it is needed, ``first(a)``: the non-empty texts of ``a`` with the first
+lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` may be empty also ``first(y) z``, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.frontends.lark.draft import Draft, Part, applies
+from cdplugin.frontends.lark.options import GrammarOptions
+from cdplugin.frontends.lark.parameters import apply
+from cdplugin.frontends.lark.search import OutOfFuel, Search
+from cdplugin.frontends.lark.terminals import nullable, without_empty
+from cdplugin.grammar import LONGEST, Family, GrammarIR, Symbol, TokenSet
+
+_FUEL = 100_000
+_LONG_PREFIX = 8
+
+
+class Member(NamedTuple):
+    """A rule for one parameter (None: it takes none); ``first``: its non-empty texts, with the first lexeme bare."""
+
+    rule: int
+    parameter: int | None
+    first: bool
+
+
+class Writer:
+    """Writes the rules of one grammar into an IR."""
+
+    def __init__(self, draft: Draft, ir: GrammarIR, options: GrammarOptions) -> None:
+        self._draft = draft
+        self._ir = ir
+        self._options = options
+        ignored = draft.ignored()
+        self.skip: Symbol | None = None
+        if ignored is not None:
+            self.skip = ir.lexeme(without_empty(ignored), "%ignore", lexing=LONGEST)
+        self._empty = Search(self._empty_sides, _FUEL)
+        self._family = Parametric(self)
+        self._symbols: dict[tuple[int, bool], Symbol] = {}
+        self._pending: list[tuple[int, bool]] = []
+        self._prepared: set[tuple[int, bool]] = set()
+        self._once: dict[Symbol, Symbol] = {}
+        self._tokens: dict[tuple, TokenSet] = {}
+
+    def write(self) -> Symbol:
+        """Write everything that ``start`` needs; returns the start symbol."""
+        if self.skip is None or self._options.initial_skip:
+            start = self.symbol(Member(0, None, False))
+        else:
+            start = self._ir.nonterminal("start")
+            self._ir.rule(start, [self.symbol(Member(0, None, True))])
+            if self.may_be_empty(Member(0, None, False)):
+                self._ir.rule(start, [])
+        while self._pending:
+            number, first = self._pending.pop()
+            if self._draft.rules[number].takes_parameter:
+                self._prepare(number, first)
+            else:
+                left = self._symbols[number, first]
+                for parts in self.sides(Member(number, None, first)):
+                    self._ir.rule(left, [self.symbol(part) if isinstance(part, Member) else part for part in parts])
+        return start
+
+    # --- symbols ----------------------------------------------------------------------------------------------------------
+
+    def symbol(self, member: Member) -> Symbol:
+        """The nonterminal of a member; what it needs is queued."""
+        rule = self._draft.rules[member.rule]
+        key = (member.rule, member.first)
+        if member.parameter is not None:
+            if key not in self._prepared:
+                self._prepared.add(key)
+                self._pending.append(key)
+            symbol = self._ir.instance(self._family, member)
+        else:
+            found = self._symbols.get(key)
+            if found is not None:
+                return found
+            name = rule.owner.name
+            symbol = self._symbols[key] = self._ir.nonterminal(name)
+            self._pending.append(key)
+        if rule.capture is not None:
+            self._ir.captures[symbol] = rule.capture
+        return symbol
+
+    def _prepare(self, number: int, first: bool) -> None:
+        """Make the symbols that some member of a rule with a parameter may need, members of the same family apart."""
+        for production in self._draft.rules[number].productions:
+            for part in production.parts:
+                for bare in (False, True) if first else (False,):
+                    if part.kind != "rule":
+                        self._family.add_use(self.terminal(part, bare))
+                    elif part.function is None:
+                        self._family.add_use(self.symbol(Member(part.value, None, bare)))
+                    elif (part.value, bare) not in self._prepared:
+                        self._prepared.add((part.value, bare))
+                        self._pending.append((part.value, bare))
+
+    def terminal(self, part: Part, bare: bool) -> Symbol:
+        """The symbol of a lexeme, a token set or an embedded grammar; ``bare``: nothing ignored before it."""
+        if part.kind == "symbol":
+            return part.value
+        skip = None if bare or self._options.skip_once else self.skip
+        if part.kind == "lexeme":
+            lexeme = part.value
+            symbol = self._ir.lexeme(
+                lexeme.expression, lexeme.name, lexing=lexeme.lexing, skip=skip, max_tokens=lexeme.max_tokens
+            )
+        else:
+            tokens = part.value
+            tokens = self._tokens.setdefault((tokens.names, tokens.ranges, tokens.negated), tokens)
+            symbol = self._ir.token(tokens, "special token", skip=skip)
+        if self._options.skip_once and self.skip is not None and not bare:
+            return self._after_one_skip(symbol)
+        return symbol
+
+    def _after_one_skip(self, symbol: Symbol) -> Symbol:
+        assert self.skip is not None
+        wrapped = self._once.get(symbol)
+        if wrapped is None:
+            wrapped = self._once[symbol] = self._ir.nonterminal(self._ir.lexeme_names[~symbol])
+            self._ir.rule(wrapped, [symbol])
+            self._ir.rule(wrapped, [self.skip, symbol])
+        return wrapped
+
+    # --- right sides ------------------------------------------------------------------------------------------------------
+
+    def sides(self, member: Member) -> Iterator[list[Symbol | Member]]:
+        """The right sides of a member, as symbols of the IR and members."""
+        for production in self._draft.rules[member.rule].productions:
+            if not applies(production, member.parameter):
+                continue
+            parts = production.parts
+            if not member.first:
+                yield [self._part(part, member.parameter, False) for part in parts]
+                continue
+            for i, part in enumerate(parts):
+                yield [
+                    self._part(part, member.parameter, True),
+                    *(self._part(later, member.parameter, False) for later in parts[i + 1 :]),
+                ]
+                if part.kind != "rule" or not self.may_be_empty(self._member(part, member.parameter, False)):
+                    break
+
+    def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | Member:
+        if part.kind == "rule":
+            return self._member(part, parameter, first)
+        return self.terminal(part, first)
+
+    def _member(self, part: Part, parameter: int | None, first: bool) -> Member:
+        if part.function is None:
+            return Member(part.value, None, first)
+        return Member(part.value, apply(part.function, parameter or 0), first)
+
+    # --- the empty text ---------------------------------------------------------------------------------------------------
+
+    def may_be_empty(self, member: Member) -> bool:
+        """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
+        return self.decide(self._empty, member._replace(first=False))
+
+    def decide(self, search: Search, member: Member) -> bool:
+        """An answer of ``search``, or ``LimitExceeded`` with the rule's name."""
+        try:
+            return search.holds(member)
+        except OutOfFuel:
+            owner = self._draft.rules[member.rule].owner
+            raise LimitExceeded(
+                f"the rule {owner.name!r}: too many parameters to look at before it is clear what can be completed",
+                location=self._draft.scope.source.where(owner.at),
+                expected=f"at most {_FUEL}",
+                found="more",
+            ) from None
+
+    def _empty_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
+        assert isinstance(member, Member)
+        for production in self._draft.rules[member.rule].productions:
+            if applies(production, member.parameter) and all(part.kind == "rule" for part in production.parts):
+                yield [self._member(part, member.parameter, False) for part in production.parts]
+
+
+class Parametric(Family):
+    """Rules with a parameter; a value is a :class:`Member`. Conditions filter what a member derives."""
+
+    name = "rule with a parameter"
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._uses: dict[Symbol, None] = {}
+        self._final: Search | None = None
+        self._nullable = Search(self._nullable_sides, _FUEL)
+        self._plain: dict[Symbol, list[tuple[Symbol, ...]]] | None = None
+
+    def add_use(self, symbol: Symbol) -> None:
+        """Note a symbol that some member may mention."""
+        self._uses[symbol] = None
+
+    def uses(self) -> Iterable[Symbol]:
+        return self._uses
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        assert isinstance(value, Member)
+        return self._writer.decide(Search(self._satisfiable_sides(productive), _FUEL), value)
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+        assert isinstance(value, Member)
+        if self._final is None:  # rules are made when it is settled what is productive
+            self._final = Search(self._satisfiable_sides(productive), _FUEL)
+        for side in self._writer.sides(value):
+            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
+            if all(self._writer.decide(self._final, member) for member in members):
+                symbols = [self._writer.symbol(part) if isinstance(part, Member) else part for part in side]
+                if all(productive(s) for s, part in zip(symbols, side, strict=True) if part not in members):
+                    yield symbols
+
+    def _satisfiable_sides(self, productive: Callable[[Symbol], bool]) -> Callable[[Hashable], Iterable[Sequence[Hashable]]]:
+        def sides(member: Hashable) -> Iterable[Sequence[Hashable]]:
+            assert isinstance(member, Member)
+            for side in self._writer.sides(member):
+                members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
+                others = [
+                    self._writer.symbol(part) if isinstance(part, Member) else part for part in side if part not in members
+                ]
+                if all(map(productive, others)):
+                    yield members
+
+        return sides
+
+    # --- the empty text ---------------------------------------------------------------------------------------------------
+
+    def nullable(self, value: Hashable) -> bool:
+        assert isinstance(value, Member)
+        return self._writer.decide(self._nullable, value)
+
+    def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:
+        if isinstance(node, Member):
+            yield from self._writer.sides(node)
+            return
+        assert isinstance(node, int)
+        ir = self._writer._ir
+        if node < 0:
+            if node not in ir.token_sets and nullable(ir.lexemes[~node]):
+                yield ()
+        elif node in ir.instances:
+            family, value = ir.instances[node]
+            if family is self:
+                yield (value,)
+            elif family.nullable(value):
+                yield ()
+        else:
+            if self._plain is None:
+                self._plain = {}
+                for left, right in ir.rules:
+                    self._plain.setdefault(left, []).append(right)
+            yield from self._plain.get(node, ())
