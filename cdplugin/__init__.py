@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+    from cdplugin.specs_lark import Lark
     from cdplugin.specs_tags import StructuralTag
     from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
@@ -51,6 +52,7 @@ _HOME = {
     "StructuralTag": "specs_tags",
     "Ebnf": "specs_text",
     "Gbnf": "specs_text",
+    "Lark": "specs_lark",
     "Vocabulary": "vocab",
 }
 
@@ -65,6 +67,7 @@ __all__ = [
     "GrammarLogitsProcessor",
     "JsonObject",
     "JsonSchema",
+    "Lark",
     "LimitExceeded",
     "Limits",
     "Matcher",

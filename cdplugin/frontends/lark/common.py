@@ -1,6 +1,7 @@
 r"""The terminals of ``%import common.…``, written in the syntax of this front end itself.
 
-Names and meaning are those of Lark's ``common`` library. Letters are ASCII; a number needs no sign, a ``SIGNED_…`` one may have it.
+Names and meaning are those of Lark's ``common`` library. Letters are ASCII; a number needs no sign, a ``SIGNED_…`` one may
+have it.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Scope:
             else:
                 self.rules[definition.name] = definition
             if definition.is_terminal and definition.priority_at is not None:
-                hint = "all terminals that match are kept; take words out with &: NAME: /[a-z]+/ & ~(\"if\" | \"else\")"
+                hint = 'all terminals that match are kept; take words out with &: NAME: /[a-z]+/ & ~("if" | "else")'
                 self.source.refuse(f"a priority of the terminal {definition.name!r}", definition.priority_at, expected=hint)
 
     def _import(self, entry: tree.Import) -> None:
@@ -217,10 +217,12 @@ class Scope:
             if name in self.rules or parameter is not None:
                 expected = "terminals only (names in capitals)"
                 self.source.fail(f"a rule in {whose}", node.at, expected=expected, found=repr(name))
-            self._known(name, node.at, [*self.terminals, *self.imported])
             if name in self.declared and name not in self.terminals and name not in self.imported:
                 found = f"{name!r} in {whose}"
-                self.source.fail("a declared terminal inside another", node.at, expected="a terminal with a definition", found=found)
+                self.source.fail(
+                    "a declared terminal inside another", node.at, expected="a terminal with a definition", found=found
+                )
+            self._known(name, node.at, [*self.terminals, *self.imported])
 
     def _known(self, name: str, at: int, known: Sequence[str]) -> None:
         """Raise unless a name is defined; definitions that nothing uses are the likeliest misspellings."""

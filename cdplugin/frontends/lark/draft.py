@@ -1,7 +1,7 @@
 """Rule bodies as productions: groups and repetitions become helper rules.
 
-A draft is what is written into a :class:`cdplugin.grammar.GrammarIR` afterwards; it still knows which rules have a parameter, and
-it does not yet say where ``%ignore`` applies. Bodies are worked off from a queue: nothing here recurses.
+A draft is what is written into a :class:`cdplugin.grammar.GrammarIR` afterwards; it still knows which rules have a parameter,
+and it does not yet say where ``%ignore`` applies. Bodies are worked off from a queue: nothing here recurses.
 """
 
 from __future__ import annotations
@@ -241,7 +241,9 @@ class Draft:
         return [self._power(number, powers, k) for k in range(n.bit_length()) if n >> k & 1]
 
     def _up_to(self, number: int, powers: list[Part], n: int) -> list[Part]:
-        """``x`` at most ``n`` times, each count in one way: fewer than 2**k times, or 2**k times and at most ``n - 2**k`` more."""
+        """``x`` at most ``n`` times, each count in one way: fewer than 2**k times, or 2**k times and at most ``n - 2**k``
+        more.
+        """
         below: list[Part] = []  # below[k]: fewer than 2**(k + 1) times
         while (1 << len(below)) <= n:
             k = len(below)

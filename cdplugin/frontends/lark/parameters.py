@@ -1,7 +1,7 @@
 """Functions and conditions on the 64-bit parameter of parametric rules: ``set_bit(0)``, ``%if lt([0:3], 5)``.
 
-The names and their meaning are LLGuidance's (docs/parametric.md): all numbers are unsigned, ``[x:y]`` are the bits from ``x`` up to,
-not including, ``y``, and ``_`` is all of them.
+The names and their meaning are LLGuidance's (docs/parametric.md): all numbers are unsigned, ``[x:y]`` are the bits from ``x``
+up to, not including, ``y``, and ``_`` is all of them.
 
 >>> apply(("set_bit", (3,)), 1), apply(("incr", ((0, 2),)), 3), holds(("bit_count_ge", ((0, 64), 2)), 5)
 (9, 3, True)
@@ -33,7 +33,7 @@ CONDITIONS: dict[str, tuple[int, ...]] = {
     "bit_set": (BIT,),
     "is_ones": (RANGE_ARGUMENT,),
     "is_zeros": (RANGE_ARGUMENT,),
-    **{name: (RANGE_ARGUMENT, VALUE) for name in _COMPARISONS},
+    **dict.fromkeys(_COMPARISONS, (RANGE_ARGUMENT, VALUE)),
     **{f"bit_count_{name}": (RANGE_ARGUMENT, COUNT) for name in _COMPARISONS},
     "and": (CONDITION, CONDITION),
     "or": (CONDITION, CONDITION),

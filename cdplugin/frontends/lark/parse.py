@@ -6,8 +6,20 @@ from typing import NoReturn
 
 from cdplugin.errors import LimitExceeded, caret_context
 from cdplugin.frontends.lark import tree
-from cdplugin.frontends.lark.parameters import BIT, BITS, CONDITION, CONDITIONS, COUNT, FUNCTIONS, MASK, RANGE_ARGUMENT, SELF
-from cdplugin.frontends.lark.parameters import Condition, Function, constant
+from cdplugin.frontends.lark.parameters import (
+    BIT,
+    BITS,
+    CONDITION,
+    CONDITIONS,
+    COUNT,
+    FUNCTIONS,
+    MASK,
+    RANGE_ARGUMENT,
+    SELF,
+    Condition,
+    Function,
+    constant,
+)
 from cdplugin.frontends.lark.scan import Symbol, scan
 from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.frontends.lark.special import token_set
@@ -382,13 +394,12 @@ class _Parser:
             high = self.count() if self.accept("..") else low
         elif symbol.kind == "{":
             self.pos += 1
-            low = self.count() if self.now.kind == "NUMBER" else 0
-            high = low
+            low = high = 0
+            if self.now.kind != ",":
+                low = high = self.count()
             if self.accept(","):
                 high = self.count() if self.now.kind == "NUMBER" else None
-            elif self.now.kind != "}" or self.peek(-1).kind == "{":
-                self.unexpected("a count, ',' or '}'")
-            self.take("}", "'}'")
+            self.take("}", "',' or '}'" if high == low else "'}'")
         else:
             return node
         if high is not None and high < low:
@@ -403,7 +414,10 @@ class _Parser:
             self.source.fail("a count", symbol.at, expected="a whole number, not negative", found=symbol.value)
         if len(symbol.value) > 18:
             raise LimitExceeded(
-                "a count that is too large", location=self.source.where(symbol.at), expected="at most 18 digits", found=symbol.value
+                "a count that is too large",
+                location=self.source.where(symbol.at),
+                expected="at most 18 digits",
+                found=symbol.value,
             )
         return int(symbol.value)
 

@@ -17,7 +17,9 @@ from cdplugin.limits import Limits
 
 
 class Symbol(NamedTuple):
-    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or punctuation itself."""
+    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or punctuation
+    itself.
+    """
 
     kind: str
     value: Any

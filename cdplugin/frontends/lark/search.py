@@ -1,7 +1,7 @@
 """Least fixed points over a graph that is made while it is walked: which nodes hold.
 
-A node holds if, of one of its sides, all nodes hold (a side without nodes holds at once). Rules with a parameter have far too many
-members to look at all; the walk goes depth-first and stops as soon as its question is answered.
+A node holds if, of one of its sides, all nodes hold (a side without nodes holds at once). Rules with a parameter have far too
+many members to look at all; the walk goes depth-first and stops as soon as its question is answered.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the cal
 class Search:
     """Decides nodes one at a time; what was found out is kept.
 
-    ``sides(node)`` gives the sides of a node, as sequences of nodes. Time is linear in the nodes and sides that are looked at, at
-    most ``fuel`` nodes for one question.
+    ``sides(node)`` gives the sides of a node, as sequences of nodes. Time is linear in the nodes and sides that are looked at,
+    at most ``fuel`` nodes for one question.
     """
 
     def __init__(self, sides: Callable[[Hashable], Iterable[Sequence[Hashable]]], fuel: int) -> None:

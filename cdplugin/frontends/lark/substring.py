@@ -1,8 +1,8 @@
 """``%regex``: any run of consecutive chunks of a text, by its suffix automaton.
 
-The automaton (Blumer et al., Theoretical Computer Science 40, 1985; built online as in Crochemore and Hancart, 1997) has at most
-2n states and 3n transitions for n chunks. A state becomes one expression node that its predecessors share, so the expression is
-linear in the text as well.
+The automaton (Blumer et al., Theoretical Computer Science 40, 1985; built online as in Crochemore and Hancart, 1997) has at
+most 2n states and 3n transitions for n chunks. A state becomes one expression node that its predecessors share, so the
+expression is linear in the text as well.
 
 >>> substring_expr(["a", "b"])
 alt(epsilon, cat("a", alt(epsilon, "b")), "b")

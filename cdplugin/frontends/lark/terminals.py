@@ -60,7 +60,8 @@ class Terminals:
             text, ignore_case = node.args
             return self._caseless(source, text, node.at) if ignore_case else self._literal(text.encode())
         if op == tree.REGEX:
-            return self._regex(source, *node.args, node.at)
+            pattern, flags = node.args
+            return self._regex(source, pattern, flags, node.at)
         if op == tree.RANGE:
             return UTF8.chars((node.args,))
         if op == tree.SUBSTRING:
@@ -126,9 +127,7 @@ class Terminals:
 def _in_regex(source: Source, error: GrammarError, at: int) -> CdpluginError:
     """A regular expression's error, with the place in the grammar before the place in the pattern."""
     where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
-    return type(error)(
-        error.message, location=where, expected=error.expected, found=error.found, context=error.context
-    )
+    return type(error)(error.message, location=where, expected=error.expected, found=error.found, context=error.context)
 
 
 @lru_cache(maxsize=1)

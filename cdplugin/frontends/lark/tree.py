@@ -1,4 +1,6 @@
-"""What the parser makes of a Lark grammar: definitions whose bodies are trees of a few kinds of node, each with its position."""
+"""What the parser makes of a Lark grammar: definitions whose bodies are trees of a few kinds of node, each with its
+position.
+"""
 
 from __future__ import annotations
 

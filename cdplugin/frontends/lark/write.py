@@ -1,8 +1,8 @@
 """A draft written into the IR: plain rules as they are, rules with a parameter as a family; and where ``%ignore`` applies.
 
-What ``%ignore`` names may stand before every lexeme but the first one of a grammar (LLGuidance does the same). The first lexeme is
-found with rules: beside a rule ``a`` there is, where it is needed, ``first(a)``: the non-empty texts of ``a`` with the first
-lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` may be empty also ``first(y) z``, and so on.
+What ``%ignore`` names may stand before every lexeme but the first one of a grammar (LLGuidance does the same). The first
+lexeme is found with rules: beside a rule ``a`` there is, where it is needed, ``first(a)``: the non-empty texts of ``a`` with
+the first lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` may be empty also ``first(y) z``, and so on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin.errors import LimitExceeded
+from cdplugin.expr import repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
@@ -51,12 +52,19 @@ class Writer:
 
     def write(self) -> Symbol:
         """Write everything that ``start`` needs; returns the start symbol."""
-        if self.skip is None or self._options.initial_skip:
-            start = self.symbol(Member(0, None, False))
+        whole = Member(0, None, False)
+        if self.skip is None:
+            start = self.symbol(whole)
+        elif self._options.initial_skip:
+            start = self._ir.nonterminal("start")
+            # The engine skips nothing before the first lexeme of all, so what is ignored there is a lexeme of its own.
+            ahead = self._ir.lexeme(repeat(self._ir.lexemes[~self.skip], 1), "%ignore", lexing=LONGEST)
+            self._ir.rule(start, [self.symbol(whole)])
+            self._ir.rule(start, [ahead, self.symbol(whole)])
         else:
             start = self._ir.nonterminal("start")
             self._ir.rule(start, [self.symbol(Member(0, None, True))])
-            if self.may_be_empty(Member(0, None, False)):
+            if self.may_be_empty(whole):
                 self._ir.rule(start, [])
         while self._pending:
             number, first = self._pending.pop()
