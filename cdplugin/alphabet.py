@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import product
 
 from cdplugin.expr import (
     EMPTY,
@@ -28,6 +29,7 @@ from cdplugin.expr import (
     byte_mask,
     cat,
     literal,
+    literals,
     normalise_ranges,
     repeat,
     utf8_ranges,
@@ -95,9 +97,20 @@ def _json_chars(ranges: Ranges) -> Expr:
         return _json_chars(ranges)
     if not ranges:
         return EMPTY
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1] <= 0xFFFF:
+        return literals(_spellings(ranges[0][0]))
     short = byte_class(b"".join(s for c, s in _SHORT.items() if _holds(ranges, c)))
     escaped = alt(short, cat(_U, _utf16(ranges)))
     return alt(utf8_ranges(intersection(ranges, _RAW)), cat(_BACKSLASH, escaped))
+
+
+def _spellings(code_point: int) -> list[bytes]:
+    """Every spelling of one code point below U+10000: raw, short, four hexadecimal digits of either case."""
+    cases = ({digit.lower(), digit.upper()} for digit in f"{code_point:04x}")
+    out = [("\\u" + "".join(digits)).encode() for digits in product(*cases)]
+    if code_point in _SHORT:
+        out.append(b"\\" + _SHORT[code_point])
+    return [*out, chr(code_point).encode()] if _holds(_RAW, code_point) else out
 
 
 @lru_cache(maxsize=4096)

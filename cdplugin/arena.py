@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Callable
 
@@ -10,7 +11,10 @@ import numpy as np
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.earley import ROW_WORDS
 from cdplugin.kernels.jit import Notice
+from cdplugin.kernels.lexer import LEXER_WORDS
+from cdplugin.kernels.masks import BASE_WORDS, MASK_WORDS
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
@@ -23,22 +27,48 @@ _LIMIT_MESSAGES = {
 
 # first capacities, in items: enough for a small schema, so that most grammars never grow
 _INITIAL = {
-    layout.DATA: 4096,
-    layout.VALUES: 1024 * layout.VALUE_WORDS,
+    layout.DATA: 2048,
+    layout.VALUES: 768 * layout.VALUE_WORDS,
     layout.INDEX: 2048,
-    layout.MEMO_KEYS: 2048,
-    layout.MEMO_RESULTS: 2048,
-    layout.STACK: 4096,
-    layout.TRANSITIONS: 64 * 256,
-    layout.LEXER_STATES: 512,
+    layout.MEMO_KEYS: 512,
+    layout.MEMO_RESULTS: 512,
+    layout.STACK: 2048,
+    layout.TRANSITIONS: 32 * 256,
+    layout.LEXER_STATES: 64 * LEXER_WORDS,
     layout.ROWS: 256,
     layout.BASES: 256,
     layout.MASKS: 256,
-    layout.TOKEN_LISTS: 4096,
-    layout.ENDS: 1024,
+    layout.TOKEN_LISTS: 2048,
+    layout.ENDS: 512,
 }
 
+_HASHED = {layout.INDEX: layout.N_VALUES, layout.MEMO_KEYS: layout.MEMO_USED, layout.MEMO_RESULTS: layout.MEMO_USED}
+"""Hash tables, whose unused slots are 0, and the word of the header that counts the used ones."""
+_IN_USE = {
+    layout.DATA: (layout.DATA_USED, 1),
+    layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
+    layout.LEXER_STATES: (layout.N_LEXER_STATES, LEXER_WORDS),
+    layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
+    layout.ROWS: (layout.N_ROWS, ROW_WORDS),
+    layout.BASES: (layout.N_BASES, BASE_WORDS),
+    layout.MASKS: (layout.N_MASKS, MASK_WORDS),
+    layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
+    layout.ENDS: (layout.ENDS_USED, 1),
+}
+"""Tables that fill from the front: the word of the header that counts their records, and the items of one."""
+
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+
+
+_LINE = 64  # bytes of a cache line: each table of a block begins at one
+
+
+def _zeroed(size: int) -> np.ndarray:
+    """``size`` zeroed bytes (uint8), committed at once where the system can (Linux: ``MAP_POPULATE``)."""
+    populate = getattr(mmap, "MAP_POPULATE", None)
+    if populate is None:
+        return np.zeros(size, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | populate), np.uint8)
 
 
 def _dtype(table: int) -> type:
@@ -63,6 +93,7 @@ class Arena:
         self.lock = threading.Lock()
         self.over_budget = False
         self.expand: Callable[[int], None] | None = None
+        self._block_bytes = 0
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
@@ -103,16 +134,36 @@ class Arena:
         head[layout.MAX_PAIRS] = limits.max_pairs
 
     def clone(self) -> Arena:
-        """An arena that knows everything that this one does and shares only the vocabulary."""
+        """An arena that knows everything that this one does and shares only the vocabulary.
+
+        Its tables are one block, for which the system is asked once: a page fault for each page would cost more than all else.
+        """
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.over_budget, other.expand = False, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
-        for table in _INITIAL:
-            other.set_table(table, self.tables[table].copy())
+        sizes = {table: -(-self.tables[table].nbytes // _LINE) * _LINE for table in _INITIAL}
+        block = _zeroed(sum(sizes.values()))
+        at = 0
+        for table, size in sizes.items():
+            old = self.tables[table]
+            fresh = block[at : at + old.nbytes].view(old.dtype)
+            used = self._in_use(table)
+            fresh[:used] = old[:used]
+            other.set_table(table, fresh)
+            at += size
+        other._block_bytes = len(block)
         return other
+        return other
+
+    def _in_use(self, table: int) -> int:
+        """How many items of a table matter."""
+        if table in _HASHED:
+            return len(self.tables[table]) if self.header[_HASHED[table]] else 0
+        counter, words = _IN_USE.get(table, (layout.STACK_TOP, 0))
+        return int(self.header[counter]) * words
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -124,8 +175,9 @@ class Arena:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena's own tables."""
-        return self.header.nbytes + sum(self.tables[t].nbytes for t in _INITIAL)
+        """Bytes of the arena's own tables, those that a clone began with included."""
+        grown = sum(array.nbytes for array in (self.tables[t] for t in _INITIAL) if array.base is None)
+        return self.header.nbytes + self._block_bytes + grown
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.

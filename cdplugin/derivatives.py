@@ -7,6 +7,7 @@ of bytes.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,12 +19,14 @@ from cdplugin.kernels import arena as layout
 from cdplugin.limits import Limits
 
 _LOAD, _KEEP, _CONSTANT = -1, -2, -3
-_WORD = (1 << 64) - 1
-_SIGN = 1 << 63
+_KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
+_COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
+_four_words = struct.Struct("<4q").unpack
 
 
-def _signed(word: int) -> int:
-    return (word & _WORD) - (1 << 64) if word & _SIGN else word & _WORD
+def _bytes_words(mask: int) -> tuple[int, ...]:
+    """The words that stand for a set of bytes (a 256-bit integer)."""
+    return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
 
 
 class Program:
@@ -50,9 +53,11 @@ class Program:
         self._limits = limits
         self._allowed = allowed_bytes
         self._cut = allowed_bytes != expr.ALL_BYTES
+        self._spellable = bytes(byte for byte in range(256) if allowed_bytes >> byte & 1)
         self._known = known or {}
         self._result_of: dict[int, int] = {}
         self._uncut_result_of: dict[int, int] = {}  # inside complements, where bytes are not cut
+        self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
@@ -65,34 +70,32 @@ class Program:
         while pending:
             node, positive, visited = pending.pop()
             op = node.op
-            if op == expr.LITERALS_OP:
+            if op in _COMPOUND:
+                key = id(node)
+                result_of = self._result_of if positive else self._uncut_result_of
+                if visited:
+                    self._emit(op, node.args)
+                    result_of[key] = self.n_results
+                    words += (_KEEP, self.n_results)
+                    self.n_results += 1
+                elif positive and key in constants:
+                    words += (_CONSTANT, constants[key])
+                elif key in result_of:
+                    words += (_LOAD, result_of[key])
+                else:
+                    pending.append((node, positive, True))
+                    if op == expr.NOT_OP:
+                        pending.append((node.args[0], False, False))
+                    elif op == expr.REPEAT_OP:
+                        pending.append((node.args[0], positive, False))
+                    else:
+                        pending += [(child, positive, False) for child in reversed(node.args)]
+            elif op == expr.LITERALS_OP:
                 self._emit_literals(node.args, positive)
             elif op == expr.BYTES_OP:
-                self._emit_bytes(node.args[0] & self._allowed if positive else node.args[0])
-            elif op == expr.EPSILON_OP:
-                words.append(layout.K_EPSILON)
-            elif op == expr.EMPTY_OP:
-                words.append(layout.K_EMPTY)
-            elif visited:
-                self._emit(op, node.args)
-                result_of = self._result_of if positive else self._uncut_result_of
-                result_of[id(node)] = self.n_results
-                words += (_KEEP, self.n_results)
-                self.n_results += 1
-            elif positive and id(node) in constants:
-                words += (_CONSTANT, constants[id(node)])
+                words += _bytes_words(node.args[0] & self._allowed if positive else node.args[0])
             else:
-                known = (self._result_of if positive else self._uncut_result_of).get(id(node))
-                if known is not None:
-                    words += (_LOAD, known)
-                    continue
-                pending.append((node, positive, True))
-                if op == expr.NOT_OP:
-                    pending.append((node.args[0], False, False))
-                elif op == expr.REPEAT_OP:
-                    pending.append((node.args[0], positive, False))
-                else:
-                    pending += [(child, positive, False) for child in reversed(node.args)]
+                words.append(layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY)
         known = self._result_of.get(id(root))
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
@@ -104,16 +107,12 @@ class Program:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
         return self._result_of
 
-    def _emit_bytes(self, mask: int) -> None:
-        self.words += (layout.K_BYTES, _signed(mask), _signed(mask >> 64), _signed(mask >> 128), _signed(mask >> 192))
-
     def _emit(self, op: int, args: tuple) -> None:
         words = self.words
         if op == expr.NOT_OP:
             words.append(layout.K_NOT)
             if self._cut:  # relative to what can be spelt
-                words += (layout.K_BYTES, *(_signed(self._allowed >> s) for s in (0, 64, 128, 192)), layout.K_REPEAT, 0, -1)
-                words += (layout.K_AND, 2)
+                words += (*_bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
         elif op == expr.REPEAT_OP:
             _, low, high = args
             if max(low, high or 0) > self._limits.max_repeat:
@@ -124,18 +123,22 @@ class Program:
                 )
             words += (layout.K_REPEAT, low, -1 if high is None else high)
         else:
-            kind = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}[op]
-            words += (kind, len(args))
+            words += (_KINDS[op], len(args))
 
     def _emit_literals(self, texts: tuple[bytes, ...], positive: bool) -> None:
-        if self._cut and positive:
-            texts = tuple(t for t in texts if all(self._allowed >> b & 1 for b in t))
-        if len(texts) == 1 and len(texts[0]) == 1:
-            self._emit_bytes(1 << texts[0][0])
-            return
-        low = len(self.literals)
-        self.literals += texts
-        self.words += (layout.K_LITERALS, low, low + len(texts), 0)
+        key = id(texts) if positive else ~id(texts)
+        words = self._literals_of.get(key)
+        if words is None:
+            if self._cut and positive:
+                texts = tuple([text for text in texts if not text.translate(None, self._spellable)])
+            if len(texts) == 1 and len(texts[0]) == 1:
+                words = _bytes_words(1 << texts[0][0])
+            else:
+                low = len(self.literals)
+                self.literals += texts
+                words = (layout.K_LITERALS, low, low + len(texts), 0)
+            self._literals_of[key] = words
+        self.words += words
 
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""

@@ -111,20 +111,23 @@ def literals(texts: Iterable[bytes]) -> Expr:
 
 def cat(*parts: Expr) -> Expr:
     """The parts one after the other."""
-    kept = [p for p in parts if p.op != EPSILON_OP]
-    if any(p.op == EMPTY_OP for p in kept):
+    ops = [part.op for part in parts]
+    if EMPTY_OP in ops:
         return EMPTY
-    if not kept:
-        return EPSILON
-    return kept[0] if len(kept) == 1 else Expr(CAT_OP, tuple(kept))
+    if EPSILON_OP in ops:
+        parts = tuple([part for part in parts if part.op != EPSILON_OP])
+    if len(parts) > 1:
+        return Expr(CAT_OP, parts)
+    return parts[0] if parts else EPSILON
 
 
 def alt(*parts: Expr) -> Expr:
     """Any one of the parts."""
-    kept = [p for p in dict.fromkeys(parts) if p.op != EMPTY_OP]
-    if not kept:
-        return EMPTY
-    return kept[0] if len(kept) == 1 else Expr(ALT_OP, tuple(kept))
+    if len(parts) > 1:
+        parts = tuple([part for part in dict.fromkeys(parts) if part.op != EMPTY_OP])
+    if len(parts) > 1:
+        return Expr(ALT_OP, parts)
+    return parts[0] if parts else EMPTY
 
 
 def both(*parts: Expr) -> Expr:

@@ -49,11 +49,14 @@ class Lexemes:
     def rewritten(self, right: Sequence[Symbol]) -> tuple[Symbol, ...]:
         """A right side with every lexeme replaced by what stands for it."""
         rewrite = self.rewrite
-        if not rewrite:
+        if rewrite.keys().isdisjoint(right):
             return tuple(right)
         out: list[Symbol] = []
         for symbol in right:
-            out += rewrite.get(symbol, (symbol,))
+            if symbol in rewrite:
+                out += rewrite[symbol]
+            else:
+                out.append(symbol)
         return tuple(out)
 
     def replace(self, lexeme: Symbol, by: tuple[Symbol, ...]) -> None:
@@ -119,9 +122,9 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     used |= {lexemes.rewritten((ir.skips[symbol],))[0] for symbol in used if symbol in ir.skips}
     lexeme_number = {symbol: i for i, symbol in enumerate(sorted(used, reverse=True))}
     n = len(order) + 1
+    code = number | {symbol: -2 - i for symbol, i in lexeme_number.items()}
     numbered: list[tuple[int, list[int]]] = [(0, [1, -2 - len(lexeme_number)])]
-    for left, right in kept:
-        numbered.append((number[left], [number[s] if s >= 0 else -2 - lexeme_number[s] for s in right]))
+    numbered += [(number[left], [code[symbol] for symbol in right]) for left, right in kept]
     nullable = [0] * n
     for symbol, (family, value) in ir.instances.items():
         if symbol in number and family.nullable(value):
@@ -154,19 +157,25 @@ def _productive(ir: GrammarIR, rules: list[Rule], lexemes: Lexemes) -> tuple[lis
     missing = [0] * len(rules)
     known = [False] * len(ir.names)
     done: list[Symbol] = []
-    for r, (left, right) in enumerate(rules):
+    barren = {symbol for symbol, is_productive in lexemes.productive.items() if not is_productive}
+    for r in range(len(rules) - 1, -1, -1):  # from the end: front ends tend to write what is used after what uses it
+        left, right = rules[r]
+        if barren and not barren.isdisjoint(right):
+            missing[r] = len(right) + 1  # never becomes 0
+            continue
         count = 0
         for symbol in right:
-            if symbol >= 0:
-                waiting.setdefault(symbol, []).append(r)
+            if symbol >= 0 and not known[symbol]:
                 count += 1
-            elif not lexemes.productive[symbol]:
-                count = -len(right) - 1  # never becomes 0
-                break
+                if symbol in waiting:
+                    waiting[symbol].append(r)
+                else:
+                    waiting[symbol] = [r]
         missing[r] = count
-        if count == 0 and not known[left]:
+        if not count and not known[left]:
             known[left] = True
-            done.append(left)
+            if left in waiting:
+                done.append(left)
 
     def productive(symbol: Symbol) -> bool:
         return _is_productive(symbol, lexemes, known)
@@ -179,7 +188,8 @@ def _productive(ir: GrammarIR, rules: list[Rule], lexemes: Lexemes) -> tuple[lis
                 left = rules[r][0]
                 if missing[r] == 0 and not known[left]:
                     known[left] = True
-                    done.append(left)
+                    if left in waiting:
+                        done.append(left)
         for symbol, (family, value) in list(pending.items()):
             if family.satisfiable(value, productive):
                 known[symbol] = True
@@ -260,20 +270,22 @@ class _Layout:
         self.null_rest: list[int] = []
         self.starts: list[tuple[int, int]] = []
         self.corners: list[tuple[int, int]] = []
+        symbols, corners = self.symbols, self.corners
         for left, right in rules:
-            first = first_dot + len(self.symbols)
+            first = first_dot + len(symbols)
+            size = len(right)
             self.starts.append((left, first))
-            self.symbols += right
-            self.symbols.append(END_OF_RULE)
-            self.lefts += [left] * (len(right) + 1)
-            rest = [1] * (len(right) + 1)
-            for i in range(len(right) - 1, -1, -1):
-                rest[i] = 1 if rest[i + 1] and right[i] >= 0 and nullable[right[i]] else 0
-            self.null_rest += rest
+            symbols += right
+            symbols.append(END_OF_RULE)
+            self.lefts += [left] * (size + 1)
+            at = size  # from here on, all symbols are nullable
+            while at and right[at - 1] >= 0 and nullable[right[at - 1]]:
+                at -= 1
+            self.null_rest += [0] * at + [1] * (size + 1 - at)
             for i, symbol in enumerate(right):
                 if symbol < 0:
                     break
-                self.corners.append((symbol, first + i))
+                corners.append((symbol, first + i))
                 if not nullable[symbol]:
                     break
 
