@@ -83,6 +83,7 @@ class GrammarIR:
     max_tokens : lexeme -> after how many tokens it ends at the first token boundary at which it matches.
     token_sets : lexeme -> the tokens that it stands for; such a lexeme matches no bytes.
     captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
+    stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
     start : the start symbol; a nonterminal, set by the front end.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
@@ -98,6 +99,7 @@ class GrammarIR:
         self.max_tokens: dict[Symbol, int] = {}
         self.token_sets: dict[Symbol, TokenSet] = {}
         self.captures: dict[Symbol, str] = {}
+        self.stops: dict[Symbol, tuple[Expr, str]] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}

@@ -7,6 +7,7 @@ and it does not yet say where ``%ignore`` applies. Bodies are worked off from a 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,13 +53,15 @@ class Production:
 class Rule:
     """A rule: named, or a helper of one.
 
-    ``owner``: the definition that it comes from; ``takes_parameter``; ``capture``: the name under which its text is kept.
+    ``owner``: the definition that it comes from; ``takes_parameter``; ``capture``: the name under which its text is kept;
+    ``stop``: what ends it, for ``suffix=`` and ``stop=``.
     """
 
     owner: Definition
     takes_parameter: bool
     productions: list[Production] = field(default_factory=list)
     capture: str | None = None
+    stop: Expr | None = None
     is_helper: bool = True
 
 
@@ -68,7 +71,7 @@ class Draft:
     ``embed(node)`` gives the IR's symbol for ``%json``, ``%lark`` and ``@name``.
     """
 
-    def __init__(self, scope: Scope, terminals: Terminals, embed: Any, max_rules: int) -> None:
+    def __init__(self, scope: Scope, terminals: Terminals, embed: Callable[[Node], Symbol], max_rules: int) -> None:
         self.scope = scope
         self.rules: list[Rule] = []
         self._terminals = terminals
@@ -93,6 +96,31 @@ class Draft:
         lower = self._terminals.lower
         return self._terminals.alt(*(lower(self.scope.source, body, self._named) for body in bodies))
 
+    def deriving(self, allowed: Callable[[Part], bool]) -> list[bool]:
+        """Which rules derive something made of parts that ``allowed`` lets through, if every condition holds. Linear."""
+        out = [False] * len(self.rules)
+        waiting: dict[int, list[tuple[int, int]]] = {}
+        missing: dict[tuple[int, int], int] = {}
+        done: list[int] = []
+        for number, rule in enumerate(self.rules):
+            for i, production in enumerate(rule.productions):
+                if not all(part.kind == "rule" or allowed(part) for part in production.parts):
+                    continue
+                below = [part.value for part in production.parts if part.kind == "rule"]
+                missing[number, i] = len(below)
+                for target in below:
+                    waiting.setdefault(target, []).append((number, i))
+                if not below and not out[number]:
+                    out[number] = True
+                    done.append(number)
+        while done:
+            for key in waiting.get(done.pop(), ()):
+                missing[key] -= 1
+                if missing[key] == 0 and not out[key[0]]:
+                    out[key[0]] = True
+                    done.append(key[0])
+        return out
+
     # --- rules ------------------------------------------------------------------------------------------------------------
 
     def _new(self, owner: Definition, takes_parameter: bool, *, is_helper: bool = True) -> int:
@@ -115,7 +143,7 @@ class Draft:
             number = self._number[name] = self._new(definition, definition.parametric, is_helper=False)
             self.rules[number].capture = definition.attributes.capture
             if self.scope.is_lexeme(definition):
-                self._add(number, self._attributed(definition))
+                self._add(number, self._attributed(definition, self.rules[number]))
             else:
                 if definition.parametric:
                     self._mark_dependent(definition.body)
@@ -129,13 +157,13 @@ class Draft:
             if own or any(id(child) in self._dependent for child in children(node)):
                 self._dependent.add(id(node))
 
-    def _attributed(self, definition: Definition) -> Part:
+    def _attributed(self, definition: Definition, rule: Rule) -> Part:
         """The lexeme of a rule with ``lazy``, ``suffix=``, ``stop=``, ``max_tokens=`` or ``temperature=``."""
         source, attributes = self.scope.source, definition.attributes
         body = self._terminals.lower(source, definition.body, self._named)
         is_lazy = attributes.lazy
         if attributes.stop is not None:
-            stop = self._terminals.lower(source, attributes.stop, self._named)
+            stop = rule.stop = self._terminals.lower(source, attributes.stop, self._named)
             key = "suffix" if attributes.is_suffix else "stop"
             if nullable(stop):
                 if attributes.stop.op == tree.TEXT and not attributes.is_suffix:

@@ -11,7 +11,7 @@ def check_productive(draft: Draft) -> None:
 
     Whether a terminal with ``&`` or ``~`` matches anything is decided when the grammar is compiled.
     """
-    known = _productive(draft)
+    known = draft.deriving(lambda part: not _matches_nothing(part))
     for number, rule in enumerate(draft.rules):
         if known[number] or rule.is_helper:
             continue
@@ -36,31 +36,6 @@ def check_productive(draft: Draft) -> None:
         is_bare = all(len(p.parts) == 1 for number in path for p in draft.rules[number].productions)
         what = "stands for itself alone, so it is empty without end" if is_bare else "never ends"
         draft.scope.source.fail(f"the rule {owner.name!r} derives no text: it {what}", owner.at, found=shown)
-
-
-def _productive(draft: Draft) -> list[bool]:
-    known = [False] * len(draft.rules)
-    waiting: dict[int, list[tuple[int, int]]] = {}
-    missing: dict[tuple[int, int], int] = {}
-    done: list[int] = []
-    for number, rule in enumerate(draft.rules):
-        for i, production in enumerate(rule.productions):
-            if any(_matches_nothing(part) for part in production.parts):
-                continue
-            below = [part.value for part in production.parts if part.kind == "rule"]
-            missing[number, i] = len(below)
-            for target in below:
-                waiting.setdefault(target, []).append((number, i))
-            if not below and not known[number]:
-                known[number] = True
-                done.append(number)
-    while done:
-        for key in waiting.get(done.pop(), ()):
-            missing[key] -= 1
-            if missing[key] == 0 and not known[key[0]]:
-                known[key[0]] = True
-                done.append(key[0])
-    return known
 
 
 def _matches_nothing(part: Part) -> bool:

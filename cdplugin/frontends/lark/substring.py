@@ -102,9 +102,8 @@ def substring_expr(chunks: Sequence[str]) -> Expr:
 
 def _branches(options: list[tuple[bytes, Expr]]) -> list[Expr]:
     """Alternatives ``text then expression``, those that begin alike with their common beginning written once."""
-    if len(options) == 1:
-        ((text, rest),) = options
-        return [cat(literal(text), rest)]
+    if len({text[0] for text, _ in options}) == len(options):
+        return [cat(literal(text), rest) for text, rest in options]
     # A trie of the texts, as a list of nodes: children by byte, and what follows a text that ends here.
     children: list[dict[int, int]] = [{}]
     ends: list[list[Expr]] = [[]]

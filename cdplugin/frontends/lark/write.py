@@ -42,6 +42,10 @@ class Writer:
         self.skip: Symbol | None = None
         if ignored is not None:
             self.skip = ir.lexeme(without_empty(ignored), "%ignore", lexing=LONGEST)
+        self._maybe_empty = draft.deriving(  # if every condition holds, and embedded grammars are empty
+            lambda part: part.kind == "symbol" or (part.kind == "lexeme" and nullable(part.value.expression))
+        )
+        self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
         self._family = Parametric(self)
         self._symbols: dict[tuple[int, bool], Symbol] = {}
@@ -93,9 +97,12 @@ class Writer:
                 return found
             name = rule.owner.name
             symbol = self._symbols[key] = self._ir.nonterminal(name)
+            self._rule_of[symbol] = member.rule
             self._pending.append(key)
         if rule.capture is not None:
             self._ir.captures[symbol] = rule.capture
+        if rule.stop is not None:
+            self._ir.stops[symbol] = (rule.stop, rule.owner.attributes.stop_capture or "")
         return symbol
 
     def _prepare(self, number: int, first: bool) -> None:
@@ -186,10 +193,20 @@ class Writer:
                 found="more",
             ) from None
 
+    def could_be_empty(self, part: Symbol | Member) -> bool:
+        """False only if a part surely derives no empty text: conditions are taken for true."""
+        if isinstance(part, Member):
+            return self._maybe_empty[part.rule]
+        if part < 0:
+            return part not in self._ir.token_sets and nullable(self._ir.lexemes[~part])
+        number = self._rule_of.get(part)
+        return number is None or self._maybe_empty[number]
+
     def _empty_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
         assert isinstance(member, Member)
         for production in self._draft.rules[member.rule].productions:
-            if applies(production, member.parameter) and all(part.kind == "rule" for part in production.parts):
+            possible = all(part.kind == "rule" and self._maybe_empty[part.value] for part in production.parts)
+            if possible and applies(production, member.parameter):
                 yield [self._member(part, member.parameter, False) for part in production.parts]
 
 
@@ -248,7 +265,9 @@ class Parametric(Family):
 
     def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:
         if isinstance(node, Member):
-            yield from self._writer.sides(node)
+            for side in self._writer.sides(node):
+                if all(map(self._writer.could_be_empty, side)):
+                    yield side
             return
         assert isinstance(node, int)
         ir = self._writer._ir
