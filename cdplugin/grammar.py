@@ -69,6 +69,10 @@ class Family:
         """The right sides of the member's rules. Each must be productive: what it leads to can be completed."""
         raise NotImplementedError
 
+    def remaining(self, value: Hashable) -> int:
+        """About how many members follow this one at least. Only a hint: a short ending is looked for where it is small."""
+        return 0
+
 
 class GrammarIR:
     """Rules over lexemes.

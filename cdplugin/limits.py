@@ -30,6 +30,10 @@ class Limits:
     """(row, lexer state) pairs of one parser state; more means an exponentially ambiguous lexing."""
     emptiness_fuel: int = 200_000
     """Derivatives taken to decide whether an expression with ``&`` or ``~`` is empty."""
+    max_completion_steps: int = 50_000
+    """Places looked at to find one short ending of a text."""
+    max_capture_steps: int = 5_000_000
+    """Parser items and lexer steps taken to find what one text's captures are."""
     max_arena_bytes: int = 256 << 20
     """Bytes of states and masks of one compiled grammar before unused ones are dropped."""
     max_cache_bytes: int = 1 << 30

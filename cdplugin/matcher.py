@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdplugin import explain
+from cdplugin import completion, explain, forced
 from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
-from cdplugin.errors import LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.arena import HAS_TERMINALS
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
@@ -83,7 +83,7 @@ class Grammar:
 class Matcher:
     """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads."""
 
-    __slots__ = ("_arena", "_cursors", "_grammar", "_size", "_stop_set", "_stops", "_stops_address", "_text", "_tokens")
+    __slots__ = ("_arena", "_cursors", "_ending", "_grammar", "_size", "_stop_set", "_stops", "_stops_address", "_text", "_tokens")
 
     def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
         self._grammar = grammar
@@ -95,6 +95,7 @@ class Matcher:
         self._arena = grammar._current()
         self._cursors: list[int] = [grammar._start]
         self._tokens: list[int] = []
+        self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -194,6 +195,41 @@ class Matcher:
         with arena.lock:
             arena.call(kernels.OP_FILL, cursor, row, self._stops_address)
 
+    def forced_tokens(self, canonical: bool = False, *, limit: int = 256) -> list[int]:
+        """The tokens that must come now, one after the other; the matcher stays where it is.
+
+        ``canonical=False``: tokens whose masks are singletons, up to where the text may end; taking them without a forward pass
+        cannot change the text. ``canonical=True``: the *text* that must come, in the tokenizer's own tokens (in the longest ones
+        where the vocabulary has no tokenizer), as far as they are the same whatever follows. That text may be spelled in
+        other ways by a model that is left to itself, so taking it may change what follows; it skips more.
+        ``limit``: at most so many tokens.
+        """
+        return forced.canonical_tokens(self, limit) if canonical else forced.single_tokens(self, limit)
+
+    def shortest_completion(self) -> list[int]:
+        """A short legal ending as token ids, without the stop token; empty where the text may end.
+
+        Each answer was followed by the matcher. Once its first token is followed, the next answer is shorter by one at least, so
+        it bounds a budget of tokens. It is the fewest tokens for a shortest text in most grammars, but this is not promised.
+        Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``.
+        """
+        cursor = self._cursor()
+        if self.is_accepting():
+            return []
+        place, ending = self._ending
+        since = len(self._tokens) - place
+        if 0 <= since < len(ending) and place >= 0 and self._tokens[place:] == ending[:since]:
+            return ending[since:]
+        with self._arena.lock:
+            edges = completion.endings_of(self._arena).find(cursor)
+        ending = completion.fewest_tokens(self._grammar.vocab, edges, self._stop_set)
+        if not self._ends(ending):  # where tokens are counted, other tokens are another text
+            ending = completion.single_tokens(self._grammar.vocab, edges, self._stop_set)
+            if not self._ends(ending):
+                raise GrammarError("no short ending was found that the matcher follows")
+        self._ending = (len(self._tokens), ending)
+        return ending.copy()
+
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
         cursor = self._cursor()
@@ -207,6 +243,16 @@ class Matcher:
         return self._grammar.counters()
 
     # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _ends(self, token_ids: list[int]) -> bool:
+        """Whether the text may end after these tokens."""
+        cursor = self._cursor()
+        for token in token_ids:
+            cursor = self._step(cursor, token)
+            if cursor == 0:
+                return False
+        with self._arena.lock:
+            return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._grammar.vocab.size:

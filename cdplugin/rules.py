@@ -323,6 +323,16 @@ class Expander:
         with _expanding:  # the IR that notes the instances is shared by all arenas of a grammar
             self._expand(nonterminal)
 
+    @property
+    def n_rules(self) -> int:
+        """How many rules there are now; they are the first entries of the table of rule lists."""
+        return self._n_rules
+
+    def remaining(self, nonterminal: int) -> int:
+        """How far a family's member is from an end, as its family puts it."""
+        family, value = self._rules.ir.instances[self._symbol[nonterminal]]
+        return family.remaining(value)
+
     def _expand(self, nonterminal: int) -> None:
         rules = self._rules
         family, value = rules.ir.instances[self._symbol[nonterminal]]

@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import tempfile
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -209,6 +210,24 @@ class Vocabulary:
     def names(self) -> dict[int, str]:
         """Id → name of special tokens and of added text tokens, for messages."""
         return {i: n for n, i in (*self.added_tokens.items(), *self.special_tokens.items())}
+
+    @cached_property
+    def token_of(self) -> tuple[dict[bytes, int], tuple[int, ...]]:
+        """The lowest id of each text token's bytes, and the lengths of text tokens, longest first."""
+        ids: dict[bytes, int] = {}
+        for token, text in enumerate(self.tokens):
+            if text:
+                ids.setdefault(text, token)
+        return ids, tuple(sorted(set(map(len, ids)), reverse=True))
+
+    def is_inner_prefix(self, text: bytes) -> bool:
+        """Whether a text token begins with ``text`` and goes on."""
+        i = bisect_right(self._sorted, text)
+        return i < len(self._sorted) and self._sorted[i].startswith(text)
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        return sorted(self.token_of[0])
 
     def __repr__(self) -> str:
         return f"<Vocabulary {self.label}: {self.size} ids, {len(self.trie)} nodes, end {list(self.eos_token_ids)}>"

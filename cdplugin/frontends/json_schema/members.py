@@ -143,6 +143,11 @@ class Members(Family):
                 following = (True, after, after_count, met | more.marks, after_firm)
                 yield (*lead, more.key, more.value, self._ir.instance(self, following))
 
+    def remaining(self, value: Hashable) -> int:
+        assert isinstance(value, tuple)
+        _, seen, count, met, _ = value
+        return max(self._missing(seen).bit_count(), self._low - count, (self._conditions & ~met).bit_count())
+
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
         out = {}
@@ -289,6 +294,11 @@ class Items(Family):
             if after is not None and self._can_close(following, after, productive):
                 yield (*lead, symbol, self._ir.instance(self, (True, following, after)))
 
+    def remaining(self, value: Hashable) -> int:
+        assert isinstance(value, tuple)
+        _, index, counts = value
+        return max(self._low - index, 0, *(wanted.low - count for count, wanted in zip(counts, self._wanted, strict=True)))
+
     def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
         out = []
         for i, (count, wanted) in enumerate(zip(counts, self._wanted, strict=True)):
@@ -395,6 +405,10 @@ class Distinct(Family):
             after = seen | 1 << i
             if usable & ~seen & 1 << i and after.bit_count() <= self._high and self._can_close(after, usable):
                 yield (*lead, symbol, self._ir.instance(self, (True, after)))
+
+    def remaining(self, value: Hashable) -> int:
+        assert isinstance(value, tuple)
+        return max(self._low - value[1].bit_count(), 0)
 
     def _usable(self, productive: Productive) -> int:
         return sum(1 << i for i, symbol in enumerate(self._values) if productive(symbol))
