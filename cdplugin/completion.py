@@ -1,8 +1,9 @@
 """Short legal endings: from a cursor to a place where the text may end, then the bytes as few tokens.
 
-The search is best-first (A*, Hart, Nilsson and Raphael, 1968) over cursors, byte by byte, with the engine's own steps, so that
-what it finds is legal whatever the lexing; :mod:`cdplugin.costs` estimates what is left from a cursor. Where the estimate is exact
-it goes straight to a shortest ending in bytes. Endings that were found are kept for every cursor that they pass.
+The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors, byte by byte, with the engine's
+own steps, so that what it finds is legal whatever the lexing; :mod:`cdplugin.costs` estimates what is left from a cursor. Where the
+estimate is exact, which it mostly is, it goes straight to a shortest ending in bytes. Endings that were found are kept for every
+cursor that they pass.
 """
 
 from __future__ import annotations
@@ -79,8 +80,8 @@ class Endings:
         order = count()
         self._costs.look_for(start)
         estimate = self._estimate(start)
-        # entries: what the way costs at least, whether that is not known yet, what is left, …: a place from which nothing is known to
-        # end is looked at when nothing better is left
+        # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to end
+        # is looked at when nothing better is left
         pending = [(weight * estimate, False, estimate, next(order), 0, start)]
         best = {start: 0}
         came: dict[int, tuple[int, int]] = {}

@@ -154,7 +154,9 @@ class Costs:
                 continue
             kind = int(kinds[e * layout.VALUE_WORDS + layout.V_KIND])
             words = arena.sequence(e)
-            parts = words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
+            parts = (
+                words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
+            )
             missing = [part for part in parts if part not in bounds and part not in known]
             if missing:
                 pending += missing

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Matcher
 
 _CONTEXT = 8  # tokens before the place that the tokenizer is shown
+_MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen
 _PROBES = 48  # continuations that the tokenizer is shown
 _MOST_BYTES = 4_096
 
@@ -155,7 +156,8 @@ def _continuations(matcher: Matcher, cursor: int) -> list[bytes]:
     with arena.lock:
         arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
     longest: dict[int, bytes] = {}
-    for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+    allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+    for token in allowed[:: max(1, len(allowed) // _MOST_LOOKED_AT)].tolist():
         text = (vocab.tokens[token] or b"")[:16]
         if text and len(text) > len(longest.get(text[0], b"")):
             longest[text[0]] = text

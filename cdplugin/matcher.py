@@ -83,7 +83,18 @@ class Grammar:
 class Matcher:
     """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads."""
 
-    __slots__ = ("_arena", "_cursors", "_ending", "_grammar", "_size", "_stop_set", "_stops", "_stops_address", "_text", "_tokens")
+    __slots__ = (
+        "_arena",
+        "_cursors",
+        "_ending",
+        "_grammar",
+        "_size",
+        "_stop_set",
+        "_stops",
+        "_stops_address",
+        "_text",
+        "_tokens",
+    )
 
     def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
         self._grammar = grammar
@@ -199,9 +210,9 @@ class Matcher:
         """The tokens that must come now, one after the other; the matcher stays where it is.
 
         ``canonical=False``: tokens whose masks are singletons, up to where the text may end; taking them without a forward pass
-        cannot change the text. ``canonical=True``: the *text* that must come, in the tokenizer's own tokens (in the longest ones
-        where the vocabulary has no tokenizer), as far as they are the same whatever follows. That text may be spelled in
-        other ways by a model that is left to itself, so taking it may change what follows; it skips more.
+        cannot change the text. ``canonical=True``: the *text* that must come, in the tokenizer's own tokens (the longest ones
+        where the vocabulary has no tokenizer), as far as they are the same whatever follows. A model that is left to itself
+        may spell that text in other ways, so taking it may change what follows; it skips more.
         ``limit``: at most so many tokens.
         """
         return forced.canonical_tokens(self, limit) if canonical else forced.single_tokens(self, limit)

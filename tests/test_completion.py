@@ -1,0 +1,289 @@
+"""Short endings: legal by brute force, short by brute force, shrinking when they are followed, found quickly and anywhere."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import jsonschema
+import pytest
+from engine_tools import cases, ir_of, vocabulary
+from naive import Naive, random_grammar, random_tokens
+from naive_lexing import NaiveLexing
+from test_lexing import random_lexing
+
+import cdplugin as cd
+from cdplugin import expr
+from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
+
+JSON_TOKENS = [
+    b'{"',
+    b'":',
+    b'", "',
+    b'"}',
+    b'"},',
+    b"]}",
+    b'":"',
+    b'","',
+    b"null",
+    b"true",
+    b"name",
+    b"},{",
+    b"[{",
+    b" ",
+    b"  ",
+]
+VOCAB = vocabulary(JSON_TOKENS)
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 3},
+        "age": {"type": "integer", "minimum": 0},
+        "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "minItems": 2, "uniqueItems": True},
+        "home": {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "null"}}, "required": ["x"]},
+    },
+    "required": ["name", "tags", "home"],
+    "additionalProperties": False,
+}
+TREE = {
+    "$defs": {
+        "node": {
+            "type": "object",
+            "properties": {"v": {"type": "integer"}, "c": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+            "required": ["v", "c"],
+        }
+    },
+    "$ref": "#/$defs/node",
+}
+WORDS = {"type": "string", "pattern": "^[a-c]{2,5}-(x|yy)$"}
+SCHEMAS = {"person": PERSON, "tree": TREE, "words": WORDS, "anything": {}, "email": {"type": "string", "format": "email"}}
+
+
+def shortest_ending(naive: Naive, prefix: bytes, alphabet: bytes, most: int) -> int | None:
+    """Bytes of the shortest ending, breadth first; None if it is longer than ``most``."""
+    layer = [b""]
+    for length in range(most + 1):
+        if any(naive.accepts(prefix + ending) for ending in layer):
+            return length
+        layer = [
+            ending + bytes([byte]) for ending in layer for byte in alphabet if naive.viable(prefix + ending + bytes([byte]))
+        ]
+    return None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_endings_of_random_grammars(seed: int) -> None:
+    """From every place on a random walk: a word by brute force, and hardly ever longer in bytes than the shortest ending."""
+    rng = random.Random(seed)
+    asked = longer = 0
+    for _ in range(cases(40, 4)):
+        ir = random_grammar(rng)
+        naive = Naive(ir)
+        if naive.empty:
+            continue
+        vocab = vocabulary(random_tokens(rng))
+        grammar = cd.Compiler(vocab).compile_ir(ir)
+        for _ in range(2):
+            matcher = grammar.matcher()
+            for _ in range(6):
+                prefix = vocab.decode(matcher.tokens)
+                ending = matcher.shortest_completion()
+                assert naive.accepts(prefix + vocab.decode(ending)), (prefix, ending)
+                assert (ending == []) == naive.accepts(prefix)
+                least = shortest_ending(naive, prefix, b"xy", 7)
+                if least is not None:
+                    asked += 1
+                    longer += len(vocab.decode(ending)) > least
+                allowed = sorted(naive.allowed_tokens(prefix, vocab.tokens) - set(vocab.eos_token_ids))
+                if not allowed:
+                    break
+                assert matcher.accept_token(rng.choice(allowed))
+    assert asked > cases(150, 5)
+    assert longer <= 0.02 * asked, f"{longer} of {asked} endings are longer than the shortest"
+
+
+@pytest.mark.parametrize("kinds", [(LONGEST,), (LONGEST, LONGEST, LAZY), (EXACT, LONGEST)], ids=str)
+def test_endings_with_other_lexing(kinds: tuple[str, ...]) -> None:
+    """Longest and shortest match, skips, token terminals and counted tokens; where brute force finds an ending too."""
+    found = 0
+    for seed in range(cases(60, 4)):
+        rng = random.Random(seed)
+        ir, tokens, terminals = random_lexing(rng, kinds)
+        naive = NaiveLexing(ir, terminals)
+        if naive.empty:
+            continue
+        vocab = vocabulary(tokens, all_bytes=False)
+        matcher, threads = cd.Compiler(vocab).compile_ir(ir).matcher(), naive.start()
+        for _ in range(5):
+            if not _ends_soon(naive, threads, vocab, 2) and _is_dead(matcher):
+                break
+            ending = matcher.shortest_completion()
+            after = threads
+            for token in ending:
+                after = naive.accept(after, token, vocab.tokens[token])
+            assert naive.accepting(after), (seed, matcher.tokens, ending)
+            found += 1
+            allowed = sorted(naive.allowed(threads, vocab.tokens))
+            if not allowed or len(threads) > 12:
+                break
+            token = rng.choice(allowed)
+            assert matcher.accept_token(token)
+            threads = naive.accept(threads, token, vocab.tokens[token])
+    assert found > cases(60, 4)
+
+
+def _is_dead(matcher: cd.Matcher) -> bool:
+    """Whether the engine finds no ending: longest match may lead where there is none."""
+    try:
+        matcher.shortest_completion()
+    except cd.GrammarError:
+        return True
+    return False
+
+
+def _ends_soon(naive: NaiveLexing, threads: frozenset, vocab: cd.Vocabulary, most: int) -> bool:
+    """Whether the text may end after at most ``most`` more tokens."""
+    layer = [threads]
+    for _ in range(most + 1):
+        if any(naive.accepting(one) for one in layer):
+            return True
+        layer = [naive.accept(one, t, vocab.tokens[t]) for one in layer for t in naive.allowed(one, vocab.tokens)]
+    return False
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("property_order", ["schema", "any"])
+def test_following_the_ending_shortens_it(name: str, property_order: str) -> None:
+    """From random places: each followed token makes the next answer shorter, and the text is an instance."""
+    rng = random.Random(name)
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMAS[name], property_order=property_order))
+    for _ in range(cases(6, 1)):
+        matcher = grammar.matcher()
+        for token in random_text(matcher, rng, rng.randrange(40)):
+            assert matcher.accept_token(token)
+        ending = matcher.shortest_completion()
+        while ending:
+            assert matcher.accept_token(ending[0])
+            following = matcher.shortest_completion()
+            assert len(following) <= len(ending) - 1
+            ending = following
+        assert matcher.is_accepting()
+        jsonschema.validate(json.loads(VOCAB.decode(matcher.tokens)), SCHEMAS[name])
+
+
+def random_text(matcher: cd.Matcher, rng: random.Random, count: int) -> list[int]:
+    """Random legal tokens; those of one byte are half of them."""
+    probe = matcher.fork()
+    out: list[int] = []
+    for _ in range(count):
+        for _ in range(400):
+            token = rng.randrange(VOCAB.size - 4)
+            if probe.accept_token(token):
+                out.append(token)
+                break
+    return out
+
+
+@pytest.mark.parametrize("depth", [1_000])
+def test_deep_nesting(depth: int) -> None:
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema({})).matcher()
+    assert matcher.accept_tokens(b'{"a":[' * depth) == 6 * depth
+    assert VOCAB.decode(matcher.shortest_completion()) == b"]}" * depth
+
+
+def test_long_text_costs_no_more() -> None:
+    """What an ending costs does not grow with the text before it, where the nesting is the same."""
+    steps = []
+    for count in (10, 5_000):
+        matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema({"type": "array", "items": {"type": "integer"}})).matcher()
+        assert matcher.accept_tokens(b"[" + b"1," * count) == 2 * count + 1
+        start = time.thread_time()
+        assert VOCAB.decode(matcher.shortest_completion()) == b"0]"
+        steps.append(matcher._arena.endings._costs.budget.taken)
+        assert time.thread_time() - start < 5
+    assert steps[1] <= 2 * steps[0]
+
+
+def test_many_items() -> None:
+    """A chain of a family's members, each made from the one before."""
+    schema = {"type": "array", "items": {"type": "integer"}, "minItems": 300, "contains": {"const": 7}, "minContains": 2}
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema)).matcher()
+    value = json.loads(VOCAB.decode(matcher.shortest_completion()))
+    jsonschema.validate(value, schema)
+    assert len(value) == 300
+
+
+def test_required_members_only() -> None:
+    """Of 30 names in any order, half of them required: just those, though there are 2 ** 30 sets of names."""
+    names = [f"p{i}" for i in range(30)]
+    schema = {"type": "object", "properties": {n: {"type": "string"} for n in names}, "required": names[::2]}
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any")).matcher()
+    assert set(json.loads(VOCAB.decode(matcher.shortest_completion()))) == set(names[::2])
+
+
+def test_fewest_tokens() -> None:
+    """The tokens are the fewest that spell their bytes (dynamic programming from the front, here)."""
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(PERSON))
+    ending = grammar.matcher().shortest_completion()
+    text = VOCAB.decode(ending)
+    least = [0] + [len(text) + 1] * len(text)
+    for end in range(1, len(text) + 1):
+        for token in VOCAB.tokens:
+            if token and text[:end].endswith(token):
+                least[end] = min(least[end], least[end - len(token)] + 1)
+    assert len(ending) == least[-1] < len(text)
+
+
+def test_only_tokens_that_spell_it() -> None:
+    """No token is the single byte ``c``: the way through it is not taken, or is taken by a longer token."""
+    vocab = vocabulary([b"a", b"b", b"bcd", b"x"], all_bytes=False)
+    short, long = expr.literal(b"bcd"), expr.literal(b"bxxxxx")
+    assert vocab.decode(cd.Compiler(vocab).compile_ir(ir_of({"S": [[short]]})).matcher().shortest_completion()) == b"bcd"
+    both = cd.Compiler(vocab).compile_ir(ir_of({"S": [[short], [long]]})).matcher()
+    assert vocab.decode(both.shortest_completion()) in (b"bcd", b"bxxxxx")
+
+
+def test_token_terminals() -> None:
+    """A special token that the grammar names is part of the ending."""
+    vocab = vocabulary([])
+    special = vocab.special_tokens["<special>"]
+    ir = GrammarIR()
+    ir.start = ir.nonterminal("S")
+    ir.rule(ir.start, [ir.lexeme(expr.literal(b"ab")), ir.token(TokenSet(names=("<special>",))), ir.lexeme(expr.literal(b"c"))])
+    matcher = cd.Compiler(vocab).compile_ir(ir).matcher()
+    assert matcher.shortest_completion() == [97, 98, special, 99]
+    assert matcher.accept_tokens([97, 98, special]) == 3 and matcher.shortest_completion() == [99]
+
+
+def test_a_stop_token_is_never_part_of_it() -> None:
+    vocab = vocabulary([b"]}"])
+    stop = vocab.tokens.index(b"]}")
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema({}))
+    for stops, expected in (([stop], [93, 125]), (None, [stop])):
+        matcher = grammar.matcher(stop_token_ids=stops)
+        assert matcher.accept_tokens(b'{"a":[') == 6 and matcher.shortest_completion() == expected
+
+
+def test_another_token_than_the_ending() -> None:
+    """Leaving the ending, rolling back and forking: the answer belongs to the place."""
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema({"type": "array", "items": {"type": "integer"}}))
+    matcher = grammar.matcher()
+    assert VOCAB.decode(matcher.shortest_completion()) == b"[]"
+    assert matcher.accept_tokens(b"[[") == 1 and VOCAB.decode(matcher.shortest_completion()) == b"]"
+    other = matcher.fork()
+    assert matcher.accept_tokens(b"12,") == 3 and VOCAB.decode(matcher.shortest_completion()) == b"0]"
+    assert VOCAB.decode(other.shortest_completion()) == b"]"
+    matcher.rollback(1)
+    assert VOCAB.decode(matcher.shortest_completion()) == b"]"
+    assert matcher.accept_token(93) and matcher.shortest_completion() == []
+    assert matcher.accept_token(VOCAB.eos_token_ids[0]) and matcher.shortest_completion() == []
+
+
+def test_a_limit_names_itself() -> None:
+    limits = cd.Limits(max_completion_steps=20)
+    matcher = cd.Compiler(VOCAB, limits).compile(cd.JsonSchema(PERSON)).matcher()
+    with pytest.raises(cd.LimitExceeded, match="at most Limits.max_completion_steps = 20"):
+        matcher.shortest_completion()
+    assert matcher.accept_token(123)  # still usable
