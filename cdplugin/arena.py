@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -83,7 +82,6 @@ class Arena:
 
     ``over_budget``: whether its tables have outgrown ``Limits.max_arena_bytes``; the grammar then starts a fresh one.
     ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
-    ``endings``: what :mod:`cdplugin.completion` knows of the arena's values, made when it is first asked for.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -95,7 +93,6 @@ class Arena:
         self.lock = threading.Lock()
         self.over_budget = False
         self.expand: Callable[[int], None] | None = None
-        self.endings: Any = None
         self._block_bytes = 0
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
@@ -143,7 +140,7 @@ class Arena:
         """
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
-        other.over_budget, other.expand, other.endings = False, None, None
+        other.over_budget, other.expand = False, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)

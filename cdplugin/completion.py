@@ -1,9 +1,9 @@
 """Short legal endings: from a cursor to a place where the text may end, then the bytes as few tokens.
 
-The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors, byte by byte, with the engine's
-own steps, so that what it finds is legal whatever the lexing; :mod:`cdplugin.costs` estimates what is left from a cursor. Where the
-estimate is exact, which it mostly is, it goes straight to a shortest ending in bytes. Endings that were found are kept for every
-cursor that they pass.
+The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors, byte by byte, with the
+engine's own steps, so that what it finds is legal whatever the lexing; :mod:`cdplugin.costs` estimates what is left from a
+cursor. Where the estimate is exact, which it mostly is, it goes straight to a shortest ending in bytes. Endings that were found
+are kept for every cursor that they pass.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Endings:
     """Short endings in one arena. The caller holds the arena's lock."""
 
     def __init__(self, arena: Arena) -> None:
-        self._arena = arena
+        self.arena = self._arena = arena
         self._costs = Costs(arena)
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in edges, to the end of that way
@@ -80,8 +80,8 @@ class Endings:
         order = count()
         self._costs.look_for(start)
         estimate = self._estimate(start)
-        # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to end
-        # is looked at when nothing better is left
+        # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to
+        # end is looked at when nothing better is left
         pending = [(weight * estimate, False, estimate, next(order), 0, start)]
         best = {start: 0}
         came: dict[int, tuple[int, int]] = {}
@@ -261,14 +261,6 @@ class Endings:
                 if token not in self._stops:
                     return token
         return int(ranges[2 * first]) if n else None
-
-
-def endings_of(arena: Arena) -> Endings:
-    """The arena's :class:`Endings`. The caller holds its lock."""
-    if arena.endings is None:
-        arena.endings = Endings(arena)
-    known: Endings = arena.endings
-    return known
 
 
 def fewest_tokens(vocab: Vocabulary, edges: list[int], stops: frozenset[int]) -> list[int]:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin import completion
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.engine import TERMINATED
@@ -55,7 +54,7 @@ def _forced_text(matcher: Matcher, cursor: int, most: int) -> tuple[bytes, int]:
     with arena.lock:
         if cursor == TERMINATED:
             return b"", cursor
-        endings = completion.endings_of(arena)
+        endings = matcher.grammar._endings_in(arena)
         while len(out) < most and not arena.call(kernels.OP_ACCEPTS, cursor):
             if arena.header[layout.HAS_TERMINALS] and endings.terminals(cursor):
                 break

@@ -42,6 +42,7 @@ class Grammar:
         self._template = template
         self._arena = arena
         self._start = tables.install(arena)
+        self._endings: completion.Endings | None = None
 
     @property
     def nbytes(self) -> int:
@@ -78,6 +79,13 @@ class Grammar:
                     self._start = self._tables.install(fresh)
                     self._arena = fresh
         return self._arena
+
+    def _endings_in(self, arena: Arena) -> completion.Endings:
+        """What is known of short endings in the present arena, whose lock the caller holds."""
+        endings = self._endings
+        if endings is None or endings.arena is not arena:
+            endings = self._endings = completion.Endings(arena)
+        return endings
 
 
 class Matcher:
@@ -220,8 +228,8 @@ class Matcher:
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
 
-        Each answer was followed by the matcher. Once its first token is followed, the next answer is shorter by one at least, so
-        it bounds a budget of tokens. It is the fewest tokens for a shortest text in most grammars, but this is not promised.
+        Each answer was followed by the matcher. Once its first token is followed, the next answer is shorter by one at least,
+        so it bounds a budget of tokens. It is the fewest tokens for a shortest text in most grammars, but this is not promised.
         Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``.
         """
         cursor = self._cursor()
@@ -232,7 +240,7 @@ class Matcher:
         if 0 <= since < len(ending) and place >= 0 and self._tokens[place:] == ending[:since]:
             return ending[since:]
         with self._arena.lock:
-            edges = completion.endings_of(self._arena).find(cursor)
+            edges = self._grammar._endings_in(self._arena).find(cursor)
         ending = completion.fewest_tokens(self._grammar.vocab, edges, self._stop_set)
         if not self._ends(ending):  # where tokens are counted, other tokens are another text
             ending = completion.single_tokens(self._grammar.vocab, edges, self._stop_set)
