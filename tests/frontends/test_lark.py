@@ -267,7 +267,7 @@ def test_how_lexemes_are_written() -> None:
 
 
 def test_equal_terminals_are_one_lexeme() -> None:
-    ir = ir_of('start: A "x" B /[a-z]+/ C "x"\nA: /[a-z]+/\nB: /[a-z]+/\nC: A')
+    ir = ir_of('start: A "-" B "-" /[a-z]+/ "-" C\nA: /[a-z]+/\nB: /[a-z]+/\nC: A')
     assert len(ir.lexemes) == 2
 
 

@@ -10,6 +10,7 @@ from cdplugin.frontends.json_schema import compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
+from cdplugin.frontends.lark.endings import check_endings
 from cdplugin.frontends.lark.options import grammar_options, json_options
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.productive import check_productive
@@ -56,6 +57,7 @@ class _Compiler:
         scope = Scope(self.source, grammar, self.grammars)
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         check_productive(draft)
+        check_endings(draft, draft.ignored())
         return Writer(draft, self.ir, options).write()
 
     def embed(self, node: Node) -> Symbol:

@@ -7,7 +7,7 @@ and it does not yet say where ``%ignore`` applies. Bodies are worked off from a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -96,15 +96,18 @@ class Draft:
         lower = self._terminals.lower
         return self._terminals.alt(*(lower(self.scope.source, body, self._named) for body in bodies))
 
-    def deriving(self, allowed: Callable[[Part], bool]) -> list[bool]:
-        """Which rules derive something made of parts that ``allowed`` lets through, if every condition holds. Linear."""
+    def deriving(self, allowed: Callable[[Part], bool], without: Collection[tuple[int, int]] = ()) -> list[bool]:
+        """Which rules derive something made of parts that ``allowed`` lets through, if every condition holds. Linear.
+
+        ``without``: productions to leave out, as ``(rule, index)``.
+        """
         out = [False] * len(self.rules)
         waiting: dict[int, list[tuple[int, int]]] = {}
         missing: dict[tuple[int, int], int] = {}
         done: list[int] = []
         for number, rule in enumerate(self.rules):
             for i, production in enumerate(rule.productions):
-                if not all(part.kind == "rule" or allowed(part) for part in production.parts):
+                if (number, i) in without or not all(part.kind == "rule" or allowed(part) for part in production.parts):
                     continue
                 below = [part.value for part in production.parts if part.kind == "rule"]
                 missing[number, i] = len(below)

@@ -1,0 +1,259 @@
+"""Places from which longest match reaches no end, as after ``/[a-z]+/ "x"``: the terminal takes every character that could
+follow it.
+
+A lexeme *eats* a byte if, after every text that it matches, it can go on with that byte. One that eats every byte that may
+come next never ends there, since longest match gives it all of them. That is refused
+
+- where it leaves a rule without any text, and
+- where the lexeme never ends wherever it stands, and begins with a byte that no other lexeme begins with: after that byte,
+nothing else is left.
+
+Both sides err towards silence: what is eaten is read off the end of the expression and may be more than found, what may follow
+is computed as for predictive parsers (Aho, Sethi, Ullman 1986, 4.4) and may be less. Other such places remain possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+from cdplugin import expr
+from cdplugin.expr import ALL_BYTES, Expr
+from cdplugin.frontends.lark.draft import Draft, Part
+from cdplugin.frontends.lark.terminals import nullable
+from cdplugin.grammar import LONGEST
+
+_OPEN = 1 << 256
+"""Beside a set of bytes: the end of the text, a token, or an embedded grammar may come as well."""
+
+
+class Stuck(NamedTuple):
+    """A lexeme that never ends where it stands: in a production of a rule, before ``follow``."""
+
+    rule: int
+    production: int
+    part: Part
+    follow: int
+
+
+def check_endings(draft: Draft, ignored: Expr | None) -> None:
+    """Raise ``GrammarError`` for a rule that can never end. Linear in the rules, apart from sets of bytes that grow."""
+    firsts = Bytes(generous=True)
+    stuck = _stuck(draft, firsts, firsts.first(ignored) if ignored is not None else 0)
+    if not stuck:
+        return
+    # A lexeme that may be empty may be left out, so it blocks nothing.
+    blocked = {(s.rule, s.production): s for s in stuck if not nullable(s.part.value.expression)}
+    known = draft.deriving(lambda part: True, blocked)
+    for number, rule in enumerate(draft.rules):
+        if not known[number] and not rule.is_helper:
+            first = next(s for key, s in blocked.items() if _leads_to(draft, number, key[0], known))
+            _refuse(draft, first)
+    only = _alone(draft, stuck, firsts.first(ignored) if ignored is not None else 0)
+    if only is not None:
+        _refuse(draft, only)
+
+
+def _refuse(draft: Draft, stuck: Stuck) -> NoReturn:
+    owner = draft.rules[stuck.rule].owner
+    some = _shown(stuck.follow & ALL_BYTES)
+    draft.scope.source.fail(
+        f"the rule {owner.name!r} never ends: {stuck.part.value.name} goes on with whatever may follow it ({some})",
+        owner.at,
+        expected="a terminal that stops before what follows, [lazy] or suffix=",
+    )
+
+
+def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
+    """A lexeme that never ends wherever it stands, and begins with a byte that nothing else begins with."""
+    counts: dict[int, int] = {}
+    lexemes: dict[int, Expr] = {}
+    for rule in draft.rules:
+        for production in rule.productions:
+            for part in production.parts:
+                if part.kind == "symbol":
+                    return None  # what it begins with is not known
+                if part.kind == "lexeme":
+                    key = id(part.value.expression)
+                    lexemes[key] = part.value.expression
+                    counts[key] = counts.get(key, 0) + 1
+    for s in stuck:
+        counts[id(s.part.value.expression)] -= 1
+    generous, surely = Bytes(generous=True), Bytes(generous=False)
+    others = ignored
+    for key, expression in lexemes.items():
+        if counts[key]:
+            others |= generous.first(expression)
+    return next((s for s in stuck if not counts[id(e := s.part.value.expression)] and surely.first(e) & ~others), None)
+
+
+def _leads_to(draft: Draft, start: int, target: int, known: list[bool]) -> bool:
+    """Whether a rule that derives nothing holds ``target``, by way of others that derive nothing."""
+    seen, stack = {start}, [start]
+    while stack:
+        number = stack.pop()
+        if number == target:
+            return True
+        below = {p.value for production in draft.rules[number].productions for p in production.parts if p.kind == "rule"}
+        stack += [n for n in below - seen if not known[n]]
+        seen |= below
+    return False
+
+
+class Bytes:
+    """Sets of bytes of expressions, as 256-bit integers; memoised by node.
+
+    ``generous``: where a set cannot be read off, take too many bytes rather than too few.
+    """
+
+    def __init__(self, generous: bool) -> None:
+        self._generous = generous
+        self._first: dict[int, tuple[Expr, int, bool]] = {}
+
+    def first(self, root: Expr) -> int:
+        """The bytes that texts of an expression begin with. Post-order with an explicit stack."""
+        done = self._first
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = [part for part in node.args if isinstance(part, Expr)]
+            waiting = [part for part in below if id(part) not in done]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if id(node) not in done:
+                done[id(node)] = (node, *self._node(node, [done[id(part)][1:] for part in below]))
+        return done[id(root)][1]
+
+    def _node(self, node: Expr, below: Sequence[tuple[int, bool]]) -> tuple[int, bool]:
+        """The first bytes, and whether the empty text is matched."""
+        op = node.op
+        if op == expr.BYTES_OP:
+            return node.args[0], False
+        if op == expr.LITERALS_OP:
+            mask = 0
+            for text in node.args:
+                mask |= 1 << text[0] if text else 0
+            return mask, b"" in node.args
+        if op == expr.CAT_OP:
+            mask = 0
+            for first, is_empty in below:
+                mask |= first
+                if not is_empty:
+                    return mask, False
+            return mask, True
+        if op == expr.ALT_OP:
+            mask = 0
+            for first, _ in below:
+                mask |= first
+            return mask, any(is_empty for _, is_empty in below)
+        if op == expr.AND_OP:
+            mask = ALL_BYTES
+            for first, _ in below:
+                mask &= first
+            return (mask if self._generous else 0), all(is_empty for _, is_empty in below)
+        if op == expr.NOT_OP:
+            return (ALL_BYTES if self._generous else 0), not below[0][1]
+        if op == expr.REPEAT_OP:
+            return below[0][0], below[0][1] or node.args[1] == 0
+        return 0, op == expr.EPSILON_OP
+
+    def eaten(self, root: Expr) -> int:
+        """Bytes that an expression can go on with after every text that it matches; only such that its end shows."""
+        mask, parts = ALL_BYTES, [root]
+        while parts:
+            node = parts.pop()
+            if node.op == expr.CAT_OP:
+                parts.append(node.args[-1])
+            elif node.op == expr.ALT_OP:
+                parts += node.args
+            elif node.op == expr.REPEAT_OP and node.args[2] is None:
+                mask &= self.first(node.args[0])
+            elif node.op != expr.EMPTY_OP:
+                return 0
+        return mask
+
+
+def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
+    """All lexemes that never end where they stand."""
+    surely = Bytes(generous=False)
+    empty = draft.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and nullable(part.value.expression)))
+    first, follow = _first_and_follow(draft, firsts, empty)
+    eaten: dict[int, int] = {}
+    out: list[Stuck] = []
+    for number, rule in enumerate(draft.rules):
+        for i, production in enumerate(rule.productions):
+            rest = follow[number]
+            for part in reversed(production.parts):
+                if part.kind == "lexeme" and part.value.lexing == LONGEST and part.value.max_tokens is None:
+                    e = part.value.expression
+                    if id(e) not in eaten:
+                        eaten[id(e)] = surely.eaten(e)
+                    if not rest & _OPEN and (rest | ignored) & ~eaten[id(e)] == 0:
+                        out.append(Stuck(number, i, part, rest))
+                may, is_empty = _of(part, firsts, first, empty)
+                rest = may | rest if is_empty else may
+    return out
+
+
+def _of(part: Part, firsts: Bytes, first: list[int], empty: list[bool]) -> tuple[int, bool]:
+    """What a part may begin with, and whether it may be empty."""
+    if part.kind == "rule":
+        return first[part.value], empty[part.value]
+    if part.kind == "lexeme":
+        return firsts.first(part.value.expression), nullable(part.value.expression)
+    return _OPEN, part.kind == "symbol"
+
+
+def _first_and_follow(draft: Draft, firsts: Bytes, empty: list[bool]) -> tuple[list[int], list[int]]:
+    """FIRST and FOLLOW of each rule, as sets of bytes and ``_OPEN``."""
+    n = len(draft.rules)
+    first = [0] * n
+    larger: list[list[int]] = [[] for _ in range(n)]
+    for number, rule in enumerate(draft.rules):
+        for production in rule.productions:
+            for part in production.parts:
+                if part.kind == "rule":
+                    larger[part.value].append(number)
+                    if not empty[part.value]:
+                        break
+                    continue
+                may, is_empty = _of(part, firsts, first, empty)
+                first[number] |= may
+                if not is_empty:
+                    break
+    _spread(first, larger)
+    follow = [0] * n
+    follow[0] = _OPEN
+    larger = [[] for _ in range(n)]
+    for number, rule in enumerate(draft.rules):
+        for production in rule.productions:
+            rest, at_end = 0, True
+            for part in reversed(production.parts):
+                if part.kind == "rule":
+                    follow[part.value] |= rest
+                    if at_end:
+                        larger[number].append(part.value)
+                may, is_empty = _of(part, firsts, first, empty)
+                rest = may | rest if is_empty else may
+                at_end = at_end and is_empty
+    _spread(follow, larger)
+    return first, follow
+
+
+def _spread(sets: list[int], larger: list[list[int]]) -> None:
+    """Let every set hold those that it is larger than."""
+    pending = [i for i, value in enumerate(sets) if value]
+    while pending:
+        i = pending.pop()
+        for target in larger[i]:
+            if sets[i] & ~sets[target]:
+                sets[target] |= sets[i]
+                pending.append(target)
+
+
+def _shown(mask: int) -> str:
+    """Some bytes of a set."""
+    some = [byte for byte in range(256) if mask >> byte & 1]
+    return ", ".join(repr(chr(b)) if b < 128 else f"byte {b:#x} of UTF-8" for b in some[:6]) + (", …" if len(some) > 6 else "")
