@@ -179,6 +179,16 @@ def logits_processor_bases() -> tuple[type, ...]:
     return tuple(bases)
 
 
+def tokenizer_of(model_config: Any) -> Any:
+    """The tokenizer that vLLM itself uses. Raises :class:`NotFoundError`."""
+    for name in ("vllm.tokenizers", "vllm.transformers_utils.tokenizer"):
+        try:
+            return attribute(importlib.import_module(name), "cached_tokenizer_from_config")(model_config=model_config)
+        except (ImportError, NotFoundError):
+            continue
+    raise NotFoundError("vllm.tokenizers.cached_tokenizer_from_config")
+
+
 def request_tokens(state: Any, slots: Iterable[int]) -> dict[int, list[int]]:
     """V2: the tokens written so far by the requests in some slots, read from the device."""
     listed = list(slots)
