@@ -35,7 +35,7 @@ from demo_model import model_folder
 PERSON = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 20},
+        "name": {"type": "string", "pattern": "^[A-Z][a-z]{1,14}( [A-Z][a-z]{1,14})?$"},
         "age": {"type": "integer", "minimum": 0, "maximum": 120},
         "email": {"type": "string", "pattern": "^[a-z]{1,12}@[a-z]{1,12}\\.(com|org)$"},
     },
@@ -47,6 +47,7 @@ WEATHER = {
     "function": {
         "name": "get_weather",
         "description": "The weather at a place",
+        "strict": True,
         "parameters": {
             "type": "object",
             "properties": {"city": {"type": "string", "maxLength": 20}, "unit": {"enum": ["celsius", "fahrenheit"]}},
@@ -56,6 +57,7 @@ WEATHER = {
     },
 }
 THINK, END_OF_THINKING = "<file_sep>", "<gh_stars>"  # tokens that this model was not trained to use
+DIRECTLY: Any = {"chat_template_kwargs": {"enable_thinking": False}}  # as for Qwen3: no reasoning in this answer
 
 
 # ---- a server ------------------------------------------------------------------------------------------------------------------
@@ -140,16 +142,17 @@ def thinking_model(source: Path) -> Iterator[Path]:
                 (folder / path.name).symlink_to(path)
             else:
                 shutil.copy(path, folder)
-        tokenizer = folder / "tokenizer.json"
-        text = tokenizer.read_text()
-        tokenizer.write_text(text.replace(f'"{THINK}"', '"<think>"').replace(f'"{END_OF_THINKING}"', '"</think>"'))
+        text = (folder / "tokenizer.json").read_text()
+        tokenizer = json.loads(text.replace(f'"{THINK}"', '"<think>"').replace(f'"{END_OF_THINKING}"', '"</think>"'))
+        for token in tokenizer["added_tokens"]:
+            token["special"] = token["special"] and "think" not in token["content"]  # else the server would not show them
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
         yield folder
 
 
-def end_of_thinking(folder: Path) -> int:
-    """The id of ``</think>``."""
-    added = json.loads((folder / "tokenizer.json").read_text())["added_tokens"]
-    return next(token["id"] for token in added if token["content"] == "</think>")
+def token_ids(folder: Path) -> dict[str, int]:
+    """The ids of the tokens that a tokenizer was given by name."""
+    return {t["content"]: t["id"] for t in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]}
 
 
 # ---- requests ------------------------------------------------------------------------------------------------------------------
@@ -167,6 +170,7 @@ def person(client: openai.OpenAI) -> Any:
         max_tokens=150,
         temperature=0,
         response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
+        extra_body=DIRECTLY,
     )
     return json.loads(answer.choices[0].message.content or "")
 
@@ -180,6 +184,7 @@ def person_streamed(client: openai.OpenAI) -> tuple[Any, int]:
         max_tokens=150,
         temperature=0,
         response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
+        extra_body=DIRECTLY,
         stream=True,
     )
     for event in stream:
@@ -200,22 +205,24 @@ def tool_call(client: openai.OpenAI) -> tuple[str, Any]:
         tool_choice="required",
         max_tokens=150,
         temperature=0,
+        extra_body=DIRECTLY,
     )
     call: Any = (answer.choices[0].message.tool_calls or [])[0]
     return call.function.name, json.loads(call.function.arguments)
 
 
-def reasoned(client: openai.OpenAI, end: int) -> tuple[str, Any]:
+def reasoned(client: openai.OpenAI, ids: dict[str, int]) -> tuple[str, Any]:
     """Reasoning, free, and then JSON, constrained.
 
-    ``end``: the id of ``</think>``. A model that was never trained to think has to be helped to stop: its logit is raised.
+    A model that was never trained to think is helped to come to an end of it: that token's logit is raised, and the end of the
+    answer's lowered, which the grammar allows where it is due.
     """
     answer = client.chat.completions.create(
         model="small",
         messages=ask("Make up a person. Think first."),
         max_tokens=250,
         temperature=0,
-        logit_bias={str(end): 15},
+        logit_bias={str(ids["</think>"]): 13, str(ids["<|im_end|>"]): -50},
         response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": PERSON}},
     )
     message: Any = answer.choices[0].message
@@ -230,7 +237,7 @@ def regex(client: openai.OpenAI) -> str:
         messages=ask("A phone number?"),
         max_tokens=50,
         temperature=0,
-        extra_body={"structured_outputs": {"regex": r"\+[0-9]{1,3} [0-9]{6,10}"}},
+        extra_body={"structured_outputs": {"regex": r"\+[0-9]{1,3} [0-9]{6,10}"}, **DIRECTLY},
     )
     return answer.choices[0].message.content or ""
 
@@ -258,11 +265,11 @@ def main() -> None:
         folder = Path(arguments.model) if arguments.model else stack.enter_context(thinking_model(model_folder()))
         further = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--dtype", "float32", "--enforce-eager"]
         if not arguments.model:
-            further += ["--reasoning-parser", "deepseek_r1"]
+            further += ["--reasoning-parser", "qwen3"]
         print("starting vllm serve …", flush=True)
         server = stack.enter_context(Server(str(folder), [*further, *arguments.rest]))
         if not arguments.model:
-            thought, value = reasoned(server.client, end_of_thinking(folder))
+            thought, value = reasoned(server.client, token_ids(folder))
             print("reasoning:", thought.strip(), "\nthen JSON:", value)
             jsonschema.validate(value, PERSON)
         for name, request in {"JSON schema": person, "regex": regex, "tool call": tool_call, "refused": refused}.items():
