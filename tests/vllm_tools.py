@@ -1,0 +1,79 @@
+"""What the tests with a real vLLM share: the small model, schemas, and checks that do not ask cdplugin."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "examples"))
+
+needs_vllm = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed here: make vllm"),
+]
+
+
+def obj(**properties: Any) -> dict[str, Any]:
+    """An object with these properties, all required, in this order."""
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def schemas() -> list[dict[str, Any]]:
+    """Forty schemas of small values: each of ten forms with four sets of bounds."""
+    out = []
+    for n in range(1, 5):
+        number = {"type": "integer", "minimum": n, "maximum": 10**n}
+        word = {"type": "string", "pattern": f"^[a-z]{{{n},{n + 4}}}$"}
+        out += [
+            obj(name=word, age=number),
+            obj(values={"type": "array", "items": number, "minItems": n, "maxItems": n + 1}),
+            obj(kind={"enum": ["a", "b", n, None]}, ok={"type": "boolean"}),
+            {"anyOf": [number, obj(x=number, y=number)]},
+            {"$defs": {"leaf": number}, "type": "array", "items": {"$ref": "#/$defs/leaf"}, "minItems": 1, "maxItems": n},
+            obj(inner=obj(inner=obj(value=word))),
+            {"type": "string", "format": "date" if n % 2 else "ipv4"},
+            {"oneOf": [{"const": n}, {"const": str(n)}, obj(n={"const": n})]},
+            {"type": "array", "prefixItems": [word, number, {"type": "null"}], "items": False, "minItems": 3},
+            {"type": "object", "patternProperties": {f"^k[0-{n}]$": number}, "additionalProperties": False, "minProperties": 1},
+        ]
+    return out
+
+
+def is_valid(schema: Any, text: str) -> bool:
+    """Whether a text is JSON that ``jsonschema`` takes, formats included."""
+    import jsonschema
+
+    try:
+        jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker()).validate(json.loads(text))
+    except (ValueError, jsonschema.ValidationError):
+        return False
+    return True
+
+
+def validator(schema: Any) -> Callable[[str], bool]:
+    return lambda text: is_valid(schema, text)
+
+
+def brackets(text: str) -> bool:
+    """Whether a text is balanced brackets around one ``x``."""
+    depth = text.count("(")
+    return depth <= 5 and text == "(" * depth + "x" + ")" * depth
+
+
+# (kind, its text, a check)
+LARK = 'start: nested\nnested: "(" nested ")" | "x"\n'
+GBNF = 'root ::= "(" root ")" | "x"\n'
+PHONE = r"\+[0-9]{1,3} [0-9]{6,8}"
+TAG = {"type": "json_schema", "json_schema": obj(city={"enum": ["Rome", "Paris"]})}
+STRUCTURAL = {"format": {"type": "tag", "begin": "<call>", "content": TAG, "end": "</call>"}}
+LEGACY = {
+    "structures": [{"begin": "<call>", "schema": TAG["json_schema"], "end": "</call>"}],
+    "triggers": ["<call>"],
+}
