@@ -37,6 +37,7 @@ from cdplugin.expr import (
 from cdplugin.unicode_classes import Ranges, intersection
 
 _ALL: Ranges = ((0, MAX_CODE_POINT),)
+_MOST_KNOWN = 4096
 _BACKSLASH = byte_class(b"\\")
 _U = byte_class(b"u")
 _SHORT = {0x22: b'"', 0x5C: b"\\", 0x2F: b"/", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
@@ -51,6 +52,7 @@ class Alphabet:
     def __init__(self, name: str, chars: Callable[[Ranges], Expr], spell: Callable[[str], bytes], one_spelling: bool) -> None:
         self.name = name
         self._chars = chars
+        self._known: dict[str, Expr] = {}
         self._spell = spell
         self.one_spelling = one_spelling
         self.any_char: Expr = self.chars(_ALL)
@@ -72,7 +74,16 @@ class Alphabet:
         if self.one_spelling:
             return literal(self._spell(text))
         text.encode()  # a lone surrogate has no spelling
-        return cat(*(self._chars(((ord(c), ord(c)),)) for c in text))
+        return cat(*[self._char(c) for c in text])
+
+    def _char(self, char: str) -> Expr:
+        """One character, in every spelling."""
+        found = self._known.get(char)
+        if found is None:
+            found = self._known[char] = self._chars(((ord(char), ord(char)),))
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+        return found
 
     def spell(self, text: str) -> bytes:
         """The bytes of ``text`` in its canonical spelling."""

@@ -160,7 +160,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         n_results=program.n_results,
         literals=literals,
         lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
-        rules=rules,
+        rules=rules.compact(),
     )
 
 
@@ -236,7 +236,11 @@ def _judge(
 
 
 def _matches_text(arena: Arena, expression: int) -> bool:
-    """Whether an expression with ``&`` or ``~`` matches a text of at least one byte: whether some derivative is not empty."""
+    """Whether an expression with ``&`` or ``~`` matches a text of at least one byte: if it is nullable, whether some derivative
+    is not empty.
+    """
     if not arena.call(kernels.OP_STATUS, expression) & 1:
         return False
+    if not arena.flags(np.array([expression]))[0] & expressions.NULLABLE:
+        return True
     return any(arena.call(kernels.OP_STATUS, arena.call(kernels.OP_DERIVE, expression, byte)) & 1 for byte in range(256))

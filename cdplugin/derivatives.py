@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,6 +25,15 @@ _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.
 _four_words = struct.Struct("<4q").unpack
 
 
+_EVERY_BYTE = bytes(range(256))
+
+
+@lru_cache(maxsize=64)
+def _mask_of(members: bytes) -> int:
+    """A set of bytes as a 256-bit integer."""
+    return sum(1 << byte for byte in members)
+
+
 def _bytes_words(mask: int) -> tuple[int, ...]:
     """The words that stand for a set of bytes (a 256-bit integer)."""
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
@@ -34,8 +44,8 @@ class Program:
 
     Parameters
     ----------
-    allowed_bytes : 256-bit integer, the bytes that the vocabulary can spell; others are cut from byte sets and literals outside
-        complements, so that no lexeme asks for a byte that no token brings.
+    spellable : the bytes that the vocabulary can spell; others are cut from byte sets and literals outside complements, so that
+        no lexeme asks for a byte that no token brings.
     known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
     literals : the arena's table of literals so far; new ones are added after them.
     """
@@ -43,7 +53,7 @@ class Program:
     def __init__(
         self,
         limits: Limits,
-        allowed_bytes: int = expr.ALL_BYTES,
+        spellable: bytes = _EVERY_BYTE,
         known: dict[int, int] | None = None,
         literals: Sequence[bytes] = (),
     ) -> None:
@@ -51,9 +61,9 @@ class Program:
         self.literals: list[bytes] = list(literals)
         self.n_results = 0
         self._limits = limits
-        self._allowed = allowed_bytes
-        self._cut = allowed_bytes != expr.ALL_BYTES
-        self._spellable = bytes(byte for byte in range(256) if allowed_bytes >> byte & 1)
+        self._spellable = spellable
+        self._cut = len(spellable) < 256
+        self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
         self._known = known or {}
         self._result_of: dict[int, int] = {}
         self._uncut_result_of: dict[int, int] = {}  # inside complements, where bytes are not cut

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -73,7 +73,8 @@ class RuleSet:
     """The rules of a grammar, numbered.
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``number`` and ``lexeme_number`` map the IR's symbols;
-    ``known`` says which of its nonterminals are productive; ``tables`` are an arena's static tables.
+    ``known`` says which of its nonterminals are productive; ``tables`` are an arena's static tables; ``n_lexemes``: how many
+    are used; ``is_lazy``: whether some rules are made only when they are needed.
     """
 
     ir: GrammarIR
@@ -83,16 +84,19 @@ class RuleSet:
     known: list[bool]
     nullable: list[int]
     tables: dict[int, np.ndarray]
+    n_lexemes: int
+    is_lazy: bool
+
+    def compact(self) -> RuleSet:
+        """The rules without what only making more of them takes: a grammar keeps them for long, and many are kept."""
+        if self.is_lazy:
+            return self
+        return replace(self, ir=GrammarIR(), lexemes=Lexemes(), number={}, lexeme_number={}, known=[])
 
     @property
     def end_symbol(self) -> int:
         """The number of the lexeme that stands for the end of the text."""
-        return len(self.lexeme_number)
-
-    @property
-    def is_lazy(self) -> bool:
-        """Whether some rules are made only when they are needed."""
-        return any(symbol in self.number for symbol in self.ir.instances)
+        return self.n_lexemes
 
     def productive(self, symbol: Symbol) -> bool:
         """Whether a symbol of the IR derives any string."""
@@ -148,7 +152,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         layout.CORNER_LISTS: np.array(corner_lists, np.int64),
         layout.NULLABLE: np.array(nullable, np.int64),
     }
-    return RuleSet(ir, lexemes, number, lexeme_number, known, nullable, tables)
+    is_lazy = any(symbol in number for symbol in ir.instances)
+    return RuleSet(ir, lexemes, number, lexeme_number, known, nullable, tables, len(lexeme_number), is_lazy)
 
 
 def _productive(ir: GrammarIR, rules: list[Rule], lexemes: Lexemes) -> tuple[list[bool], list[bool]]:

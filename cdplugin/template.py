@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -36,9 +37,14 @@ class Template:
         return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals)
 
 
-def spellable_bytes(vocab: Vocabulary) -> int:
-    """256-bit set of the bytes that some token brings."""
-    return ~vocab.absent_bytes & expr.ALL_BYTES
+def spellable_bytes(vocab: Vocabulary) -> bytes:
+    """The bytes that some token brings."""
+    return _members(~vocab.absent_bytes & expr.ALL_BYTES)
+
+
+@lru_cache(maxsize=64)
+def _members(mask: int) -> bytes:
+    return bytes(byte for byte in range(256) if mask >> byte & 1)
 
 
 _lock = threading.Lock()

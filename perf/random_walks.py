@@ -15,6 +15,7 @@ import collections
 import gzip
 import json
 import random
+import re
 import sys
 import time
 from pathlib import Path
@@ -114,6 +115,7 @@ def main() -> int:
     parser.add_argument("data", type=Path, help="jsonl or jsonl.gz with a member schema per line")
     parser.add_argument("--schemas", type=int, default=300, metavar="N", help="walk on N schemas that compile")
     parser.add_argument("--walks", type=int, default=8, help="walks per schema")
+    parser.add_argument("--only", default="", metavar="REGEX", help="only schemas whose id this finds a match in")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steer", type=int, default=60, help="tokens after which a walk looks for its end")
     parser.add_argument("--longest", type=int, default=600, help="tokens after which a walk is cut")
@@ -130,6 +132,7 @@ def main() -> int:
         lines = f.readlines()
     rng = random.Random(args.seed)
     rng.shuffle(lines)
+    only = re.compile(args.only)
     tokenizer = mask_engines.Tokenizer(args.vocab)
     engine = mask_engines.make("cdplugin", tokenizer)
     walker = Walker(tokenizer, rng)
@@ -140,6 +143,8 @@ def main() -> int:
         if counts["schemas"] == args.schemas:
             break
         case = json.loads(line)
+        if not only.search(case["id"]):
+            continue
         try:
             grammar = engine.compile(case["schema"])
         except GrammarError:

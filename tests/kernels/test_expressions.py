@@ -34,7 +34,7 @@ TEXTS = [bytes(t) for n in range(4) for t in itertools.product(BYTES, repeat=n)]
 def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYTES) -> tuple[Arena, list[int]]:
     """The trees in an arena (a fresh one), evaluated by one program."""
     arena = arena or Arena(VOCAB, Limits())
-    program = Program(arena.limits, allowed)
+    program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
     numbers = [program.add(tree) for tree in trees]
     evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
     return arena, arena.tables[layout.MARKS][np.array(numbers)].tolist()

@@ -9,6 +9,7 @@ reader keeps is valid too. Declared names occur at most once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -17,7 +18,7 @@ from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Items, Members, Wanted
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.schema import ArrayPart, Reader, Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Reader, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.grammar import GrammarIR, Symbol
@@ -47,6 +48,17 @@ def compile_schema(
 def compile_json_object(options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None) -> GrammarIR:
     """Any JSON object."""
     return compile_schema({"type": "object"}, options, limits, ir)
+
+
+Condition = tuple[Subschema, Subschema]
+"""Some member's name is valid under the one, and its value under the other."""
+
+
+def _subsets(conditions: Sequence[Condition]) -> Iterable[tuple[int, list[Condition]]]:
+    """The subsets, each with its bit set."""
+    if not conditions:
+        return [(0, [])]
+    return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in range(1 << len(conditions))]
 
 
 class _Writer:
@@ -147,12 +159,7 @@ class _Writer:
     # Objects
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
-        """The members and the closing brace, or None if no object fits.
-
-        Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
-        brace. Both are kept reversed, as they grow at their front.
-        """
-        ir, layout, place = self.ir, self._layout, self._shaper.place
+        """The members and the closing brace, or None if no object fits."""
         parts = [sub.object for sub in alternative if sub.object is not None]
         names: dict[str, bool] = {}  # declared or required names in order; whether required
         for part in parts:
@@ -161,59 +168,19 @@ class _Writer:
         for part in parts:
             for name in part.required:
                 names[name] = True
-        value: Symbol | None
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
         if len(conditions) > _MOST_WANTED:
             raise LimitExceeded(
                 "too many complements apply to one object", location=pointer, expected=f"at most {_MOST_WANTED}"
             )
-        subsets = range(1 << len(conditions))
-        entries: list[Entry] = []
-        for name, required in names.items():
-            children = children_of(name, parts)
-            values: list[tuple[Symbol, int]] = []
-            if allowed_by_names(name, parts, self._shaper.holds):
-                for marks in subsets:
-                    met = [some for k, some in enumerate(conditions) if marks >> k & 1]
-                    if all(self._shaper.holds(named, name) for named, _ in met):
-                        value = self._symbol(place([*children, *(wanted for _, wanted in met)]))
-                        if value is not None:
-                            values.append((value, marks))
-            if values:
-                entries.append(Entry(ir.lexeme(layout.key(name), name), tuple(values), required))
-            elif required:
-                self._culprit.setdefault(pointer, self._shaper.place(children).pointer)
-                return None
-        further: list[Further] = []
-        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings)):
-            for marks in subsets:
-                met = [some for k, some in enumerate(conditions) if marks >> k & 1]
-                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]))
-                if value is not None:
-                    name_text = text
-                    if met:
-                        named_text = self._shaper.strings([named for named, _ in met])
-                        name_text = named_text if text is None else both(text, named_text)
-                    if name_text is not EMPTY:
-                        lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
-                        further.append(Further(ir.lexeme(lexeme, "key"), value, marks, group))
-        low = max((part.low for part in parts), default=0)
-        highs = [part.high for part in parts if part.high is not None]
-        high = min(highs) if highs else None
-        n_required = sum(entry.required for entry in entries)
-        if not further and high is not None and high >= len(entries):
-            high = None
-        if low <= n_required:
-            low = 0
-        elif low > 1 and further:
-            # Further names may repeat: a count of them says nothing about how many there are.
-            for sub in alternative:
-                if sub.object is not None and sub.object.low > max(1, n_required):
-                    self._shaper.refuse(sub, "minProperties")
-            low = 0
+        entries = self._entries(names, parts, conditions, pointer)
+        if entries is None:
+            return None
+        further = self._undeclared(names, parts, conditions)
+        low, high = self._member_counts(alternative, entries, bool(further))
         if conditions or low or high is not None or (self._any_order and len(entries) + len(further) > 1):
             members = Members(
-                ir,
+                self.ir,
                 entries,
                 further,
                 self._comma,
@@ -224,6 +191,74 @@ class _Writer:
                 n_conditions=len(conditions),
             )
             return members.start()
+        return self._sequence(entries, further, pointer)
+
+    def _entries(
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
+    ) -> list[Entry] | None:
+        """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        place, holds = self._shaper.place, self._shaper.holds
+        lexeme, key = self.ir.lexeme, self._layout.key
+        limited = any(part.names is not None for part in parts)
+        entries: list[Entry] = []
+        for name, required in names.items():
+            children = children_of(name, parts)
+            values: list[tuple[Symbol, int]] = []
+            if not limited or allowed_by_names(name, parts, holds):
+                for marks, met in _subsets(conditions):
+                    if all(holds(named, name) for named, _ in met):
+                        value = self._symbol(place([*children, *(wanted for _, wanted in met)] if met else children))
+                        if value is not None:
+                            values.append((value, marks))
+            if values:
+                entries.append(Entry(lexeme(key(name), name), tuple(values), required))
+            elif required:
+                self._culprit.setdefault(pointer, place(children).pointer)
+                return None
+        return entries
+
+    def _undeclared(self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition]) -> list[Further]:
+        """The classes of names that are not declared, by the conditions that their members meet."""
+        layout, place = self._layout, self._shaper.place
+        further: list[Further] = []
+        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings)):
+            for marks, met in _subsets(conditions):
+                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]))
+                if value is not None:
+                    name_text = text
+                    if met:
+                        named_text = self._shaper.strings([named for named, _ in met])
+                        name_text = named_text if text is None else both(text, named_text)
+                    if name_text is not EMPTY:
+                        lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
+                        further.append(Further(self.ir.lexeme(lexeme, "key"), value, marks, group))
+        return further
+
+    def _member_counts(self, alternative: Alternative, entries: list[Entry], open_ended: bool) -> tuple[int, int | None]:
+        """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
+        parts = [sub.object for sub in alternative if sub.object is not None]
+        low = max((part.low for part in parts), default=0)
+        high = min((part.high for part in parts if part.high is not None), default=None)
+        n_required = sum(entry.required for entry in entries) if low else 0
+        if not open_ended and high is not None and high >= len(entries):
+            high = None
+        if low <= n_required:
+            low = 0
+        elif low > 1 and open_ended:
+            # Further names may repeat: a count of them says nothing about how many there are.
+            for sub in alternative:
+                if sub.object is not None and sub.object.low > max(1, n_required):
+                    self._shaper.refuse(sub, "minProperties")
+            low = 0
+        return low, high
+
+    def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
+        """Members in their order, without a memory.
+
+        Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
+        brace. Both are kept reversed, as they grow at their front.
+        """
+        ir = self.ir
         after, first = self._further(further)
         # The last entry that may come first is the first required one.
         opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))

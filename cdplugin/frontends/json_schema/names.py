@@ -24,11 +24,16 @@ def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
     """The schemas that hold for the member called ``name``."""
     out: list[Subschema] = []
     for part in parts:
-        found = [part.properties[name]] if name in part.properties else []
-        found += [member for pattern, member in part.patterns if finds(pattern, name)]
-        if not found and part.additional is not None:
-            found = [part.additional]
-        out += found
+        declared = part.properties.get(name)
+        if declared is not None:
+            out.append(declared)
+        if part.patterns:
+            found = [member for pattern, member in part.patterns if finds(pattern, name)]
+            out += found
+            if found:
+                continue
+        if declared is None and part.additional is not None:
+            out.append(part.additional)
     return out
 
 
