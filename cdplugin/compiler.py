@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -164,6 +164,8 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     )
 
 
+_SEARCH_BYTES = 16 << 20
+"""How much an arena may grow while it is decided which lexemes match anything."""
 _SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
 _MOST_SPLITS = 1 << 14
 
@@ -217,8 +219,14 @@ def _judge(
     """
     flags = arena.flags(ids)
     productive = (ids != expressions.EMPTY) & (ids != expressions.EPSILON)
-    for i in np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist():
-        productive[i] = _matches_text(arena, int(ids[i]))
+    unsure = np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist()
+    if unsure:
+        limits = arena.limits
+        arena.set_limits(replace(limits, max_arena_bytes=min(limits.max_arena_bytes, arena.nbytes + _SEARCH_BYTES)))
+        for i in unsure:
+            productive[i] = _matches_text(arena, int(ids[i]))
+        arena.set_limits(limits)
+        arena.over_budget = arena.nbytes > limits.max_arena_bytes
     lexemes.productive = {~t: is_productive for t, is_productive in zip(used, productive.tolist(), strict=True)}
     lexemes.productive.update({symbol: bool(ranges) for symbol, ranges in tokens.items()})
     skips = set(ir.skips.values())
@@ -239,8 +247,11 @@ def _matches_text(arena: Arena, expression: int) -> bool:
     """Whether an expression with ``&`` or ``~`` matches a text of at least one byte: if it is nullable, whether some derivative
     is not empty.
     """
-    if not arena.call(kernels.OP_STATUS, expression) & 1:
-        return False
+    try:
+        if not arena.call(kernels.OP_STATUS, expression) & 1:
+            return False
+    except LimitExceeded as error:
+        raise LimitExceeded("whether an expression with '&' or '~' can match takes too much", expected=error.expected) from None
     if not arena.flags(np.array([expression]))[0] & expressions.NULLABLE:
         return True
     return any(arena.call(kernels.OP_STATUS, arena.call(kernels.OP_DERIVE, expression, byte)) & 1 for byte in range(256))

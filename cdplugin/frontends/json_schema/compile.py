@@ -10,6 +10,7 @@ reader keeps is valid too. Declared names occur at most once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -24,7 +25,12 @@ from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
-_MOST_WANTED = 3
+_MOST_WANTED = 6
+"""Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
+_MOST_COUNTED = 3
+"""The same where items that match are counted (above one): which counts are still open is searched for."""
+_MOST_STATES = 2_000
+"""Combinations of counts of several ``contains``."""
 _CHAIN = 32
 """Counts up to this are written as a chain of rules; larger ones by doubling, with O(log n) rules."""
 
@@ -199,6 +205,7 @@ class _Writer:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
         place, holds = self._shaper.place, self._shaper.holds
         lexeme, key = self.ir.lexeme, self._layout.key
+        self._shaper.count(len(conditions) * len(names) << len(conditions))
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
         for name, required in names.items():
@@ -371,8 +378,15 @@ class _Writer:
                     self._shaper.refuse(sub, "uniqueItems")
         if not wanted:
             return None
-        if len(wanted) > _MOST_WANTED:
-            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {_MOST_WANTED}")
+        most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
+        if len(wanted) > most_wanted:
+            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
+        states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
+        if states > _MOST_STATES:
+            raise LimitExceeded(
+                "the counts of several contains are too large", keyword="contains", expected=f"at most {_MOST_STATES} combinations"
+            )
+        self._shaper.count(len(wanted) * n_fixed << len(wanted))
 
         def choice(i: int, matched: int) -> Symbol | None:
             children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]

@@ -34,8 +34,8 @@ from cdplugin.expr import (
 from cdplugin.frontends.json_schema.strings import Format
 
 _MAX_STATES = 50_000
-_SEARCH = 600
-"""Derivatives taken to tell two patterns apart."""
+_SEARCH = 6_000
+"""Derivatives taken to tell two patterns apart, those of parts included."""
 
 
 class Matcher:
@@ -47,17 +47,14 @@ class Matcher:
         self._nullable: dict[int, bool] = {}
         self._keep: list[Expr] = [expression]
         self._start = expression
+        self._taken = 0
 
     def matches(self, data: bytes) -> bool:
         """Whether the whole of ``data`` matches."""
         state = self._start
         try:
             for byte in data:
-                key = (id(state), byte)
-                following = self._steps.get(key)
-                if following is None:
-                    following = self._steps[key] = self._derive(state, byte)
-                state = following
+                state = self._derive(state, byte)
                 if state is EMPTY:
                     return False
             return self._accepts(state)
@@ -65,24 +62,23 @@ class Matcher:
             raise LimitExceeded("pattern too deeply nested to match enumerated values against") from None
 
     def matches_nothing(self, fuel: int) -> tuple[bool, int]:
-        """Whether no text matches, found with at most ``fuel`` derivatives; and how many were taken."""
-        taken = 0
+        """Whether no text matches, found with about ``fuel`` derivatives at most; and how many were taken."""
+        self._taken = 0
         seen = {id(self._start)}
         stack = [self._start]
         while stack:
             state = stack.pop()
             if self._accepts(state):
-                return False, taken
+                return False, self._taken
             for byte in _representatives(state):
-                taken += 1
-                if taken > fuel:
-                    return False, taken
+                if self._taken > fuel:
+                    return False, self._taken
                 following = self._derive(state, byte)
                 if following is not EMPTY and id(following) not in seen:
                     seen.add(id(following))
                     self._keep.append(following)
                     stack.append(following)
-        return True, taken
+        return True, self._taken
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
@@ -113,9 +109,16 @@ class Matcher:
         return found
 
     def _derive(self, node: Expr, byte: int) -> Expr:
+        if node.op == BYTES_OP:
+            return EPSILON if node.args[0] >> byte & 1 else EMPTY
+        found = self._steps.get((id(node), byte))
+        if found is None:
+            self._taken += 1
+            found = self._steps[id(node), byte] = self._derivative(node, byte)
+        return found
+
+    def _derivative(self, node: Expr, byte: int) -> Expr:
         op, args = node.op, node.args
-        if op == BYTES_OP:
-            return EPSILON if args[0] >> byte & 1 else EMPTY
         if op == LITERALS_OP:
             result = literals(a[1:] for a in args if a and a[0] == byte)
         elif op == CAT_OP:

@@ -344,6 +344,9 @@ class Items(Family):
         need = [max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True)]
         if not usable:
             return least == 0 and not any(need)
+        if all(wanted.high is None for wanted in self._wanted):
+            fewest = _fewest(need, usable) if len(need) > 1 else need[0] if not need[0] or 1 in usable else None
+            return fewest is not None and (room is None or max(least, fewest) <= room)
         if len(need) == 1:
             spare = self._wanted[0].high
             if need[0] and 1 not in usable:
@@ -363,6 +366,22 @@ class Items(Family):
                 return False
             seen |= states
         return False
+
+
+def _fewest(need: Sequence[int], masks: Sequence[int]) -> int | None:
+    """How many bit sets out of ``masks`` it takes, with repetition, to hold each bit ``k`` ``need[k]`` times; None: too few do.
+
+    Only sets that are in no other are taken: more is never worse.
+    """
+    if any(needed and not any(mask >> k & 1 for mask in masks) for k, needed in enumerate(need)):
+        return None
+    largest = [mask for mask in masks if not any(mask & ~other == 0 and mask != other for other in masks)]
+    states = {tuple(need)}
+    taken = 0
+    while not any(max(state, default=0) == 0 for state in states):
+        states = {tuple(max(n - (mask >> k & 1), 0) for k, n in enumerate(state)) for state in states for mask in largest}
+        taken += 1
+    return taken
 
 
 class Distinct(Family):

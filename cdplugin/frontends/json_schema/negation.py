@@ -36,7 +36,7 @@ Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
 """Formats no two of which share a text."""
 _MOST_POSITIONS = 16
-_MOST_SEARCH = 20_000
+_MOST_SEARCH = 100_000
 """Derivatives taken in all to tell patterns apart."""
 _DEPTH = 4
 """Levels of properties and choices down to which two schemas are told apart."""
@@ -429,7 +429,7 @@ class Logician:
         if self._search_left <= 0:
             return False
         found, taken = share_no_text(first, second)
-        self._search_left -= taken + 5
+        self._search_left -= taken + 25
         return found
 
     def implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:

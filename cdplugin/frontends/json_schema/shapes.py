@@ -74,11 +74,11 @@ class Place:
         return self.parts[0].pointer if self.parts else ""
 
 
-_STEP_COST = 4
+_STEP_COST = 6
 
 
 class Shaper:
-    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, four for a rule."""
+    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, six for a rule."""
 
     def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
@@ -92,12 +92,12 @@ class Shaper:
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
-        self._logician = Logician(reader, self._maybe, self._count)
+        self._logician = Logician(reader, self._maybe, self.count)
         self._flattened: dict[Subschema, tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]] = {}
         self._unevaluated: Unevaluated | None = None
         if reader.has_unevaluated:
             logician = self._logician
-            self._unevaluated = Unevaluated(reader, logician.complement, logician.conjunction, logician.disjoint, self._count)
+            self._unevaluated = Unevaluated(reader, logician.complement, logician.conjunction, logician.disjoint, self.count)
             logician.matters_to = self._unevaluated.matters_to
         self._alias: dict[Subschema, Subschema | None] = {}
 
@@ -118,7 +118,7 @@ class Shaper:
             key = frozenset(kept)
         found = self._places.get(key)
         if found is None:
-            self._count(len(kept))
+            self.count(len(kept))
             found = self._places[key] = Place(kept)
         return found
 
@@ -133,7 +133,8 @@ class Shaper:
             part = others[0]
         return part
 
-    def _count(self, work: int) -> None:
+    def count(self, work: int) -> None:
+        """Count work; raises ``LimitExceeded`` when it is too much."""
         self._work += work * _STEP_COST
         if self._work > self._limits.max_rules:
             raise LimitExceeded(
@@ -282,7 +283,7 @@ class Shaper:
                 if key in seen:
                     continue
                 seen.add(key)
-            self._count(1)
+            self.count(1)
             # Alternatives hold no choices any more, and their allOf and $ref are among their members.
             if not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
                 continue
@@ -366,7 +367,7 @@ class Shaper:
 
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
-        self._count(2 + len(basics) // 16)
+        self.count(2 + len(basics) // 16)
         types = ALL_TYPES
         for sub in basics:
             types &= sub.types
@@ -385,7 +386,7 @@ class Shaper:
             fresh = children_of(name, new)
             if name in required or fresh:
                 children = children_of(name, old) + fresh
-                self._count(len(children) // 2)
+                self.count(len(children) // 2)
                 if any(child.types == 0 for child in children):
                     return True
                 pairs = combinations(children, 2) if name in required else product(fresh, children)
@@ -407,7 +408,7 @@ class Shaper:
         out.values = []
         holds = self._evaluator.holds
         for value in shortest.values or ():
-            self._count(1)
+            self.count(1)
             if all(holds(sub, value, itself=True) for sub in basics) and all(
                 any(holds(branch, value) for branch in branches) for branches in choices
             ):
@@ -445,7 +446,7 @@ class Shaper:
             if sub in seen:
                 continue
             seen.add(sub)
-            self._count(1)
+            self.count(1)
             stack += [(s, False) for s in reversed(sub.after)]
             stack.append((sub, True))
             stack += [(s, False) for s in reversed(sub.before)]

@@ -102,6 +102,8 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
 
 def canonical(value: Any) -> str:
     """A text that two values share exactly when they are equal (Core, section 4.2.2): 1 and 1.0 are, true and 1 are not."""
+    if isinstance(value, str):
+        return repr(value) + ","
     out: list[str] = []
     stack: list[Any] = [value]
     while stack:
@@ -149,7 +151,8 @@ class Evaluator:
     def __init__(self, reader: Reader, refuse: Any) -> None:
         self._reader = reader
         self._refuse = refuse
-        self._sets: dict[int, frozenset[str]] = {}
+        self._sets: dict[Subschema, frozenset[str]] = {}
+        self._excluded_sets: dict[Subschema, frozenset[str]] = {}
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref``, ``anyOf`` and the like."""
@@ -172,7 +175,7 @@ class Evaluator:
             return False
         if sub.values is not None and not self._listed(sub, value):
             return False
-        if sub.excluded and any(canonical(other) == canonical(value) for other in sub.excluded):
+        if sub.excluded and self._excluded(sub, value):
             return False
         for keyword, types in sub.refused:
             if types & bit:
@@ -304,10 +307,16 @@ class Evaluator:
                         out.add(name)
         return out
 
-    def _listed(self, sub: Subschema, value: Any) -> bool:
-        known = self._sets.get(id(sub))
+    def _excluded(self, sub: Subschema, value: Any) -> bool:
+        known = self._excluded_sets.get(sub)
         if known is None:
-            known = self._sets[id(sub)] = frozenset(canonical(v) for v in sub.values or ())
+            known = self._excluded_sets[sub] = frozenset(map(canonical, sub.excluded))
+        return canonical(value) in known
+
+    def _listed(self, sub: Subschema, value: Any) -> bool:
+        known = self._sets.get(sub)
+        if known is None:
+            known = self._sets[sub] = frozenset(map(canonical, sub.values or ()))
         return canonical(value) in known
 
 
