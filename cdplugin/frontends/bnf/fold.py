@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cdplugin.alphabet import UTF8
-from cdplugin.expr import EPSILON, Expr, alt, cat, literal, literals, repeat
+from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
 from cdplugin.frontends.bnf.tree import ALT, CHARS, REF, REPEAT, SEQ, TEXT, Node, Source, post_order
 
 MOST_NODES = 2_000
@@ -83,8 +83,16 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
         return joined[0] if len(joined) == 1 else None
     if op == REPEAT:
         ((expression, size),) = parts
-        return Regular(repeat(expression, node.args[1], node.args[2]), size + 1)
+        return Regular(repeated(expression, node.args[1], node.args[2]), size + 1)
     return None
+
+
+def repeated(expression: Expr, low: int, high: int | None) -> Expr:
+    """``expression`` so many times; a star of a plus and the like become one."""
+    if expression.op == REPEAT_OP and low <= 1 and expression.args[1] <= 1 and {high, expression.args[2]} <= {1, None}:
+        bound = None if None in (high, expression.args[2]) else 1
+        return repeat(expression.args[0], min(low, expression.args[1]), bound)
+    return repeat(expression, low, high)
 
 
 def concatenation(parts: Iterable[Regular]) -> Regular | None:
@@ -151,7 +159,7 @@ def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regula
         (loops if selves else ends).append(joined)
     if len(sides) > 1 or not ends:
         return None
-    loop = repeat(alt(*(part.expr for part in loops))) if loops else EPSILON
+    loop = repeated(alt(*(part.expr for part in loops)), 0, None) if loops else EPSILON
     end = alt(*(part.expr for part in ends))
     size = sum(part.size for part in loops + ends) + 1
     return None if size > MOST_NODES else Regular(cat(loop, end) if sides != {"left"} else cat(end, loop), size)

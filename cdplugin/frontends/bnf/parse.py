@@ -21,12 +21,16 @@ _LONG_REACH = "a rule ends with its line; within parentheses and after | it may 
 
 
 class _Group:
-    """An open group, or the body of a rule: where it began, the alternatives before the current one, and its items."""
+    """An open group, or the body of a rule: where it began, the alternatives before the current one, and its items.
 
-    __slots__ = ("alternatives", "at", "items")
+    ``looks``: it is a look-ahead of xgrammar's, ``(=…)`` at the end of a rule.
+    """
 
-    def __init__(self, at: int) -> None:
+    __slots__ = ("alternatives", "at", "items", "looks")
+
+    def __init__(self, at: int, looks: bool = False) -> None:
         self.at = at
+        self.looks = looks
         self.alternatives: list[Node] = []
         self.items: list[Node] = []
 
@@ -117,9 +121,11 @@ class _Parser:
         while not self._ends(groups):
             at, char, group = scanner.pos, scanner.peek(), groups[-1]
             if char == "(":
-                self._refuse_group(at)
-                scanner.pos += 1
-                groups.append(_Group(at))
+                looks = not self.gbnf and len(groups) == 1 and scanner.peek(2) == "(="
+                if not looks:
+                    self._refuse_group(at)
+                scanner.pos += 1 + looks
+                groups.append(_Group(at, looks))
                 if len(groups) > scanner.limits.max_spec_depth:
                     scanner.exceed("groups are nested too deeply", at, "max_spec_depth", scanner.limits.max_spec_depth)
                 scanner.skip(newlines=True)
@@ -130,8 +136,12 @@ class _Parser:
                 inner = groups.pop()
                 bare = not inner.alternatives and not inner.items
                 self._no_empty(inner, allowed=bare)
-                groups[-1].items.append(inner.node(at))
+                node = inner.node(at)
                 self._skip(groups)
+                if not inner.looks:
+                    groups[-1].items.append(node)
+                elif not self._ends(groups):  # it asserts what follows the rule, and constrains nothing: it is let go
+                    self._refuse_group(inner.at)
             elif char == "|":
                 self._no_empty(group)
                 group.close_alternative(at)
@@ -159,7 +169,7 @@ class _Parser:
     def _refuse_group(self, at: int) -> None:
         """Groups that look like a regular expression's, and xgrammar's look-ahead."""
         scanner = self.scanner
-        ahead = scanner.peek(3)
+        ahead = scanner.text[at : at + 3]
         if ahead[:2] == "(=" or ahead in ("(?=", "(?!", "(?<"):
             what = "a look-ahead assertion" if ahead != "(?<" else "a look-behind assertion or a named group"
             scanner.refuse(f"{what} {ahead if ahead[1] == '?' else ahead[:2]}", at, "write what may follow as part of the rule")
@@ -263,7 +273,9 @@ class _Parser:
         if scanner.peek() == ",":
             scanner.pos += 1
             scanner.skip(newlines=True)
-            high = None if scanner.peek() == "}" else scanner.number("repetition count", "max_repeat")
+            unbounded = scanner.peek() == "}" or (not self.gbnf and scanner.peek(2) == "-1")  # as xgrammar prints it
+            scanner.pos += 2 if unbounded and scanner.peek() == "-" else 0
+            high = None if unbounded else scanner.number("repetition count", "max_repeat")
             scanner.skip(newlines=True)
         if scanner.peek() != "}":
             scanner.fail("bad repetition", expected="}" if high != low else ", or } after the count")

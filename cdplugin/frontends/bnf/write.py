@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from cdplugin.expr import EPSILON
 from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
-from cdplugin.frontends.bnf.fold import Regular, combine, join_alternatives, join_sequence
+from cdplugin.frontends.bnf.fold import Regular, combine, join_alternatives, join_sequence, repeated
 from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import Repeats
@@ -65,7 +65,7 @@ class Writer:
             stack.pop()
             if node is body:
                 break
-            done[id(node)] = self._part(node, [done[id(child)] for child in node.children])
+            done[id(node)] = self._part(node, done)
         parts = [done[id(child)] for child in body.children]
         if body.op == ALT:
             for right in self._alternatives(body, parts):
@@ -73,11 +73,12 @@ class Writer:
         elif body.op == SEQ:
             self.ir.rule(left, self._sequence(parts))
         else:
-            self.ir.rule(left, [self._symbol(self._part(body, parts))])
+            self.ir.rule(left, [self._symbol(self._part(body, done))])
 
-    def _part(self, node: Node, parts: list[Part]) -> Part:
-        """What a node becomes, given what its children became."""
+    def _part(self, node: Node, done: dict[int, Part]) -> Part:
+        """What a node becomes, given what the nodes below it became."""
         op = node.op
+        parts = [done[id(child)] for child in node.children]
         if op == REF:
             return self.folded.get(node.args[0]) or self.symbols[node.args[0]]
         if op == TOKENS:
@@ -90,11 +91,39 @@ class Writer:
             if found is not None:
                 return found
         if op == REPEAT:
-            return self.repeats.many(self._symbol(parts[0]), node.args[1], node.args[2])
+            child, low, high = node.args[:3]
+            if self.fold and child.op == ALT and low <= 1 and high is None:
+                return self._star(child, done, low)
+            return self.repeats.many(self._symbol(done[id(child)]), low, high)
         symbol = self.ir.nonterminal()
         for right in self._alternatives(node, parts) if op == ALT else [self._sequence(parts)]:
             self.ir.rule(symbol, right)
         return symbol
+
+    def _star(self, child: Node, done: dict[int, Part], low: int) -> Part:
+        """``(R | X)*`` with a regular ``R``: as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and not cut anywhere.
+
+        ``(R | X)+`` is ``R+ | R* X (R | X)*``.
+        """
+        parts = [done[id(branch)] for branch in child.children]
+        known = [(part, branch) for part, branch in zip(parts, child.children, strict=True) if isinstance(part, Regular)]
+        joined = join_alternatives(known)
+        if len(joined) != 1:
+            return self.repeats.many(self._symbol(done[id(child)]), low, None)
+        ((expression, size),) = joined
+        run = self._lexeme(Regular(repeated(expression, 0, None), size + 1))
+        loop = self.ir.nonterminal()
+        self.ir.rule(loop, [run])
+        others = [part for part in parts if not isinstance(part, Regular)]
+        for other in others:
+            self.ir.rule(loop, [run, other, loop])
+        if low == 0:
+            return loop
+        some = self.ir.nonterminal()
+        self.ir.rule(some, [self._lexeme(Regular(repeated(expression, 1, None), size + 1))])
+        for other in others:
+            self.ir.rule(some, [run, other, loop])
+        return some
 
     def _alternatives(self, node: Node, parts: Sequence[Part]) -> list[list[Symbol]]:
         """The right sides of a choice, the regular alternatives as few lexemes."""
