@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
     from cdplugin.specs_lark import Lark
-    from cdplugin.specs_tags import StructuralTag
+    from cdplugin.specs_tags import TOOL_FORMATS, After, StructuralTag, ToolFormat, Tools
     from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
 
@@ -49,7 +49,11 @@ _HOME = {
     "JsonSchema": "specs",
     "Regex": "specs",
     "Spec": "specs",
+    "After": "specs_tags",
     "StructuralTag": "specs_tags",
+    "TOOL_FORMATS": "specs_tags",
+    "ToolFormat": "specs_tags",
+    "Tools": "specs_tags",
     "Ebnf": "specs_text",
     "Gbnf": "specs_text",
     "Lark": "specs_lark",
@@ -57,6 +61,8 @@ _HOME = {
 }
 
 __all__ = [
+    "TOOL_FORMATS",
+    "After",
     "CdpluginError",
     "Choice",
     "Compiler",
@@ -74,6 +80,8 @@ __all__ = [
     "Regex",
     "Spec",
     "StructuralTag",
+    "ToolFormat",
+    "Tools",
     "UnsupportedError",
     "Vocabulary",
     "VocabularyError",

@@ -1,15 +1,28 @@
-"""Specs that put tags around constrained text."""
+"""Specs that put tags around constrained text: structural tags, tool calls, grammars that wait for a trigger."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
+from cdplugin.errors import GrammarError
+from cdplugin.frontends.tags.after import Trigger, compile_after
+from cdplugin.frontends.tags.tools import TOOL_FORMATS, ToolFormat, choose, compile_tools, read_tools
 from cdplugin.frontends.tags.write import compile_tag
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.specs import Spec
+
+__all__ = ["TOOL_FORMATS", "After", "StructuralTag", "ToolFormat", "Tools"]
+
+
+def _frozen(value: Any) -> str | None:
+    """JSON of ``value`` for a key, if it has any."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 class StructuralTag(Spec):
@@ -20,20 +33,115 @@ class StructuralTag(Spec):
 
     >>> from cdplugin.limits import Limits
     >>> tag = StructuralTag({"structures": [{"begin": "<f>", "schema": {"type": "null"}, "end": "</f>"}], "triggers": ["<f"]})
-    >>> len(tag.to_ir(Limits()).rules)
-    12
+    >>> ir = tag.to_ir(Limits())
     """
 
     def __init__(self, tag: Any) -> None:
         self.tag = tag
 
     def key(self) -> Hashable | None:
-        if isinstance(self.tag, str):
-            return (StructuralTag, self.tag)
-        try:
-            return (StructuralTag, json.dumps(self.tag, ensure_ascii=False))
-        except (TypeError, ValueError, RecursionError):
-            return None  # a model, or specs inside
+        text = self.tag if isinstance(self.tag, str) else _frozen(self.tag)
+        return None if text is None else (StructuralTag, text)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_tag(self.tag, limits, ir)
+
+
+class Tools(Spec):
+    """Answers of a model that may, or must, call tools.
+
+    Parameters
+    ----------
+    tools : OpenAI-style: ``[{"type": "function", "function": {"name", "parameters", …}}]``; also the functions alone.
+    format : how the model writes calls: a key of :data:`TOOL_FORMATS` or a :class:`ToolFormat`.
+    tool_choice : ``"auto"``, ``"none"``, ``"required"``, a tool's name, ``{"type": "function", "function": {"name": …}}`` or
+        ``{"type": "allowed_tools", …}``. A named tool is called once.
+    parallel : whether there may be several calls.
+    on_broken : what becomes of a tool whose schema cannot be compiled. ``"error"``: the error names it; ``"skip"``: it cannot
+        be called; ``"any"``: its arguments may be any JSON object. Either way the others are spared, and :attr:`broken` tells.
+
+    >>> from cdplugin.limits import Limits
+    >>> weather = {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
+    >>> Tools([weather, {"name": "x", "parameters": {"type": "strin"}}], on_broken="skip").broken["x"].location
+    '/1/parameters/type'
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Any],
+        *,
+        format: str | ToolFormat = "hermes",
+        tool_choice: Any = "auto",
+        parallel: bool = True,
+        on_broken: str = "error",
+    ) -> None:
+        form = TOOL_FORMATS.get(format) if isinstance(format, str) else format
+        if not isinstance(form, ToolFormat):
+            expected = f"one of {', '.join(TOOL_FORMATS)}, or a ToolFormat"
+            raise GrammarError("unknown format of tool calls", expected=expected, found=repr(format))
+        if "{name}" not in form.begin:
+            raise GrammarError("bad format of tool calls", expected="{name} in begin", found=repr(form.begin))
+        if on_broken not in ("error", "skip", "any"):
+            raise GrammarError("bad value of on_broken", expected="error, skip or any", found=repr(on_broken))
+        self.format = form
+        self.tools = read_tools(tools)
+        self.tool_choice = tool_choice
+        self.parallel = parallel
+        self.on_broken = on_broken
+        self._chosen, self._mode = choose(self.tools, tool_choice)
+
+    @property
+    def broken(self) -> dict[str, GrammarError]:
+        """The tools whose schemas cannot be compiled (under default limits), by name, with what is wrong."""
+        on_broken = "skip" if self.on_broken == "error" else self.on_broken
+        return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, Limits())[1]
+
+    def key(self) -> Hashable | None:
+        text = _frozen([[tool.name, tool.parameters] for tool in self._chosen])
+        return None if text is None else (Tools, text, self.format, self._mode, self.parallel, self.on_broken)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return compile_tools(self._chosen, self._mode, self.format, self.parallel, self.on_broken, limits, ir)[0]
+
+
+class After(Spec):
+    """Nothing is constrained until a trigger appears; from there on, ``spec``.
+
+    Parameters
+    ----------
+    trigger : a text, however tokens cut it (a special token in it, as in ``"</think>"``, may be written as the token or spelled
+        out), a token id, or several of such.
+    begin : fixed text before all, as ``"<think>"``.
+    required : whether the trigger must come; else the text may end, free, before it does.
+    then : what follows ``spec``: ``"end"``: nothing; ``"free"``: any text; ``"repeat"``: free text up to the next trigger.
+    max_chars, max_tokens : bounds on the free text before the trigger. With ``required`` the trigger is forced at the bound.
+    special_tokens : names or ids of special tokens that may stand in the free text (they are no text: all others are refused).
+
+    >>> from cdplugin.specs import Choice
+    >>> spec = After("</think>", Choice(["yes", "no"]), begin="<think>", required=True, max_chars=2_000)
+    """
+
+    def __init__(
+        self,
+        trigger: str | int | Sequence[str | int],
+        spec: Spec,
+        *,
+        begin: str = "",
+        required: bool = False,
+        then: str = "end",
+        max_chars: int | None = None,
+        max_tokens: int | None = None,
+        special_tokens: Sequence[str | int] = (),
+    ) -> None:
+        if not isinstance(spec, Spec):
+            raise GrammarError("wrong type of spec", expected="a cdplugin.Spec", found=type(spec).__name__)
+        triggers = (trigger,) if isinstance(trigger, (str, int)) else tuple(trigger)
+        self.spec = spec
+        self.trigger = Trigger(triggers, begin, required, then, max_chars, max_tokens, tuple(special_tokens))
+
+    def key(self) -> Hashable | None:
+        inner = self.spec.key()
+        return None if inner is None else (After, self.trigger, inner)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return compile_after(self.trigger, lambda inner: self.spec.to_ir(limits, inner), limits, ir)

@@ -82,6 +82,13 @@ class TagWriter:
         self._inside(fmt.at, lambda: fmt.spec.to_ir(self.limits, inner))
         return [self.ir.adopt(inner)]
 
+    def _symbols(self, fmt: Format, _: Ends) -> list[Symbol]:
+        """What was written before."""
+        return list(fmt.symbols)
+
+    def _lexeme(self, fmt: Format, _: Ends) -> list[Symbol]:
+        return [self.ir.lexeme(fmt.expr, "free text")]
+
     def _regex(self, fmt: Format, _: Ends) -> list[Symbol]:
         inner = self.ir.nested()
         self._inside(f"{fmt.at}/pattern", lambda: compile_regex(fmt.pattern, self.limits, "ecma", inner))

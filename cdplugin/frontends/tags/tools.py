@@ -1,0 +1,207 @@
+"""Tool calls: an OpenAI-style list of tools and a chat template's way to write calls become a structural tag.
+
+Sources: OpenAI's Chat Completions API (``tools``, ``tool_choice``, ``parallel_tool_calls``) and the chat templates that
+:data:`TOOL_FORMATS` names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdplugin.errors import GrammarError
+from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
+from cdplugin.frontends.free_text import without
+from cdplugin.frontends.tags.read import Format, fail, read_format
+from cdplugin.frontends.tags.write import TagWriter
+from cdplugin.grammar import GrammarIR
+from cdplugin.limits import Limits
+
+_HOLE = "{name}"
+
+
+@dataclass(frozen=True)
+class ToolFormat:
+    """How a model writes tool calls: ``opening call separator call … closing``, a call being ``begin arguments end``.
+
+    ``begin`` holds ``{name}`` where the tool's name stands. ``trigger``: after which text (a prefix of ``opening``, or else of
+    ``begin``) free text becomes a call; empty: the calls are the whole answer, or else the answer is text that does not begin
+    like a call. ``style``: how arguments are written, ``"json"`` or a style of the structural tag's ``json_schema``.
+    ``single``: ``opening`` and ``closing`` are left out where only one call is allowed.
+    """
+
+    begin: str
+    end: str
+    trigger: str = ""
+    separator: str = ""
+    opening: str = ""
+    closing: str = ""
+    style: str = "json"
+    single: bool = False
+
+
+_HERMES = '<tool_call>\n{"name": "{name}", "arguments": '
+_LLAMA = '{"name": "{name}", "parameters": '
+_PLAIN = '{"name": "{name}", "arguments": '
+_QWEN = "<tool_call>\n<function={name}>\n"
+TOOL_FORMATS: dict[str, ToolFormat] = {
+    "hermes": ToolFormat(_HERMES, "}\n</tool_call>", "<tool_call>", "\n"),
+    "llama3": ToolFormat(_LLAMA, "}", "", "; "),
+    "mistral": ToolFormat(_PLAIN, "}", "[TOOL_CALLS]", ", ", "[TOOL_CALLS][", "]"),
+    "json": ToolFormat(_PLAIN, "}", "", ", ", "[", "]", single=True),
+    "qwen_xml": ToolFormat(_QWEN, "</function>\n</tool_call>", "<tool_call>", "\n", style="qwen_xml"),
+}
+"""``hermes`` (Hermes 2 and 3, Qwen 2.5 and 3), ``llama3`` (Llama 3.1 to 3.3, JSON), ``mistral`` (up to tokenizer version 7),
+``json`` (a list of calls, or one object where only one call is allowed), ``qwen_xml`` (Qwen 3 Coder)."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function that a model may call; ``at``: JSON Pointer of its parameters."""
+
+    name: str
+    parameters: Any
+    at: str
+
+
+def read_tools(tools: Any) -> list[Tool]:
+    """The functions of an OpenAI-style list. Raises :class:`GrammarError` for a list that is malformed."""
+    if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Sequence):
+        fail("", "bad tools", expected="a list of tools", found=type(tools).__name__)
+    out: list[Tool] = []
+    for i, tool in enumerate(tools):
+        if hasattr(tool, "model_dump") and not isinstance(tool, type):
+            tool = tool.model_dump()
+        if not isinstance(tool, Mapping):
+            fail(f"/{i}", "bad tool", expected="an object", found=type(tool).__name__)
+        function, at = tool, f"/{i}"
+        if "function" in tool:
+            function, at = tool["function"], f"/{i}/function"
+        kind = tool.get("type", "function")
+        if kind != "function" or not isinstance(function, Mapping):
+            fail(f"/{i}", "bad tool", expected='{"type": "function", "function": {…}}', found=repr(kind))
+        name = function.get("name")
+        if not isinstance(name, str) or not name:
+            fail(f"{at}/name", "bad tool", expected="a name", found=repr(name))
+        if any(name == other.name for other in out):
+            fail(f"{at}/name", "two tools have the same name", found=repr(name))
+        parameters = function.get("parameters")
+        out.append(Tool(name, {"type": "object"} if parameters is None else parameters, f"{at}/parameters"))
+    return out
+
+
+def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
+    """The tools that may be called, and ``"none"``, ``"auto"`` or ``"required"``, or ``"named"`` for one call of one tool."""
+    if choice is None or choice in ("none", "auto", "required"):
+        return tools, choice or "auto"
+    names: list[Any] = [choice]
+    mode = "named"
+    if isinstance(choice, Mapping):
+        inner = choice.get(str(choice.get("type")), choice)
+        if choice.get("type") == "allowed_tools" and isinstance(inner, Mapping):
+            mode = inner.get("mode", "auto")
+            listed = inner.get("tools", ())
+            names = [t.get("function", t).get("name") if isinstance(t, Mapping) else t for t in listed]
+        else:
+            names = [inner.get("name")] if isinstance(inner, Mapping) else [None]
+    known = {tool.name: tool for tool in tools}
+    for name in names:
+        if name not in known:
+            some = ", ".join(repr(n) for n in list(known)[:8])
+            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=repr(name))
+    if mode not in ("auto", "required", "named"):
+        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=repr(mode))
+    return [known[name] for name in names], mode
+
+
+def compile_tools(
+    tools: list[Tool],
+    mode: str,
+    form: ToolFormat,
+    parallel: bool,
+    on_broken: str,
+    limits: Limits,
+    ir: GrammarIR | None = None,
+) -> tuple[GrammarIR, dict[str, GrammarError]]:
+    """The calls that ``mode`` allows, and what is wrong with which tool.
+
+    ``on_broken``: ``"error"``, ``"skip"`` or ``"any"``.
+    """
+    ir = ir or GrammarIR()
+    writer = TagWriter(ir, limits)
+    bodies: list[tuple[str, Format]] = []
+    broken: dict[str, GrammarError] = {}
+    for tool in tools if mode != "none" else ():
+        try:
+            bodies.append((tool.name, _body(writer, tool.parameters, tool.at, form.style)))
+        except GrammarError as problem:
+            broken[tool.name] = problem
+            if on_broken == "error":
+                raise _named(problem, tool.name) from problem
+            if on_broken == "any":
+                bodies.append((tool.name, _body(writer, {"type": "object"}, tool.at, form.style)))
+    symbols = writer.write(_format(bodies, mode, form, parallel), ())
+    ir.start = ir.nonterminal("tool calls")
+    ir.rule(ir.start, symbols)
+    return ir, broken
+
+
+def _named(problem: GrammarError, name: str) -> GrammarError:
+    """The same error, with the tool's name before the message."""
+    out = type(problem)(
+        f"tool {name!r}: {problem.message}",
+        location=problem.location,
+        keyword=problem.keyword,
+        expected=problem.expected,
+        found=problem.found,
+        context=problem.context,
+    )
+    return out
+
+
+def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
+    """The arguments of a tool, written."""
+    content = read_format({"type": "json_schema", "json_schema": parameters, "style": style}, "", 0)
+    content.at = at.removesuffix("/parameters")
+    try:
+        symbols = writer.write(content, ())
+    except GrammarError as problem:
+        problem.location = (problem.location or "").replace(content.at + "/json_schema", at, 1)
+        problem.args = (problem._format(),)
+        raise
+    return Format("symbols", at, {"symbols": symbols})
+
+
+def _format(bodies: list[tuple[str, Format]], mode: str, form: ToolFormat, parallel: bool) -> Format:
+    """The structural tag of the calls."""
+    several = parallel and mode != "named"
+    wrapped = bool(form.opening) and (several or not form.single)
+    before, _, after = form.begin.partition(_HOLE)
+    if not bodies or mode == "none":
+        if mode not in ("auto", "none"):
+            raise GrammarError("no tool can be called, but a call is required", location="/tool_choice")
+        return _free(form, wrapped, before)
+    tags = []
+    for name, body in bodies:
+        spelled = json.dumps(name, ensure_ascii=False)[1:-1] if before.endswith('"') else name
+        tags.append(Format("tag", body.at, {"begin": before + spelled + after, "content": body, "end": (form.end,)}))
+    listed: dict[str, Any] = {"tags": tuple(tags), "separator": form.separator, "at_least_one": True}
+    calls = Format("tags_with_separator", "", {**listed, "stop_after_first": not several})
+    if wrapped:
+        calls = Format("tag", "", {"begin": form.opening, "content": calls, "end": (form.closing,)})
+    if mode != "auto":
+        return calls
+    if not form.trigger:
+        return Format("or", "", {"elements": (calls, _free(form, wrapped, before))})
+    triggered: dict[str, Any] = {"triggers": (form.trigger,), "tags": (calls,) if wrapped else tuple(tags), "excludes": ()}
+    return Format("triggered_tags", "", {**triggered, "at_least_one": False, "stop_after_first": wrapped or not several})
+
+
+def _free(form: ToolFormat, wrapped: bool, before: str) -> Format:
+    """Text without calls."""
+    if form.trigger:
+        return Format("lexeme", "", {"expr": without([form.trigger])})
+    first = (form.opening if wrapped else "") + before
+    return Format("lexeme", "", {"expr": both(ANY_TEXT, complement(cat(literal(first.encode()), complement(EMPTY))))})
