@@ -92,6 +92,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "grammars":
+        return import_module("cdplugin.grammars")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'cdplugin' has no attribute {name!r}")

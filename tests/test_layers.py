@@ -49,7 +49,7 @@ def part_of(module: str) -> str:
         return "matcher"
     if first.startswith("cli"):
         return "cli"
-    if first.startswith("specs"):
+    if first.startswith("specs") or first == "grammars":
         return "specs"
     if first == "__main__":
         return "cli"
