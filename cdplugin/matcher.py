@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdplugin import completion, explain, forced
+from cdplugin import capture_names, completion, explain, forced
 from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -248,6 +248,23 @@ class Matcher:
                 raise GrammarError("no short ending was found that the matcher follows")
         self._ending = (len(self._tokens), ending)
         return ending.copy()
+
+    def captures(self) -> dict[str, bytes]:
+        """What the grammar's named rules derived, by name: of a rule that occurs several times, what it derived last.
+
+        See :meth:`all_captures`, also for errors.
+        """
+        return dict(self.all_captures())
+
+    def all_captures(self) -> list[tuple[str, bytes]]:
+        """``(name, text)`` of every occurrence of a named rule, in the order in which they end, inner ones first.
+
+        The text is the bytes that the rule derived, without what is ignored before it and, for a Lark rule with ``suffix`` or
+        ``stop``, without that; a special token has no bytes. Where the grammar is ambiguous, earlier parts of a rule take the
+        longer text. The text is parsed again, in time proportional to its length where it is not ambiguous. Raises
+        ``ValueError`` if the text is not complete, :class:`LimitExceeded` beyond ``Limits.max_capture_steps``.
+        """
+        return capture_names.all_captures(self)
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""

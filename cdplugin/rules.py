@@ -333,6 +333,11 @@ class Expander:
         """How many rules there are now; they are the first entries of the table of rule lists."""
         return self._n_rules
 
+    @property
+    def numbers(self) -> dict[Symbol, int]:
+        """The numbers of the IR's nonterminals, those of members that were met included."""
+        return self._number
+
     def remaining(self, nonterminal: int) -> int:
         """How far a family's member is from an end, as its family puts it."""
         family, value = self._rules.ir.instances[self._symbol[nonterminal]]

@@ -1,0 +1,116 @@
+"""From a text that a matcher followed to its captures: the named rules' texts, less what only ends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cdplugin import expr
+from cdplugin.arena import Arena
+from cdplugin.capture_lexing import Lexing, Units
+from cdplugin.captures import Chart
+from cdplugin.derivatives import Program
+from cdplugin.errors import GrammarError
+from cdplugin.expr import Expr
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine as kernels
+from cdplugin.template import evaluate
+
+if TYPE_CHECKING:
+    from cdplugin.grammar import Symbol
+    from cdplugin.matcher import Grammar, Matcher
+
+
+def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
+    """The answer of :meth:`cdplugin.Matcher.all_captures`."""
+    if not matcher.is_accepting():
+        raise ValueError("captures: expected a complete text, found one that may not end here")
+    grammar = matcher.grammar
+    ir = grammar._tables.rules.ir
+    if not ir.captures and not any(name for _, name in ir.stops.values()):
+        return []
+    arena = grammar._template.clone()
+    grammar._tables.evaluate(arena)
+    grammar._tables.install(arena)
+    units = Units(_text_tokens(matcher), grammar.vocab.tokens)
+    lexing = Lexing(arena, units, arena.limits.max_capture_steps)
+    chart = Chart(arena, units, lexing)
+    if not chart.is_complete:  # lexemes of several kinds that ended together: any way to cut the text that parses
+        lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
+        chart = Chart(arena, units, lexing)
+        if not chart.is_complete:
+            raise GrammarError("the captures of this text were not found")
+    symbols = _symbols(arena, grammar)
+    wanted = {number for number, symbol in symbols.items() if symbol in ir.captures or ir.stops.get(symbol, ("", ""))[1]}
+    stops = _Stops(grammar, lexing)
+    out: list[tuple[str, bytes]] = []
+    for span in chart.spans(wanted):
+        symbol = symbols[span.nonterminal]
+        text = units.text(span.start, span.end)
+        ending = b""
+        if symbol in ir.stops:
+            stop, name = ir.stops[symbol]
+            at = stops.begin(stop, text)
+            text, ending = text[:at], text[at:]
+        if symbol in ir.captures:
+            out.append((ir.captures[symbol], text))
+        if symbol in ir.stops and name:
+            out.append((name, ending))
+    return out
+
+
+def _text_tokens(matcher: Matcher) -> list[int]:
+    """The followed tokens, less the one that ended the text (it may also be one that the grammar names)."""
+    tokens = list(matcher.tokens)
+    if matcher.is_terminated():
+        before = matcher.fork()
+        before.rollback(1)
+        if before.is_accepting():
+            tokens.pop()
+    return tokens
+
+
+def _symbols(arena: Arena, grammar: Grammar) -> dict[int, Symbol]:
+    """The IR's nonterminals by their numbers in this arena, those of families included that were met."""
+    expander: Any = arena.expand
+    numbers = grammar._tables.rules.number if expander is None else expander.numbers
+    return {number: symbol for symbol, number in numbers.items()}
+
+
+class _Stops:
+    """Finds where the end of a text begins that only ends it."""
+
+    def __init__(self, grammar: Grammar, lexing: Lexing) -> None:
+        self._grammar = grammar
+        self._lexing = lexing
+        self._known: dict[int, tuple[Arena, int]] = {}
+
+    def begin(self, stop: Expr, text: bytes) -> int:
+        """The first place from which ``stop`` matches the rest of ``text``; its length if there is none."""
+        if stop.op == expr.LITERALS_OP:
+            return min((len(text) - len(one) for one in stop.args if text.endswith(one)), default=len(text))
+        arena, root = self._evaluated(stop)
+        for at in range(len(text)):
+            expression = root
+            for byte in text[at:]:
+                self._lexing.take()
+                expression = arena.call(kernels.OP_DERIVE, expression, byte)
+                status = arena.call(kernels.OP_STATUS, expression)
+                if not status & 1:
+                    break
+            else:
+                if status & 2:
+                    return at
+        return len(text)
+
+    def _evaluated(self, stop: Expr) -> tuple[Arena, int]:
+        known = self._known.get(id(stop))
+        if known is None:
+            limits = self._grammar._template.limits
+            program = Program(limits)
+            result = program.add(stop)
+            arena = Arena(self._grammar.vocab, limits)
+            evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+            known = self._known[id(stop)] = (arena, int(arena.tables[layout.MARKS][result]))
+        return known
