@@ -76,8 +76,8 @@ arguments: expr (COMMA expr)* (COMMA named)* | named (COMMA named)* | expr loop
 named: NAME ASSIGN expr
 
 NAME: /[A-Za-z_][A-Za-z0-9_]*/ & ~KEYWORD
-KEYWORD: "False" | "None" | "True" | "and" | "as" | "assert" | "async" | "await" | "break" | "class" | "continue" | "def" |
-"del" | "elif" | "else" | "except" | "finally" | "for" | "from" | "global" | "if" | "import" | "in" | "is" | "lambda"
+KEYWORD: "False" | "None" | "True" | "and" | "as" | "assert" | "async" | "await" | "break" | "class" | "continue" | "def"
+    | "del" | "elif" | "else" | "except" | "finally" | "for" | "from" | "global" | "if" | "import" | "in" | "is" | "lambda"
     | "nonlocal" | "not" | "or" | "pass" | "raise" | "return" | "try" | "while" | "with" | "yield"
 NUMBER: /(0|[1-9][0-9]*)(\.[0-9]+)?(e-?[0-9]+)?/
 STRING: /"([^"\\\n\r\x00]|\\[nrt"'\\])*"/ | /'([^'\\\n\r\x00]|\\[nrt"'\\])*'/
@@ -137,9 +137,9 @@ WORD: "void" | "float" | "double"
 STRUCT: /struct[ \n\t]+/
 STRUCT_HEAD: STRUCT NAME /[ \n\t]*/ "{"
 NAME: /[A-Za-z_][A-Za-z0-9_]*/ & ~KEYWORD
-KEYWORD: WORD | "int" | "char" | "long" | "short" | "bool" | "if" | "else" | "while" | "do" | "for" | "return" | "break" |
-"continue" | "struct" | "const" | "unsigned" | "signed" | "switch" | "case" | "default" | "goto" | "sizeof" | "static" |
-"extern" | "typedef" | "union" | "enum" | "volatile" | "register" | "auto" | "inline" | "restrict" | "class" | "new" | "delete"
+KEYWORD: WORD | "int" | "char" | "long" | "short" | "bool" | "if" | "else" | "while" | "do" | "for" | "return" | "break"
+    | "continue" | "struct" | "const" | "unsigned" | "signed" | "switch" | "case" | "default" | "goto" | "sizeof" | "static"
+    | "extern" | "typedef" | "union" | "enum" | "volatile" | "register" | "auto" | "inline" | "restrict" | "class" | "new" | "delete"
 | "this" | "true" | "false" | "template" | "namespace" | "using" | "public" | "private" | "protected" | "virtual" | "operator"
 | "try" | "catch" | "throw" | "typename" | "friend" | "explicit" | "export" | "mutable" | "asm" | "and" | "or" | "not" | "xor"
 | "bitand" | "bitor" | "compl" | "and_eq" | "or_eq" | "xor_eq" | "not_eq" | "nullptr" | "typeid" | /_.*/
@@ -164,9 +164,9 @@ branch: "(" BOND? chain ")"
 ring: BOND? RING
 atom: ORGANIC | "[" ISOTOPE? ELEMENT CHIRAL? HYDROGENS? CHARGE? CLASS? "]"
 ORGANIC: "B" | "C" | "N" | "O" | "P" | "S" | "F" | "Cl" | "Br" | "I" | "b" | "c" | "n" | "o" | "p" | "s" | "*"
-ELEMENT: "H" | "He" | "Li" | "Be" | "B" | "C" | "N" | "O" | "F" | "Ne" | "Na" | "Mg" | "Al" | "Si" | "P" | "S" | "Cl" | "Ar" |
-"K" | "Ca" | "Ti" | "Cr" | "Mn" | "Fe" | "Co" | "Ni" | "Cu" | "Zn" | "Ga" | "Ge" | "As" | "Se" | "Br" | "Kr" | "Ag" | "Cd" |
-"Sn" | "Sb" | "Te" | "I" | "Xe" | "Pt" | "Au" | "Hg" | "Pb" | "Bi" | "b" | "c" | "n" | "o" | "p" | "s" | "se" | "as" | "*"
+ELEMENT: "H" | "He" | "Li" | "Be" | "B" | "C" | "N" | "O" | "F" | "Ne" | "Na" | "Mg" | "Al" | "Si" | "P" | "S" | "Cl" | "Ar"
+    | "K" | "Ca" | "Ti" | "Cr" | "Mn" | "Fe" | "Co" | "Ni" | "Cu" | "Zn" | "Ga" | "Ge" | "As" | "Se" | "Br" | "Kr" | "Ag" | "Cd"
+    | "Sn" | "Sb" | "Te" | "I" | "Xe" | "Pt" | "Au" | "Hg" | "Pb" | "Bi" | "b" | "c" | "n" | "o" | "p" | "s" | "se" | "as" | "*"
 BOND: "-" | "=" | "#" | "$" | ":" | "/" | "\\"
 RING: /[0-9]/ | "%" /[0-9]{2}/
 ISOTOPE: /[1-9][0-9]{0,2}/
