@@ -16,7 +16,7 @@ from cdplugin.expr import Expr
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope, signature
 from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
-from cdplugin.frontends.lark.terminals import Terminals, nullable
+from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.grammar import LAZY, LONGEST, Symbol, TokenSet
 
@@ -38,6 +38,7 @@ class Lexeme(NamedTuple):
     expression: Expr
     name: str
     lexing: str
+    is_nullable: bool
     max_tokens: int | None = None
 
 
@@ -168,16 +169,17 @@ class Draft:
         if attributes.stop is not None:
             stop = rule.stop = self._terminals.lower(source, attributes.stop, self._named)
             key = "suffix" if attributes.is_suffix else "stop"
-            if nullable(stop):
+            if self._terminals.nullable(stop):
                 if attributes.stop.op == tree.TEXT and not attributes.is_suffix:
                     source.refuse('stop="" (the end token inside the text)', attributes.at["stop"])
                 source.fail(f"{key}= that may be empty", attributes.at[key], expected="a text of at least one character")
             body = self._terminals.cat(body, stop)
             is_lazy = True
-        if is_lazy and nullable(body):
+        is_nullable = self._terminals.nullable(body)
+        if is_lazy and is_nullable:
             expected = "a text that ends with something, or suffix="
             source.fail("a lazy rule that the empty text matches: it is always empty", definition.at, expected=expected)
-        lexeme = Lexeme(body, definition.name, LAZY if is_lazy else LONGEST, attributes.max_tokens)
+        lexeme = Lexeme(body, definition.name, LAZY if is_lazy else LONGEST, is_nullable, attributes.max_tokens)
         return Part("lexeme", lexeme)
 
     # --- bodies -----------------------------------------------------------------------------------------------------------
@@ -224,7 +226,8 @@ class Draft:
         part = self._lexeme_of.get(key)
         if part is None:
             expression = self._terminals.lower(self.scope.source, node, self._named)
-            part = self._lexeme_of[key] = Part("lexeme", Lexeme(expression, _shown(node), LONGEST))
+            lexeme = Lexeme(expression, _shown(node), LONGEST, self._terminals.nullable(expression))
+            part = self._lexeme_of[key] = Part("lexeme", lexeme)
         return part
 
     # --- repetition -------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def check_endings(draft: Draft, ignored: Expr | None) -> None:
     if not stuck:
         return
     # A lexeme that may be empty may be left out, so it blocks nothing.
-    blocked = {(s.rule, s.production): s for s in stuck if not nullable(s.part.value.expression)}
+    blocked = {(s.rule, s.production): s for s in stuck if not s.part.value.is_nullable}
     known = draft.deriving(lambda part: True, blocked)
     for number, rule in enumerate(draft.rules):
         if not known[number] and not rule.is_helper:
@@ -108,7 +108,8 @@ class Bytes:
 
     def __init__(self, generous: bool) -> None:
         self._generous = generous
-        self._first: dict[int, tuple[Expr, int, bool]] = {}
+        self._first: dict[Expr, int] = {}
+        self._nullable: dict[Expr, bool] = {}
 
     def first(self, root: Expr) -> int:
         """The bytes that texts of an expression begin with. Post-order with an explicit stack."""
@@ -116,48 +117,45 @@ class Bytes:
         stack = [root]
         while stack:
             node = stack[-1]
-            below = [part for part in node.args if isinstance(part, Expr)]
-            waiting = [part for part in below if id(part) not in done]
+            below = self._leading(node)
+            waiting = [part for part in below if part not in done]
             if waiting:
                 stack += waiting
                 continue
             stack.pop()
-            if id(node) not in done:
-                done[id(node)] = (node, *self._node(node, [done[id(part)][1:] for part in below]))
-        return done[id(root)][1]
+            if node not in done:
+                done[node] = self._node(node, [done[part] for part in below])
+        return done[root]
 
-    def _node(self, node: Expr, below: Sequence[tuple[int, bool]]) -> tuple[int, bool]:
-        """The first bytes, and whether the empty text is matched."""
+    def _leading(self, node: Expr) -> Sequence[Expr]:
+        """The parts that a text may begin in."""
+        if node.op == expr.CAT_OP:
+            for i, part in enumerate(node.args):
+                if not nullable(part, self._nullable):
+                    return node.args[: i + 1]
+            return node.args
+        if node.op in (expr.ALT_OP, expr.AND_OP):
+            return node.args
+        return node.args[:1] if node.op == expr.REPEAT_OP else ()
+
+    def _node(self, node: Expr, below: Sequence[int]) -> int:
         op = node.op
         if op == expr.BYTES_OP:
-            return node.args[0], False
+            return node.args[0]
+        mask = 0
         if op == expr.LITERALS_OP:
-            mask = 0
             for text in node.args:
                 mask |= 1 << text[0] if text else 0
-            return mask, b"" in node.args
-        if op == expr.CAT_OP:
-            mask = 0
-            for first, is_empty in below:
-                mask |= first
-                if not is_empty:
-                    return mask, False
-            return mask, True
-        if op == expr.ALT_OP:
-            mask = 0
-            for first, _ in below:
-                mask |= first
-            return mask, any(is_empty for _, is_empty in below)
-        if op == expr.AND_OP:
-            mask = ALL_BYTES
-            for first, _ in below:
+        elif op == expr.AND_OP:
+            mask = ALL_BYTES if self._generous else 0
+            for first in below:
                 mask &= first
-            return (mask if self._generous else 0), all(is_empty for _, is_empty in below)
-        if op == expr.NOT_OP:
-            return (ALL_BYTES if self._generous else 0), not below[0][1]
-        if op == expr.REPEAT_OP:
-            return below[0][0], below[0][1] or node.args[1] == 0
-        return 0, op == expr.EPSILON_OP
+        elif op == expr.NOT_OP:
+            mask = ALL_BYTES if self._generous else 0
+        else:
+            for first in below:
+                mask |= first
+        return mask
 
     def eaten(self, root: Expr) -> int:
         """Bytes that an expression can go on with after every text that it matches; only such that its end shows."""
@@ -178,7 +176,7 @@ class Bytes:
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
     """All lexemes that never end where they stand."""
     surely = Bytes(generous=False)
-    empty = draft.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and nullable(part.value.expression)))
+    empty = draft.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable))
     first, follow = _first_and_follow(draft, firsts, empty)
     eaten: dict[int, int] = {}
     out: list[Stuck] = []
@@ -202,7 +200,7 @@ def _of(part: Part, firsts: Bytes, first: list[int], empty: list[bool]) -> tuple
     if part.kind == "rule":
         return first[part.value], empty[part.value]
     if part.kind == "lexeme":
-        return firsts.first(part.value.expression), nullable(part.value.expression)
+        return firsts.first(part.value.expression), part.value.is_nullable
     return _OPEN, part.kind == "symbol"
 
 

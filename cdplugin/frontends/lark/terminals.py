@@ -29,6 +29,7 @@ class Terminals:
         self.limits = limits
         self._made: dict[tuple, Expr] = {}
         self._alive: list[tuple] = []
+        self._nullable: dict[Expr, bool] = {}
 
     def of_scope(self, scope: Scope) -> dict[str, Expr]:
         """The expression of every terminal of a grammar, imported ones included."""
@@ -83,6 +84,10 @@ class Terminals:
             most = f"at most Limits.max_repeat = {self.limits.max_repeat}"
             raise LimitExceeded("a repetition", location=source.where(node.at), expected=most, found=str(high or low))
         return self._shared((expr.REPEAT_OP, id(parts[0]), low, high), expr.repeat, parts[0], low, high)
+
+    def nullable(self, part: Expr) -> bool:
+        """Whether an expression matches the empty text."""
+        return nullable(part, self._nullable)
 
     def cat(self, *parts: Expr) -> Expr:
         """A concatenation, shared if it was made before."""
@@ -154,34 +159,42 @@ def common_expr(name: str) -> Expr:
     return _common()[name]
 
 
-def nullable(root: Expr) -> bool:
-    """Whether an expression matches the empty text. Post-order with an explicit stack; shared parts are seen once."""
-    done: dict[int, bool] = {}
+def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
+    """Whether an expression matches the empty text. Looks only at parts that matter, with an explicit stack.
+
+    ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
+    """
+    done = {} if done is None else done
     stack = [root]
     while stack:
         node = stack[-1]
-        below = [part for part in node.args if isinstance(part, Expr)]
-        waiting = [part for part in below if id(part) not in done]
-        if waiting:
-            stack += waiting
+        if node in done:
+            stack.pop()
             continue
-        stack.pop()
-        values = [done[id(part)] for part in below]
-        op = node.op
-        if op == expr.EPSILON_OP:
+        op, unknown = node.op, None
+        value = op in (expr.EPSILON_OP, expr.CAT_OP, expr.AND_OP)
+        if op == expr.LITERALS_OP:
+            value = node.args[0] == b""  # they are sorted
+        elif op == expr.REPEAT_OP and node.args[1] == 0:
             value = True
-        elif op == expr.LITERALS_OP:
-            value = b"" in node.args
-        elif op in (expr.CAT_OP, expr.AND_OP):
-            value = all(values)
-        elif op == expr.ALT_OP:
-            value = any(values)
-        elif op == expr.NOT_OP:
-            value = not values[0]
-        else:
-            value = op == expr.REPEAT_OP and (node.args[1] == 0 or values[0])
-        done[id(node)] = value
-    return done[id(root)]
+        elif op in (expr.NOT_OP, expr.REPEAT_OP):
+            unknown = None if node.args[0] in done else node.args[0]
+            value = unknown is None and done[node.args[0]] == (op == expr.REPEAT_OP)
+        elif op in (expr.CAT_OP, expr.AND_OP, expr.ALT_OP):
+            settles = op == expr.ALT_OP  # the answer of a part that settles that of the whole
+            for part in node.args:
+                known = done.get(part)
+                if known is settles:
+                    value, unknown = settles, None
+                    break
+                if known is None and unknown is None:
+                    unknown = part
+        if unknown is not None:
+            stack.append(unknown)
+            continue
+        done[node] = value
+        stack.pop()
+    return done[root]
 
 
 def without_empty(part: Expr) -> Expr:

@@ -43,7 +43,7 @@ class Writer:
         if ignored is not None:
             self.skip = ir.lexeme(without_empty(ignored), "%ignore", lexing=LONGEST)
         self._maybe_empty = draft.deriving(  # if every condition holds, and embedded grammars are empty
-            lambda part: part.kind == "symbol" or (part.kind == "lexeme" and nullable(part.value.expression))
+            lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable)
         )
         self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
