@@ -74,7 +74,7 @@ class RuleSet:
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``number`` and ``lexeme_number`` map the IR's symbols;
     ``known`` says which of its nonterminals are productive; ``tables`` are an arena's static tables; ``n_lexemes``: how many
-    are used; ``is_lazy``: whether some rules are made only when they are needed.
+    are used; ``is_lazy``: whether some rules are made only when they are needed; ``names``: of the nonterminals, by number.
     """
 
     ir: GrammarIR
@@ -86,12 +86,16 @@ class RuleSet:
     tables: dict[int, np.ndarray]
     n_lexemes: int
     is_lazy: bool
+    names: list[str]
 
     def compact(self) -> RuleSet:
         """The rules without what only making more of them takes: a grammar keeps them for long, and many are kept."""
         if self.is_lazy:
             return self
-        return replace(self, ir=GrammarIR(), lexemes=Lexemes(), number={}, lexeme_number={}, known=[])
+        ir = GrammarIR()
+        ir.captures, ir.stops = self.ir.captures, self.ir.stops
+        number = {symbol: self.number[symbol] for symbol in {*ir.captures, *ir.stops} if symbol in self.number}
+        return replace(self, ir=ir, lexemes=Lexemes(), number=number, lexeme_number={}, known=[])
 
     @property
     def end_symbol(self) -> int:
@@ -153,7 +157,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         layout.NULLABLE: np.array(nullable, np.int64),
     }
     is_lazy = any(symbol in number for symbol in ir.instances)
-    return RuleSet(ir, lexemes, number, lexeme_number, known, nullable, tables, len(lexeme_number), is_lazy)
+    names = ["", *(ir.names[symbol] for symbol in order)]
+    return RuleSet(ir, lexemes, number, lexeme_number, known, nullable, tables, len(lexeme_number), is_lazy, names)
 
 
 def _productive(ir: GrammarIR, rules: list[Rule], lexemes: Lexemes) -> tuple[list[bool], list[bool]]:
