@@ -227,5 +227,7 @@ def test_chains_are_not_recursive() -> None:
     assert cd.Lark(chain).to_ir(Limits()).lexeme_names == ["A0"]
     rules = "\n".join(f"a{i}: a{i + 1}" for i in range(n)) + f'\na{n}: "x"\nstart: a0\n'
     assert len(cd.Lark(rules).to_ir(Limits()).rules) == n + 2
-    wide = "start: " + " | ".join(f'"{i}"' for i in range(n))
-    assert len(cd.Lark(wide).to_ir(Limits()).rules) == n
+    wide = "start: " + " | ".join(f"/{i}/" for i in range(2000))
+    assert len(cd.Lark(wide).to_ir(Limits()).rules) == 2000
+    texts = "start: " + " | ".join(f'"{i}"' for i in range(n))
+    assert len(cd.Lark(texts).to_ir(Limits()).rules) == 1

@@ -20,6 +20,9 @@ from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.grammar import LAZY, LONGEST, Symbol, TokenSet
 
+_FEW_TEXTS = 16
+"""More string literals than this, as alternatives of one rule, become one lexeme."""
+
 
 class Part(NamedTuple):
     """One place of a production. ``kind``: ``"rule"`` (``value`` its number, ``function`` what is passed on, None if it has no
@@ -188,7 +191,15 @@ class Draft:
         if node.op == tree.REPEAT:
             self._repeat(number, node)
             return
-        for alternative in node.args if node.op == tree.ALT else (node,):
+        alternatives = node.args if node.op == tree.ALT else (node,)
+        texts = [a.args[0] for a in alternatives if a.op == tree.TEXT and a.args[0] and not a.args[1]]
+        merged = len(texts) > _FEW_TEXTS
+        if merged:  # one lexeme that matches any of them: the same language, whatever else competes with it
+            shown = f'"{texts[0]}" | … {len(texts) - 1} more'
+            self._add(number, Part("lexeme", Lexeme(self._terminals.any_text_of(texts), shown, LONGEST, False)))
+        for alternative in alternatives:
+            if merged and alternative.op == tree.TEXT and alternative.args[0] and not alternative.args[1]:
+                continue
             condition = None
             if alternative.op == tree.WHEN:
                 alternative, condition = alternative.args

@@ -6,6 +6,7 @@ relative to valid UTF-8: ``~A`` is every text that ``A`` does not match.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from cdplugin import expr
@@ -96,6 +97,11 @@ class Terminals:
     def alt(self, *parts: Expr) -> Expr:
         """Alternatives, shared if they were made before."""
         return self._shared((expr.ALT_OP, *map(id, parts)), expr.alt, *parts)
+
+    def any_text_of(self, texts: Sequence[str]) -> Expr:
+        """Any one of some texts, shared if it was made before."""
+        spelt = tuple(text.encode() for text in texts)
+        return self._shared(("literals", spelt), expr.literals, spelt)
 
     def _shared(self, key: tuple, make, *args) -> Expr:  # type: ignore[no-untyped-def]
         """``make(*args)``, once per key."""

@@ -1,0 +1,63 @@
+"""Grammars written to hurt: a result in bounded work, or ``LimitExceeded``; never a recursion, never an endless walk."""
+
+from __future__ import annotations
+
+import pytest
+
+import cdplugin as cd
+
+VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"aaaa", b"((((", b"</s>"], eos_token_ids=258)
+
+
+def taken(grammar: str, text: str) -> tuple[int, bool]:
+    matcher = cd.Compiler(VOCAB).compile(cd.Lark(grammar)).matcher()
+    row = cd.allocate_token_bitmask(1, VOCAB.size)
+    for n, byte in enumerate(text.encode()):
+        if n % 50 == 0:
+            matcher.fill_next_token_bitmask(row)
+        if not matcher.accept_token(byte):
+            return n, False
+    return len(text), matcher.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ("start: /(a+)+b/", "a" * 2000 + "b"),
+        ('start: (("a"+)+)+ "b"', "a" * 1000 + "b"),
+        ('start: ((("a"*)*)*)* "b"', "a" * 500 + "b"),
+        ('start: "(" start ")" | "x"', "(" * 3000 + "x" + ")" * 3000),
+        ('start: "a" start |', "a" * 3000),
+        ('start: start "a" |', "a" * 3000),
+        ('start: a\na: b | "x" a\nb: c | a\nc: a | "y"', "x" * 500 + "y"),
+        ('start: A\nA: ("a" | "b"){0,1000000}', "ab" * 500),
+        ('start: ("a" | "b"){0,1000000} "c"', "ab" * 500 + "c"),
+        ("start: (A | B | C)+\nA: /a/\nB: /aa/\nC: /a+/", "a" * 500),
+        ('start: x+ "."\nx: %json {"type": "integer"} | %json {"type": "integer"}', "1" * 300 + "."),
+        ('start: s\ns: "i" s | "i" s "e" s | "x"', "i" * 300 + "xexex"),
+        ("start: A\nA: /[ab]*/ & ~(/[ab]*a[ab]{12}/)", "ab" * 5),
+        ("start: " + " | ".join(f'"w{i}"' for i in range(20_000)), "w19999"),
+        (
+            "start: ("
+            + " | ".join(f"T{i}" for i in range(500))
+            + ")+\n"
+            + "\n".join(f"T{i}: /k{i}[a-z]*;/" for i in range(500)),
+            "k499a;k5;",
+        ),
+    ],
+)
+def test_a_result(grammar: str, text: str) -> None:
+    assert taken(grammar, text) == (len(text), True)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "limit"),
+    [
+        ('start: s\ns: s s s | s s | "a" |', "a" * 300, "max_row_items"),
+        ('start: A\nA: (("a"{1,1000}){1,1000}){1,1000}', "a" * 500, "max_expr_width"),
+        ("start: A\nA: " + " & ".join(f"/([ab]{{{p}}})*/" for p in (2, 3, 5, 7, 11, 13, 17)), "ab", "emptiness_fuel"),
+    ],
+)
+def test_a_limit(grammar: str, text: str, limit: str) -> None:
+    with pytest.raises(cd.LimitExceeded, match=limit):
+        taken(grammar, text)
