@@ -1,0 +1,76 @@
+"""Memory of a serving engine while thousands of distinct schemas go through it, and the first request beside the tenth.
+
+    .venv-vllm/bin/python perf/serving_memory.py ../shared/maskbench/dev.jsonl.gz --schemas 2000
+
+Starts ``vllm serve`` with cdplugin on the small model, sends one short request per schema (``--tokens``), ``--load`` at a time,
+and prints the resident memory of the server's processes after every hundred schemas: the front end validates, the engine
+compiles and keeps grammars (128 MiB of them by default), the worker does neither. Schemas that are refused are counted, not
+replaced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench_serving import Run, machine, offer, show
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
+
+
+def resident(process: int) -> float:
+    """MiB that a process holds for itself and shares."""
+    text = Path(f"/proc/{process}/status").read_text()
+    return int(next(line for line in text.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+def title(process: int) -> str:
+    name = Path(f"/proc/{process}/comm").read_text().strip()
+    return name if name.startswith("VLLM") else "front end"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--schemas", type=int, default=2000)
+    parser.add_argument("--tokens", type=int, default=3)
+    parser.add_argument("--load", type=int, default=16)
+    parser.add_argument("--step", type=int, default=100)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    from demo_model import model_folder  # type: ignore[import-not-found]
+    from vllm_serve import Server  # type: ignore[import-not-found]
+
+    with gzip.open(arguments.data, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    random.Random(3).shuffle(rows)
+    print(machine(), flush=True)
+    table: list[dict[str, Any]] = []
+    with Server(str(model_folder()), ["--dtype", "float32", "--enforce-eager"], patience=600) as server:
+        single = [asyncio.run(offer(server.url, "cdplugin", 1, [row], 16)).seconds for row in rows[-10:]]
+        print("seconds of the first ten requests, one by one:", " ".join(f"{s:.2f}" for s in single), flush=True)
+        refused, began = 0, time.monotonic()
+        for start in range(0, arguments.schemas, arguments.step):
+            run: Run = asyncio.run(
+                offer(server.url, "cdplugin", arguments.load, rows[start : start + arguments.step], arguments.tokens)
+            )
+            refused += run.failed
+            listed = sorted(server.members(), key=title)
+            memory = {f"{title(p)} MiB": round(resident(p)) for p in listed if resident(p) > 100}
+            seconds = round(time.monotonic() - began)
+            table.append({"schemas": start + arguments.step, "refused": refused, "seconds": seconds, **memory})
+            print(table[-1], file=sys.stderr, flush=True)
+    show(table)
+    if arguments.out:
+        arguments.out.write_text(json.dumps({"machine": machine(), "first requests": single, "memory": table}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
