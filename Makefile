@@ -112,7 +112,7 @@ vllm: ## the tests that start a real vLLM, on the CPU
 	@echo "== vLLM"
 	@if $(MAKE) --no-print-directory $(VLLM_VENV)/.engine; then \
 	  $(MAKE) --no-print-directory $(VLLM_VENV)/.test && $(VLLM_BIN)/cdplugin warmup && \
-	  timeout 1200 $(VLLM_BIN)/python -m pytest -q -p no:cacheprovider -m 'vllm and not slow' tests/adapters $(VLLM_ARGS); \
+	  timeout 1200 $(VLLM_BIN)/python -m pytest -q -p no:cacheprovider -m 'vllm and not slow' tests/adapters/test_vllm_*.py $(VLLM_ARGS); \
 	else \
 	  echo "skipped: $(VLLM) could not be installed with $$($(PYTHON) --version 2>&1) (see above); it needs Linux and Python 3.10 to 3.13"; \
 	fi

@@ -73,6 +73,7 @@ def load_schemas(path: Path, count: int, seed: int, most_bytes: int) -> list[dic
 
 def all_take(schema: Any) -> bool:
     """Whether the validation at the door, of vLLM for its own backends and of cdplugin for ours, lets a schema pass."""
+    from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import SamplingParams, StructuredOutputsParams
     from vllm.v1.structured_output.backend_guidance import validate_guidance_grammar
     from vllm.v1.structured_output.backend_xgrammar import validate_xgrammar_grammar
@@ -85,7 +86,7 @@ def all_take(schema: Any) -> bool:
         params = SamplingParams(structured_outputs=StructuredOutputsParams(json=schema))
         validate_guidance_grammar(params)
         validate_xgrammar_grammar(params)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (VLLMValidationError, ValueError, TypeError, KeyError, RecursionError):
         return False
     return True
 

@@ -17,7 +17,7 @@ CONFIG = "vllm.config.structured_outputs"
 PARAMS = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
-BEAM_SEARCH = ("vllm.entrypoints.generate.beam_search.offline", "vllm.entrypoints.llm")
+BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 DEPENDENTS = ("vllm.config.vllm.VllmConfig",)
 """Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
 

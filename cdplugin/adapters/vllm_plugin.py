@@ -230,5 +230,5 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.MANAGER: _patch_manager,
     compat.CONFIG: _patch_config,
     compat.INPUT: _patch_input,
-    **dict.fromkeys(compat.BEAM_SEARCH, _patch_beam_search),
+    compat.BEAM_SEARCH: _patch_beam_search,
 }
