@@ -36,6 +36,8 @@ class JsonSchema(Spec):
     ----------
     schema : dict, bool, JSON text, or a pydantic model class.
     whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
+    separators, indent : as ``json.dumps`` takes them: the layout is then exactly what it prints (arrays and objects at most 24
+        deep with ``indent``).
     property_order : ``"schema"``: properties come in the order in which the schema declares them.
     formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the
         specification's default: ``format`` does not validate).
@@ -50,6 +52,8 @@ class JsonSchema(Spec):
         schema: Any,
         *,
         whitespace: str = "flexible",
+        separators: Sequence[str] | None = None,
+        indent: int | str | None = None,
         property_order: str = "schema",
         formats: str = "enforce",
         unknown_formats: str = "annotation",
@@ -59,6 +63,8 @@ class JsonSchema(Spec):
         self.schema = schema
         self.options = Options(
             whitespace=whitespace,
+            separators=tuple(separators) if isinstance(separators, list) else separators,  # type: ignore[arg-type]
+            indent=indent,
             property_order=property_order,
             formats=formats,
             unknown_formats=unknown_formats,

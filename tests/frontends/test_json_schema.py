@@ -32,6 +32,36 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"type": "integer", "exclusiveMinimum": -3, "maximum": 12}, [-2, 0, 9, 10, 12], [-3, 13, 100]),
     ({"$schema": DRAFT_4, "type": "integer", "minimum": 3, "exclusiveMinimum": True}, [4], [3]),
     ({"type": "number", "exclusiveMinimum": 0}, [5e-323, 1e-10, 3], [0, 0.0, -1]),
+    (
+        {"uniqueItems": True, "items": {"type": "integer", "minimum": 400, "exclusiveMaximum": 406}, "type": "array"},
+        [[], [400, 401], [405, 404.0], [402, 401, 400, 403, 405, 404]],
+        [[400, 400], [400, 400.0], [406], [399], [400.5], [400, 401, 400.0]],
+    ),
+    (
+        {"$schema": DRAFT_4, "uniqueItems": True, "items": {"type": "integer", "minimum": 1, "maximum": 3}, "type": "array"},
+        [[1, 2, 3]],
+        [[1, 1], [1.0], [0]],
+    ),
+    (
+        {"uniqueItems": True, "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 4, "multipleOf": 2}, "minItems": 2},
+        [[2, None], [None, 4, 2]],
+        [[1, 2], [2], [2, 2]],
+    ),
+    (
+        {"type": "array", "allOf": [{"contains": {"multipleOf": k}} for k in (2, 3, 5, 7)], "maxItems": 3},
+        [[210], [6, 35], [14, 3, 5], [0, "x", None]],
+        [[6, 5], [2, 3, 5, 7], []],
+    ),
+    (
+        {
+            "type": "object",
+            "properties": {name: {} for name in "abcde"},
+            "additionalProperties": False,
+            "allOf": [{"not": {"additionalProperties": {"not": {"const": k}}}} for k in range(4)],
+        },
+        [{"a": 3, "b": 0, "d": 2, "e": 1}, {"a": 1, "b": 0, "c": "x", "d": 2, "e": 3}],
+        [{"a": 3, "b": 0, "d": 2, "e": 2}, {"a": 0, "b": 1, "c": 2}, {}],
+    ),
     ({"type": "string", "minLength": 2, "maxLength": 3}, ["ab", "é😀x"], ["a", "abcd"]),
     ({"type": "string", "pattern": "^a+$", "maxLength": 2}, ["a", "aa"], ["aaa", "", "b"]),
     ({"type": "string", "pattern": "b"}, ["abc", "b"], ["ac"]),

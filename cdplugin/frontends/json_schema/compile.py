@@ -15,10 +15,11 @@ from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both
-from cdplugin.frontends.json_schema.layout import layout_of
+from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Items, Members, Wanted
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.repetition import Repeats
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Reader, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
@@ -31,8 +32,6 @@ _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
-_CHAIN = 32
-"""Counts up to this are written as a chain of rules; larger ones by doubling, with O(log n) rules."""
 
 
 def compile_schema(
@@ -67,27 +66,37 @@ def _subsets(conditions: Sequence[Condition]) -> Iterable[tuple[int, list[Condit
     return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in range(1 << len(conditions))]
 
 
+class _Level:
+    """The structural lexemes of arrays and objects at one depth; without indentation all are at the same."""
+
+    def __init__(self, ir: GrammarIR, layout: Layout, number: int) -> None:
+        self.layout = layout
+        self.number = number
+        self.close_brace = ir.lexeme(layout.close_brace, "}")
+        self.close_bracket = ir.lexeme(layout.close_bracket, "]")
+        self.empty_brace = ir.lexeme(layout.empty_brace, "}")
+        self.empty_bracket = ir.lexeme(layout.empty_bracket, "]")
+
+
 class _Writer:
     """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
 
     def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR) -> None:
         self.ir = ir
         self._reader = reader
-        self._layout = layout_of(options.whitespace)
+        self._layout = layout_of(options.whitespace, options.separators, options.indent)
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits)
-        self._pending: list[tuple[Place, bool]] = []
-        self._bodies: dict[tuple[str, frozenset[Subschema]], Symbol | None] = {}
-        self._loops: dict[Symbol, Symbol] = {}
-        self._steps: dict[tuple[Symbol, int], Symbol] = {}
-        self._counts: dict[tuple[str, Symbol, int], Symbol] = {}
+        self._pending: list[tuple[Place, bool, _Level]] = []
+        self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
         self._culprit: dict[str, str] = {}
-        lexeme, layout = self.ir.lexeme, self._layout
-        self._comma = lexeme(layout.comma, ",")
-        self._close_brace = lexeme(layout.close_brace, "}")
-        self._close_bracket = lexeme(layout.close_bracket, "]")
+        self._comma = ir.lexeme(self._layout.comma, ",")
+        self._repeats = Repeats(ir, self._comma)
+        self._levels = [_Level(ir, self._layout, 0)]
+        self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
+        self._bare_members = self._layout.indent is not None
 
     def write(self, root: Subschema) -> GrammarIR:
         """Write everything and set the start symbol."""
@@ -96,8 +105,8 @@ class _Writer:
         start = self._symbol(self._shaper.place((root,)), bare=True)
         pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
         while pending:
-            place, bare = pending.pop()
-            self._write_place(place, bare)
+            place, bare, level = pending.pop()
+            self._write_place(place, bare, level)
             if len(rules) > limit:
                 raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
         if start is None:
@@ -115,31 +124,40 @@ class _Writer:
     # Values
 
     def _symbol(self, place: Place, bare: bool = False) -> Symbol | None:
-        """The symbol of a place (with leading whitespace unless ``bare``); None when it is known that nothing fits there."""
-        found = place.symbols[bare]
+        """The symbol of a place inside what is being written (with leading whitespace unless ``bare``); None when it is known
+        that nothing fits there.
+        """
+        level = self._inner
+        key = 2 * level.number + bare
+        found = place.symbols.get(key)
         if found is not None:
             return found
         if not place.split:
             self._shaper.split(place)
-        if not place.arrays and not place.objects:
+        if (not place.arrays and not place.objects) or level.number > MOST_LEVELS:
             if place.scalar is None:
                 self._dead = True
                 return None
-            found = self._scalar(place.scalar, bare)
+            found = self._scalar(place.scalar, bare, level)
         else:
             found = self.ir.nonterminal(place.pointer)
-            self._pending.append((place, bare))
-        place.symbols[bare] = found
+            self._pending.append((place, bare, level))
+        place.symbols[key] = found
         return found
 
-    def _scalar(self, scalar: Expr, bare: bool) -> Symbol:
-        return self.ir.lexeme(scalar if bare else self._layout.value(scalar), "value")
+    def _scalar(self, scalar: Expr, bare: bool, level: _Level) -> Symbol:
+        return self.ir.lexeme(scalar if bare else level.layout.value(scalar), "value")
 
-    def _write_place(self, place: Place, bare: bool) -> None:
-        symbol, ir, layout = place.symbols[bare], self.ir, self._layout
-        assert symbol is not None
+    def _level(self, number: int) -> _Level:
+        if number == len(self._levels):
+            self._levels.append(_Level(self.ir, self._levels[-1].layout.deeper(), number))
+        return self._levels[number]
+
+    def _write_place(self, place: Place, bare: bool, level: _Level) -> None:
+        symbol, ir, layout = place.symbols[2 * level.number + bare], self.ir, level.layout
+        self._here, self._inner = level, level if layout.indent is None else self._level(level.number + 1)
         if place.scalar is not None:
-            ir.rule(symbol, [self._scalar(place.scalar, bare)])
+            ir.rule(symbol, [self._scalar(place.scalar, bare, level)])
         if place.objects:
             opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
             for alternative in place.objects:
@@ -155,7 +173,7 @@ class _Writer:
 
     def _body(self, kind: str, alternative: Alternative, pointer: str) -> Symbol | None:
         """What follows the opening bracket, or None if nothing fits; the same subschemas give the same symbol."""
-        key = (kind, frozenset(alternative))
+        key = (kind, frozenset(alternative), self._here.number)
         if key not in self._bodies:
             write = self._object if kind == "object" else self._array
             body = self._bodies[key] = write(alternative, pointer)
@@ -190,7 +208,7 @@ class _Writer:
                 entries,
                 further,
                 self._comma,
-                self._close_brace,
+                (self._here.empty_brace, self._here.close_brace),
                 ordered=not self._any_order,
                 low=low,
                 high=high,
@@ -204,7 +222,7 @@ class _Writer:
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
         place, holds = self._shaper.place, self._shaper.holds
-        lexeme, key = self.ir.lexeme, self._layout.key
+        lexeme, key, bare = self.ir.lexeme, self._inner.layout.key, self._bare_members
         self._shaper.count(len(conditions) * len(names) << len(conditions))
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
@@ -214,7 +232,7 @@ class _Writer:
             if not limited or allowed_by_names(name, parts, holds):
                 for marks, met in _subsets(conditions):
                     if all(holds(named, name) for named, _ in met):
-                        value = self._symbol(place([*children, *(wanted for _, wanted in met)] if met else children))
+                        value = self._symbol(place([*children, *(wanted for _, wanted in met)] if met else children), bare)
                         if value is not None:
                             values.append((value, marks))
             if values:
@@ -226,11 +244,11 @@ class _Writer:
 
     def _undeclared(self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition]) -> list[Further]:
         """The classes of names that are not declared, by the conditions that their members meet."""
-        layout, place = self._layout, self._shaper.place
+        layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings)):
             for marks, met in _subsets(conditions):
-                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]))
+                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]), bare)
                 if value is not None:
                     name_text = text
                     if met:
@@ -294,13 +312,13 @@ class _Writer:
     def _further(self, further: list[Further]) -> tuple[list[Symbol], list[Symbol]]:
         """What may follow the declared names: further members and the closing brace (after a member; at first)."""
         ir = self.ir
-        closing = [self._close_brace]
+        closing, empty = [self._here.close_brace], [self._here.empty_brace]
         if not further:
-            return closing, closing.copy()
+            return closing, empty
         more = ir.nonterminal("members")
         ir.rule(more, closing)
         first = ir.nonterminal("members")
-        ir.rule(first, closing)
+        ir.rule(first, empty)
         for other in further:
             ir.rule(more, [self._comma, other.key, other.value, more])
             ir.rule(first, [other.key, other.value, more])
@@ -336,13 +354,14 @@ class _Writer:
             return None
         body = ir.nonterminal(pointer)
         if low == 0:
-            ir.rule(body, [self._close_bracket])
+            ir.rule(body, [self._here.empty_bracket])
         if high == 0:
             return body
         start = max(len(fixed), 1)
-        closing = [self._close_bracket]
+        closing = [self._here.close_bracket]
         if further is not None and (high is None or high > start):
-            after = self._many(further, max(low - start, 0), None if high is None else high - start)[::-1]
+            room = None if high is None else high - start
+            after = self._repeats.many(further, max(low - start, 0), room, closing[0])[::-1]
         else:
             after = closing
         for i in range(len(fixed) - 1, 0, -1):  # the items after the first that have their own schema, from the end
@@ -366,13 +385,14 @@ class _Writer:
         high = min(highs) if highs else None
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
+        brackets = (self._here.empty_bracket, self._here.close_bracket)
         if any(part.unique for part in parts) and (high is None or high > 1):
             values = None
             if not n_fixed and not wanted:
                 values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
             if values is not None:
-                symbols = [self._scalar(value, False) for value in values]
-                return Distinct(self.ir, symbols, self._comma, self._close_bracket, low=low, high=high).start()
+                symbols = [self._scalar(value, False, self._inner) for value in values]
+                return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
             for sub in alternative:
                 if sub.array is not None and sub.array.unique:
                     self._shaper.refuse(sub, "uniqueItems")
@@ -383,9 +403,8 @@ class _Writer:
             raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
         states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
         if states > _MOST_STATES:
-            raise LimitExceeded(
-                "the counts of several contains are too large", keyword="contains", expected=f"at most {_MOST_STATES} combinations"
-            )
+            most = f"at most {_MOST_STATES} combinations"
+            raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
         self._shaper.count(len(wanted) * n_fixed << len(wanted))
 
         def choice(i: int, matched: int) -> Symbol | None:
@@ -403,89 +422,11 @@ class _Writer:
             choice,
             n_fixed,
             self._comma,
-            self._close_bracket,
+            brackets,
             low=low,
             high=high,
             wanted=[Wanted(least, most) for _, least, most in wanted],
         ).start()
-
-    def _many(self, item: Symbol, low: int, high: int | None) -> list[Symbol]:
-        """``low`` to ``high`` times a comma and the item, then the closing bracket."""
-        must = [self._comma, item] * low if low <= _CHAIN else self._exactly(item, low)
-        if high is None:
-            return [*must, self._loop(item)]
-        free = high - low
-        if free <= _CHAIN:
-            return [*must, self._at_most(item, free)]
-        return [*must, *self._fewer(item, free + 1), self._close_bracket]
-
-    def _loop(self, item: Symbol) -> Symbol:
-        """Any number of further items, then the closing bracket."""
-        loop = self._loops.get(item)
-        if loop is None:
-            loop = self._loops[item] = self.ir.nonterminal("items")
-            self.ir.rule(loop, [self._close_bracket])
-            self.ir.rule(loop, [self._comma, item, loop])
-        return loop
-
-    def _at_most(self, item: Symbol, count: int) -> Symbol:
-        """At most ``count`` further items, then the closing bracket: one rule more per count, shared by all counts."""
-        symbol = self._close_bracket
-        for n in range(1, count + 1):
-            longer = self._steps.get((item, n))
-            if longer is None:
-                longer = self._steps[(item, n)] = self.ir.nonterminal("items")
-                self.ir.rule(longer, [self._close_bracket])
-                self.ir.rule(longer, [self._comma, item, symbol])
-            symbol = longer
-        return symbol
-
-    def _power(self, item: Symbol, exponent: int) -> Symbol:
-        """Exactly 2**exponent further items."""
-        symbol: Symbol | None = None
-        for n in range(exponent + 1):
-            found = self._counts.get(("power", item, n))
-            if found is None:
-                found = self._counts[("power", item, n)] = self.ir.nonterminal("items")
-                self.ir.rule(found, [self._comma, item] if symbol is None else [symbol, symbol])
-            symbol = found
-        assert symbol is not None
-        return symbol
-
-    def _exactly(self, item: Symbol, count: int) -> list[Symbol]:
-        return [self._power(item, n) for n in range(count.bit_length() - 1, -1, -1) if count >> n & 1]
-
-    def _fewer(self, item: Symbol, count: int) -> list[Symbol]:
-        """Fewer than ``count`` further items, without ambiguity: the binary digits of ``count`` from the top.
-
-        ``below(2**k)`` is ``below(2**(k-1)) | power(k-1) below(2**(k-1))``.
-        """
-        ir = self.ir
-        smaller: list[Symbol] | None = None
-        for n in range(count.bit_length()):
-            if not count >> n & 1:
-                continue
-            below = self._below_power(item, n)
-            if smaller is None:
-                smaller = below
-                continue
-            both = ir.nonterminal("items")
-            ir.rule(both, below)
-            ir.rule(both, [self._power(item, n), *smaller])
-            smaller = [both]
-        return smaller or []
-
-    def _below_power(self, item: Symbol, exponent: int) -> list[Symbol]:
-        """Fewer than 2**exponent further items."""
-        below: list[Symbol] = []
-        for n in range(1, exponent + 1):
-            found = self._counts.get(("below", item, n))
-            if found is None:
-                found = self._counts[("below", item, n)] = self.ir.nonterminal("items")
-                self.ir.rule(found, below)
-                self.ir.rule(found, [self._power(item, n - 1), *below])
-            below = [found]
-        return below
 
     # What nothing satisfies
 

@@ -20,28 +20,44 @@ from cdplugin.frontends.json_schema.strings import QUOTE, spellings
 
 MAX_WHITESPACE = 40
 _SPACE = byte_class(b" \t\n\r")
+MOST_LEVELS = 24
+"""Depth down to which arrays and objects are written where lines are indented: each depth has rules of its own."""
 FLEXIBLE = repeat(_SPACE, 0, MAX_WHITESPACE)
 
 
 class Layout:
-    """The structural lexemes for one choice of whitespace.
+    """The structural lexemes for one choice of whitespace, at one depth of indentation.
 
+    ``comma``, ``colon``: the separators as they are written, without what stands before a value or a name (``space``).
     ``value(expr)`` and ``key(...)`` are memoised: the same expression gives the same object.
     """
 
-    def __init__(self, whitespace: Expr) -> None:
-        self.space = whitespace
-        self.colon = cat(whitespace, literal(b":"))
-        self.comma = cat(whitespace, literal(b","))
-        self.open_brace = cat(whitespace, literal(b"{"))
-        self.close_brace = cat(whitespace, literal(b"}"))
-        self.open_bracket = cat(whitespace, literal(b"["))
-        self.close_bracket = cat(whitespace, literal(b"]"))
+    def __init__(self, space: Expr, comma: Expr, colon: Expr, indent: bytes | None = None, depth: int = 0) -> None:
+        self.indent = indent
+        self._depth = depth
+        self.space = space if indent is None else literal(b"\n" + indent * depth)
+        self.colon = colon
+        self.comma = comma
+        self.open_brace = cat(self.space, literal(b"{"))
+        self.close_brace = cat(self.space, literal(b"}"))
+        self.open_bracket = cat(self.space, literal(b"["))
+        self.close_bracket = cat(self.space, literal(b"]"))
         self.bare_brace = literal(b"{")
         self.bare_bracket = literal(b"[")
+        self.empty_brace = self.close_brace if indent is None else literal(b"}")
+        self.empty_bracket = self.close_bracket if indent is None else literal(b"]")
         self.any_key = self.text_key(JSON_STRING.any_text)
         self.key = lru_cache(maxsize=8192)(self._key)
         self.value = lru_cache(maxsize=8192)(self._value)
+        self._deeper: Layout | None = None
+
+    def deeper(self) -> Layout:
+        """The layout of what is inside; the same one unless lines are indented."""
+        if self.indent is None:
+            return self
+        if self._deeper is None:
+            self._deeper = Layout(self.space, self.comma, self.colon, self.indent, self._depth + 1)
+        return self._deeper
 
     def _key(self, name: str) -> Expr:
         return cat(self.space, literals(spellings(name)), self.colon)
@@ -59,14 +75,18 @@ class Layout:
 
 
 @lru_cache(maxsize=64)
-def layout_of(whitespace: str) -> Layout:
-    """The layout for a ``whitespace`` option."""
-    if whitespace == "flexible":
-        return Layout(FLEXIBLE)
-    if whitespace == "compact":
-        return Layout(EPSILON)
-    try:
-        expr = regex.parse(whitespace, "ecma", "u").match_expr(UTF8)
-    except GrammarError as error:
-        raise GrammarError(f"option whitespace: {error.message}", location=error.location, context=error.context) from None
-    return Layout(both(expr, repeat(_SPACE)))
+def layout_of(whitespace: str, separators: tuple[str, str] | None = None, indent: int | str | None = None) -> Layout:
+    """The layout for the options ``whitespace``, ``separators`` and ``indent``."""
+    if separators is not None or indent is not None:
+        item, name = separators or ((", " if indent is None else ","), ": ")
+        step = indent if isinstance(indent, str) else None if indent is None else " " * indent
+        return Layout(EPSILON, literal(item.encode()), literal(name.encode()), None if step is None else step.encode())
+    if whitespace in ("flexible", "compact"):
+        space = FLEXIBLE if whitespace == "flexible" else EPSILON
+    else:
+        try:
+            space = regex.parse(whitespace, "ecma", "u").match_expr(UTF8)
+        except GrammarError as error:
+            raise GrammarError(f"option whitespace: {error.message}", location=error.location, context=error.context) from None
+        space = both(space, repeat(_SPACE))
+    return Layout(space, cat(space, literal(b",")), cat(space, literal(b":")))

@@ -2,7 +2,8 @@
 
 Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.grammar.Family` makes the
 rules of just those values that a text leads to. A member is offered only if the object can still be closed afterwards: room
-is kept for required names, and enough names are left for ``minProperties``.
+is kept for required names, and enough names are left for ``minProperties``. ``closings`` are the closing bracket of an empty
+object or array, and of one that is not empty.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Members(Family):
         entries: Sequence[Entry],
         further: Sequence[Further],
         comma: Symbol,
-        closing: Symbol,
+        closings: tuple[Symbol, Symbol],
         *,
         ordered: bool,
         low: int,
@@ -79,7 +80,7 @@ class Members(Family):
         self._entries = entries
         self._further = further
         self._comma = comma
-        self._closing = closing
+        self._closings = closings
         self._ordered = ordered
         self._low = low
         self._high = high
@@ -95,7 +96,7 @@ class Members(Family):
 
     def uses(self) -> Iterable[Symbol]:
         yield self._comma
-        yield self._closing
+        yield from self._closings
         for entry in self._entries:
             yield entry.key
             for symbol, _ in entry.values:
@@ -121,7 +122,7 @@ class Members(Family):
         further = self._usable_further(productive, firm)
         lead = (self._comma,) if started else ()
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
-            yield (self._closing,)
+            yield (self._closings[started],)
         after_count = min(count + 1, self._most)
         if self._high is not None and count >= self._high:
             return
@@ -242,7 +243,7 @@ class Items(Family):
         choices: Callable[[int, int], Symbol | None],
         n_fixed: int,
         comma: Symbol,
-        closing: Symbol,
+        closings: tuple[Symbol, Symbol],
         *,
         low: int,
         high: int | None,
@@ -251,7 +252,7 @@ class Items(Family):
         self._ir = ir
         self._n_fixed = n_fixed
         self._comma = comma
-        self._closing = closing
+        self._closings = closings
         self._low = low
         self._high = high
         self._wanted = wanted
@@ -264,7 +265,7 @@ class Items(Family):
 
     def uses(self) -> Iterable[Symbol]:
         yield self._comma
-        yield self._closing
+        yield from self._closings
         for row in self._symbols:
             for symbol in row:
                 if symbol is not None:
@@ -282,7 +283,7 @@ class Items(Family):
         assert isinstance(value, tuple)
         started, index, counts = value
         if index >= self._low and self._enough(counts):
-            yield (self._closing,)
+            yield (self._closings[started],)
         if self._high is not None and index >= self._high:
             return
         lead = (self._comma,) if started else ()
@@ -390,12 +391,19 @@ class Distinct(Family):
     name = "distinct items"
 
     def __init__(
-        self, ir: GrammarIR, values: Sequence[Symbol], comma: Symbol, closing: Symbol, *, low: int, high: int | None
+        self,
+        ir: GrammarIR,
+        values: Sequence[Symbol],
+        comma: Symbol,
+        closings: tuple[Symbol, Symbol],
+        *,
+        low: int,
+        high: int | None,
     ) -> None:
         self._ir = ir
         self._values = values
         self._comma = comma
-        self._closing = closing
+        self._closings = closings
         self._low = low
         self._high = len(values) if high is None else min(high, len(values))
 
@@ -404,7 +412,7 @@ class Distinct(Family):
         return self._ir.instance(self, (False, 0))
 
     def uses(self) -> Iterable[Symbol]:
-        return [self._comma, self._closing, *self._values]
+        return [self._comma, *self._closings, *self._values]
 
     def nullable(self, value: Hashable) -> bool:
         return False
@@ -418,7 +426,7 @@ class Distinct(Family):
         started, seen = value
         usable = self._usable(productive)
         if seen.bit_count() >= self._low:
-            yield (self._closing,)
+            yield (self._closings[started],)
         lead = (self._comma,) if started else ()
         for i, symbol in enumerate(self._values):
             after = seen | 1 << i

@@ -54,8 +54,14 @@ Bound = tuple[int | float, bool]
 """A limit and whether it is exclusive."""
 
 
+@lru_cache(maxsize=128)
 def _digits(low: int, high: int) -> Expr:
     return byte_range(0x30 + low, 0x30 + high) if low <= high else EMPTY
+
+
+@lru_cache(maxsize=128)
+def _any_digits(count: int) -> Expr:
+    return repeat(DIGIT, count, count)
 
 
 def _at_least(digits: str) -> Expr:
@@ -63,7 +69,7 @@ def _at_least(digits: str) -> Expr:
     expr = EPSILON
     for i in range(len(digits) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), repeat(DIGIT, rest, rest)))
+        expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), _any_digits(rest)))
     return expr
 
 
@@ -72,7 +78,7 @@ def _at_most(digits: str) -> Expr:
     expr = EPSILON
     for i in range(len(digits) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(0, d - 1), repeat(DIGIT, rest, rest)))
+        expr = alt(cat(_digits(d, d), expr), cat(_digits(0, d - 1), _any_digits(rest)))
     return expr
 
 
@@ -89,7 +95,7 @@ def _between(low: str, high: str) -> Expr:
         prefix,
         alt(
             cat(_digits(a, a), _at_least(low[split + 1 :])),
-            cat(_digits(a + 1, b - 1), repeat(DIGIT, rest, rest)),
+            cat(_digits(a + 1, b - 1), _any_digits(rest)),
             cat(_digits(b, b), _at_most(high[split + 1 :])),
         ),
     )

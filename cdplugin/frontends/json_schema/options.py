@@ -13,6 +13,7 @@ _CHOICES = {
     "unknown_formats": ("annotation", "error"),
     "on_unsupported": ("error", "relax"),
 }
+_MOST_INDENT = 64
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class Options:
     ----------
     whitespace : ``"flexible"`` (runs of at most 40 of space, tab, line feed, carriage return between tokens), ``"compact"``
         (none), or a regular expression for the run between two tokens; of that expression, only what is JSON whitespace counts.
+    separators, indent : as ``json.dumps`` takes them; either fixes the layout to what it prints.
+        ``separators``: what stands between items, and after a name; default ``(", ", ": ")``, or ``(",", ": ")`` with
+        ``indent``. ``indent``: a number of spaces or the whitespace itself; arrays and objects are then at most 24 deep.
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
         declared, then further names. ``"any"``: in any order.
     formats : ``"enforce"``: a known ``format`` (in Draft 7 and without ``$schema`` also ``contentEncoding``) is an assertion,
@@ -40,6 +44,8 @@ class Options:
     unknown_formats: str = "annotation"
     on_unsupported: str = "error"
     registry: Any = None
+    separators: tuple[str, str] | None = None
+    indent: int | str | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -52,3 +58,23 @@ class Options:
                 expected="'flexible', 'compact' or a regular expression",
                 found=type(self.whitespace).__name__,
             )
+        self._check_layout()
+
+    def _check_layout(self) -> None:
+        if self.separators is None and self.indent is None:
+            return
+        if self.whitespace != "flexible":
+            beside = "'flexible' beside separators or indent"
+            raise GrammarError("option whitespace", expected=beside, found=repr(self.whitespace))
+        pair = self.separators
+        if pair is not None and not (
+            isinstance(pair, tuple)
+            and len(pair) == 2
+            and all(isinstance(text, str) and text.strip(" \t\r\n") == mark for text, mark in zip(pair, ",:", strict=True))
+        ):
+            raise GrammarError("option separators", expected="a comma and a colon, each with whitespace", found=repr(pair))
+        indent = self.indent
+        is_count = isinstance(indent, int) and not isinstance(indent, bool) and 0 <= indent <= _MOST_INDENT
+        is_text = isinstance(indent, str) and len(indent) <= _MOST_INDENT and not indent.strip(" \t\r\n")
+        if indent is not None and not is_count and not is_text:
+            raise GrammarError("option indent", expected=f"0 to {_MOST_INDENT}, or so much whitespace", found=repr(indent))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
+from math import ceil, floor
 from typing import Any
 
 from cdplugin.alphabet import JSON_STRING
@@ -23,6 +24,7 @@ from cdplugin.frontends.json_schema.dialect import (
     BOOLEAN_BITS,
     FALSE_BIT,
     FRACTION_BIT,
+    INTEGER_BIT,
     NULL_BIT,
     NUMBER_BITS,
     OBJECT_BIT,
@@ -55,7 +57,7 @@ class Place:
     """A set of subschemas for one instance location, and what became of it.
 
     ``scalar``: everything that is one lexeme, or None; ``arrays`` and ``objects``: alternatives that allow those types.
-    ``symbols``: the grammar symbols, with and without leading whitespace, once they exist.
+    ``symbols``: the grammar symbols, once they exist, by twice the depth of indentation, plus 1 without leading whitespace.
     """
 
     __slots__ = ("arrays", "objects", "parts", "scalar", "split", "symbols")
@@ -66,7 +68,7 @@ class Place:
         self.scalar: Expr | None = None
         self.arrays: list[Alternative] = []
         self.objects: list[Alternative] = []
-        self.symbols: list[Symbol | None] = [None, None]
+        self.symbols: dict[int, Symbol] = {}
 
     @property
     def pointer(self) -> str:
@@ -173,8 +175,10 @@ class Shaper:
         return EMPTY if found.scalar is None else found.scalar
 
     def finite(self, parts: list[Subschema]) -> list[Expr] | None:
-        """Each value that is valid under all ``parts``, as an expression, if they are few and listed; else None."""
-        values: dict[str, Any] = {}
+        """Each value that is valid under all ``parts``, as an expression, if they are few: listed, words, or integers of a
+        small range; else None.
+        """
+        values: dict[str, tuple[Any, bool]] = {}
         for alternative in self._alternatives(parts):
             types = ALL_TYPES
             listed: list[Any] | None = None
@@ -183,20 +187,24 @@ class Shaper:
                 if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
                     listed = sub.values
             if listed is None:
-                if types & ~(NULL_BIT | BOOLEAN_BITS) or any(sub.refused for sub in alternative):
+                listed = _few(alternative, types)
+                if listed is None:
                     return None
-                listed = [None, True, False]
+            integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
             for value in listed:
+                self.count(1)
                 if canonical(value) not in values and all(self._evaluator.holds(s, value, itself=True) for s in alternative):
-                    values[canonical(value)] = value
+                    values[canonical(value)] = (value, integral_floats)
         if len(values) > _MOST_DISTINCT:
             return None
+        if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
+            return None
         out: list[Expr] = []
-        for value in values.values():
+        for value, integral_floats in values.values():
             if isinstance(value, (list, dict)):
-                out.append(compound_expr(value, self._layout))
+                out.append(compound_expr(value, self._layout, integral_floats))
             else:
-                out.append(literals(scalar_spellings(value)))
+                out.append(literals(scalar_spellings(value, integral_floats)))
         return out
 
     # Splitting
@@ -288,7 +296,7 @@ class Shaper:
             if not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
                 continue
             if isinstance(value, (list, dict)):
-                if self._any_order and has_orders(value):
+                if self._layout.indent is not None or (self._any_order and has_orders(value)):
                     constant = self._logician.constant(alternative[0], value)
                     (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
                 else:
@@ -464,6 +472,20 @@ class _UnknownError(Exception):
 
 def _give_up(sub: Subschema, keyword: str) -> None:
     raise _UnknownError
+
+
+def _few(alternative: Alternative, types: int) -> list[Any] | None:
+    """The values that have ``types``, and some more, if these are words and integers of a small range."""
+    if types & ~(NULL_BIT | BOOLEAN_BITS | INTEGER_BIT) or any(sub.refused for sub in alternative):
+        return None
+    out: list[Any] = [None, True, False]
+    if types & INTEGER_BIT:
+        low = max((ceil(sub.low[0]) for sub in alternative if sub.low), default=None)
+        high = min((floor(sub.high[0]) for sub in alternative if sub.high), default=None)
+        if low is None or high is None or high - low > _MOST_DISTINCT:
+            return None
+        out += range(low, high + 1)
+    return out
 
 
 def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
