@@ -43,9 +43,9 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
         [[1, 1], [1.0], [0]],
     ),
     (
-        {"uniqueItems": True, "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 4, "multipleOf": 2}, "minItems": 2},
+        {"uniqueItems": True, "items": {"type": ["integer", "null"], "minimum": 1, "maximum": 4, "multipleOf": 2}},
         [[2, None], [None, 4, 2]],
-        [[1, 2], [2], [2, 2]],
+        [[1, 2], [6], [2, 2], [None, 2, None]],
     ),
     (
         {"type": "array", "allOf": [{"contains": {"multipleOf": k}} for k in (2, 3, 5, 7)], "maxItems": 3},
