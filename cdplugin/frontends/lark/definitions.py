@@ -45,7 +45,8 @@ class Scope:
         start = self.rules["start"]
         if start.parametric:
             source.fail("the rule 'start' takes no parameter", start.at, expected="start: …", found="start::_")
-        self._expand_templates()
+        if grammar.uses_templates:
+            self._expand_templates()
         self._check_uses()
 
     def is_lexeme(self, rule: Definition) -> bool:

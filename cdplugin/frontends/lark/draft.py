@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from cdplugin.errors import LimitExceeded
@@ -127,6 +128,11 @@ class Draft:
                     out[key[0]] = True
                     done.append(key[0])
         return out
+
+    @cached_property
+    def may_be_empty(self) -> list[bool]:
+        """Which rules may derive the empty text if every condition holds, and embedded grammars are empty."""
+        return self.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable))
 
     # --- rules ------------------------------------------------------------------------------------------------------------
 

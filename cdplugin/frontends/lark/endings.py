@@ -176,7 +176,7 @@ class Bytes:
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
     """All lexemes that never end where they stand."""
     surely = Bytes(generous=False)
-    empty = draft.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable))
+    empty = draft.may_be_empty
     first, follow = _first_and_follow(draft, firsts, empty)
     eaten: dict[int, int] = {}
     out: list[Stuck] = []

@@ -64,6 +64,7 @@ class _Parser:
         self.symbols = scan(source, limits)
         self.pos = 0
         self.nested = 0
+        self.uses_templates = False
 
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
@@ -99,10 +100,12 @@ class _Parser:
     def grammar(self) -> Grammar:
         """Definitions and statements up to the end, or to the brace that closes a nested grammar."""
         grammar = Grammar(self.now.at)
+        outer, self.uses_templates = self.uses_templates, False
         while True:
             self.skip_newlines()
             kind = self.now.kind
             if kind == "END" or (kind == "}" and self.nested):
+                grammar.uses_templates, self.uses_templates = self.uses_templates, outer
                 return grammar
             if kind in ("RULE", "TERMINAL"):
                 grammar.definitions.append(self.definition())
@@ -301,6 +304,7 @@ class _Parser:
                 self.pos += 1
                 self.open(stack, self.now)
                 stack[-1].name = symbol
+                self.uses_templates = True
             else:
                 self.put(frame, self.postfix(self.value(frame), frame))
 

@@ -113,9 +113,10 @@ class Import:
 
 @dataclass
 class Grammar:
-    """A grammar as written: definitions and statements in their order."""
+    """A grammar as written: definitions and statements in their order. ``uses_templates``: some name has arguments."""
 
     at: int
+    uses_templates: bool = False
     definitions: list[Definition] = field(default_factory=list)
     ignores: list[Node] = field(default_factory=list)
     imports: list[Import] = field(default_factory=list)

@@ -42,9 +42,7 @@ class Writer:
         self.skip: Symbol | None = None
         if ignored is not None:
             self.skip = ir.lexeme(without_empty(ignored), "%ignore", lexing=LONGEST)
-        self._maybe_empty = draft.deriving(  # if every condition holds, and embedded grammars are empty
-            lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable)
-        )
+        self._maybe_empty = draft.may_be_empty
         self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
         self._family = Parametric(self)

@@ -1,0 +1,157 @@
+"""Time of mask + accept on Lark grammars beside llguidance, in turns in one run; masks are compared on the way.
+
+    python perf/bench_lark.py [--only NAME]
+
+CPU time of one thread (``time.thread_time_ns``), Llama 3's vocabulary, the canonical tokens of each text. *first*: from the
+text of the grammar to the first mask; *cold*: all masks of the texts with a fresh grammar; *warm*: the same texts again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mask_engines import Llguidance, Tokenizer
+
+import cdplugin as cd
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))
+
+_QUICKSORT = """def quicksort(items):
+    if len(items) <= 1:
+        return items
+    pivot = items[0]
+    left = [x for x in items[1:] if x < pivot]
+    right = [x for x in items[1:] if x >= pivot]
+    return quicksort(left) + [pivot] + quicksort(right)
+
+class Stack:
+    def __init__(self, size=10):
+        self.items = []
+        self.size = size
+
+    def push(self, item):
+        if len(self.items) >= self.size:
+            raise ValueError("the stack is full")
+        self.items.append(item)
+
+for name in sorted(names, key=lambda n: n.lower()):
+    print("hello", name.title(), end="!")
+"""
+_SKIPPED = {"special_tokens", "substrings"}  # tokens that this vocabulary does not have; texts without a choice
+
+
+def grammars() -> dict[str, tuple[str, list[str]]]:
+    """Names, grammars and texts: the two programming languages, then the cases of the tests."""
+    from lark_cases import CASES
+    from test_shipped_grammars import C_PROGRAM, PYTHON_PROGRAM
+
+    shipped = {
+        "PYTHON": (cd.grammars.PYTHON.grammar, [PYTHON_PROGRAM, _QUICKSORT]),
+        "CPP": (cd.grammars.CPP.grammar, [C_PROGRAM]),
+    }
+    return shipped | {name: case for name, case in CASES.items() if name not in _SKIPPED}
+
+
+def without_templates(text: str) -> str:
+    """The grammar with its two-parameter templates written out, for llguidance, which has none."""
+    templates = {
+        m[1]: (m[2], m[3], m[4]) for m in re.finditer(r"^(\w+)\{(\w+), (\w+)\}: (.*(?:\n    \|.*)*)", text, re.MULTILINE)
+    }
+    written: dict[str, str] = {}
+
+    def use(match: re.Match[str]) -> str:
+        first, second, body = templates[match[1]]
+        name = f"{match[1]}-{len(written)}"
+        given = {first: "" if match[2] == '""' else match[2], second: match[3]}
+        written[name] = re.sub(rf"\b({first}|{second})\b", lambda m: given[m[1]], body)
+        return name
+
+    for name in templates:
+        text = re.sub(rf"^{name}\{{.*(?:\n    \|.*)*", "", text, flags=re.MULTILINE)
+        text = re.sub(rf"\b({name})\{{([^,{{}}]+), (\w+)\}}", use, text)
+    return text + "\n" + "\n".join(f"{name}: {body}" for name, body in written.items()) + "\n"
+
+
+class Peer(Llguidance):
+    """llguidance with a Lark grammar; tokens are not forced, so that masks can be compared."""
+
+    def compile(self, schema: Any) -> Any:
+        text = '%llguidance {"no_forcing": true}\n' + without_templates(schema)
+        matcher = self.lib.LLMatcher(self.tokenizer, self.lib.LLMatcher.grammar_from_lark(text), log_level=0)
+        self._check(matcher)
+        return matcher
+
+
+def run(name: str, text: str, texts: list[str], tokenizer: Tokenizer, compiler: cd.Compiler, peer: Peer) -> list[np.ndarray]:
+    """Times in µs: ours cold, theirs cold, ours warm, theirs warm, and ``[first of ours, of theirs]``. Masks must be equal."""
+    row = np.zeros((1, len(peer.bits)), np.int32)
+    clock = time.thread_time_ns
+    started = clock()
+    grammar = compiler.compile_ir(cd.Lark(text).to_ir(compiler.limits))
+    grammar.matcher().fill_next_token_bitmask(row)
+    first = [clock() - started]
+    started = clock()
+    compiled = peer.compile(text)
+    peer.fill(peer.matcher(compiled))
+    first.append(clock() - started)
+    out: list[np.ndarray] = []
+    for _ in ("cold", "warm"):
+        ours, theirs = [], []
+        for program in texts:
+            matcher, other = grammar.matcher(), peer.matcher(compiled)
+            for token in tokenizer.encoding.encode(program):
+                started = clock()
+                matcher.fill_next_token_bitmask(row)
+                ours.append(clock() - started)
+                started = clock()
+                peer.fill(other)
+                theirs.append(clock() - started)
+                assert np.array_equal(row[0], peer.bits), f"{name}: masks differ after {matcher.tokens}"
+                started = clock()
+                taken = matcher.accept_token(token)
+                ours[-1] += clock() - started
+                if not taken:
+                    break
+                started = clock()
+                peer.accept(other, token)
+                theirs[-1] += clock() - started
+        out += [np.array(ours) / 1e3, np.array(theirs) / 1e3]
+    return [*out, np.array(first) / 1e3]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="one grammar by name")
+    wanted = parser.parse_args().only
+    tokenizer = Tokenizer("llama3")
+    vocab = cd.Vocabulary.from_tiktoken(tokenizer.encoding, eos_token_ids=[tokenizer.eos])
+    compiler, peer = cd.Compiler(vocab), Peer(tokenizer)
+    compiler.compile(cd.Lark('start: "warm"')).matcher()
+    print("| grammar | masks | cold, mean µs | llguidance | ratio | warm, mean µs | llguidance | first mask, ms | llguidance |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    totals: list[list[np.ndarray]] = []
+    for name, (text, texts) in grammars().items():
+        if wanted in (None, name):
+            totals.append(run(name, text, texts, tokenizer, compiler, peer))
+            show(name, totals[-1])
+    parts = [np.concatenate(column) for column in zip(*(times[:4] for times in totals), strict=True)]
+    show("all", [*parts, np.mean([times[4] for times in totals], axis=0)])
+
+
+def show(name: str, times: list[np.ndarray]) -> None:
+    cold, peer_cold, warm, peer_warm = (part.mean() for part in times[:4])
+    first, peer_first = times[4] / 1e3
+    print(
+        f"| {name} | {len(times[0])} | {cold:.0f} | {peer_cold:.0f} | {cold / peer_cold:.2f}× | {warm:.1f} | {peer_warm:.0f} "
+        f"| {first:.1f} | {peer_first:.1f} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
