@@ -303,6 +303,18 @@ body: %json {
 """,
         ['call{"kind":"foobar","flags":[true,false]};', 'call{"kind":"bar","flags":[true]} ;'],
     ),
+    "json_separators": (
+        r"""
+start: (%json {
+  "x-guidance": {"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": "},
+  "type": "object",
+  "properties": {"x": {"type": "boolean"}, "y": {"type": "array", "items": {"enum": ["a", "ab"]}}},
+  "required": ["x"],
+  "additionalProperties": false
+} "\n")+
+""",
+        ['{"x": true, "y": ["a", "ab"]}\n', '{"x": false}\n'],
+    ),
     "nested_lark": (
         r"""
 start: "<b>" inner "</b>" rest?

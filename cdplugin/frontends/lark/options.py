@@ -74,18 +74,29 @@ def json_options(source: Source, schema: dict, at: int) -> tuple[dict, JsonOptio
             source.fail("unknown option in x-guidance", at, expected="one of " + ", ".join(_JSON_KEYS), found=found)
         if key in ("whitespace_flexible", "coerce_one_of", "lenient") and not isinstance(setting, bool):
             source.fail(f"x-guidance option {key}", at, expected="true or false", found=repr(setting))
-        if key == "whitespace_flexible":
-            if "whitespace_pattern" not in given:
-                out = replace(out, whitespace="flexible" if setting else "compact")
-        elif key == "whitespace_pattern":
+        if key == "whitespace_pattern":
             if not isinstance(setting, str):
                 source.fail(f"x-guidance option {key}", at, expected="a regular expression", found=repr(setting))
             out = replace(out, whitespace=setting)
         elif key == "lenient":
             out = replace(out, on_unsupported="relax" if setting else "error")
-        elif key in ("item_separator", "key_separator"):
-            if setting != {"item_separator": ",", "key_separator": ":"}[key]:
-                source.refuse(f"x-guidance option {key}", at, expected="the default", found=repr(setting))
-        elif key != "coerce_one_of":  # oneOf is enforced exactly, which is never less strict
+        elif key in ("json_allowed_escapes", "json_allow_general_unicode_escapes"):
             source.refuse(f"x-guidance option {key}", at)
+        # coerce_one_of: oneOf is enforced exactly, which is never less strict; the others come below
+    if "whitespace_pattern" not in given or not {"item_separator", "key_separator"}.isdisjoint(given):
+        out = _with_separators(source, given, out, at)
     return {name: member for name, member in schema.items() if name != "x-guidance"}, out
+
+
+def _with_separators(source: Source, given: dict, out: JsonOptions, at: int) -> JsonOptions:
+    """Separators, with no white space beside them (``whitespace_flexible: false``); else only the default ones."""
+    pair = (given.get("item_separator", ","), given.get("key_separator", ":"))
+    for key, setting, mark in zip(("item_separator", "key_separator"), pair, ",:", strict=True):
+        fixed = given.get("whitespace_flexible") is False and "whitespace_pattern" not in given
+        if setting != mark and not (fixed and isinstance(setting, str) and setting.strip(" ") == mark):
+            expected = f"{mark!r}, or that and spaces with whitespace_flexible: false"
+            source.refuse(f"x-guidance option {key}", at, expected=expected, found=repr(setting))
+    if pair != (",", ":"):
+        return replace(out, separators=pair)
+    is_compact = given.get("whitespace_flexible") is False and "whitespace_pattern" not in given
+    return replace(out, whitespace="compact") if is_compact else out
