@@ -59,6 +59,8 @@ class Endings:
 
         Raises :class:`LimitExceeded` if none is found within ``Limits.max_completion_steps``.
         """
+        if cursor in self._next:
+            return self._follow(cursor)
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:

@@ -21,7 +21,7 @@ from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.arena import HAS_TERMINALS
+from cdplugin.kernels.arena import HAS_CLOCKS, HAS_TERMINALS
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
 from cdplugin.vocab import Vocabulary
 
@@ -249,6 +249,31 @@ class Matcher:
         self._ending = (len(self._tokens), ending)
         return ending.copy()
 
+    def can_end_within(self, budget: int, after: int | None = None) -> bool:
+        """Whether an ending of at most ``budget`` tokens is found, without the stop token; given ``after``, after that token.
+
+        True is certain, and then :meth:`shortest_completion` there is no longer. False means that none so short was found.
+        Raises as :meth:`shortest_completion` does.
+        """
+        cursor = self._cursor()
+        if after is not None:
+            cursor = self._step(cursor, _integer("token id", after))
+            if cursor == 0:
+                return False
+        if cursor == TERMINATED:
+            return True
+        arena = self._arena
+        with arena.lock:
+            if arena.call(kernels.OP_ACCEPTS, cursor):
+                return budget >= 0
+            edges = self._grammar._endings_in(arena).find(cursor)
+        if len(edges) <= budget and not arena.header[HAS_CLOCKS]:
+            return True  # each byte is a token
+        ending = completion.fewest_tokens(self._grammar.vocab, edges, self._stop_set)
+        if not self._ends(ending, cursor):
+            ending = completion.single_tokens(self._grammar.vocab, edges, self._stop_set)
+        return len(ending) <= budget and self._ends(ending, cursor)
+
     def captures(self) -> dict[str, bytes]:
         """What the grammar's named rules derived, by name: of a rule that occurs several times, what it derived last.
 
@@ -280,9 +305,9 @@ class Matcher:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _ends(self, token_ids: list[int]) -> bool:
-        """Whether the text may end after these tokens."""
-        cursor = self._cursor()
+    def _ends(self, token_ids: list[int], cursor: int | None = None) -> bool:
+        """Whether the text may end after these tokens (default: from here)."""
+        cursor = self._cursor() if cursor is None else cursor
         for token in token_ids:
             cursor = self._step(cursor, token)
             if cursor == 0:

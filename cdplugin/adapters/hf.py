@@ -4,9 +4,9 @@
     model.generate(**inputs, logits_processor=[p])
 
 Works with greedy decoding, sampling, beam search, ``num_return_sequences``, left padding, assisted generation (draft models,
-prompt lookup), and a grammar of its own for each prompt. With ``stopping_criteria=[p.lookahead]`` the masks of the next step
-are computed on a thread while the model's forward pass runs. For ``generate_batch`` see
-:meth:`GrammarLogitsProcessor.continuous_batching`.
+prompt lookup), and a grammar of its own for each prompt. With ``max_new_tokens`` outputs are closed legally inside a budget.
+With ``stopping_criteria=[p.lookahead]`` the masks of the next step are computed on a thread while the model's forward pass
+runs. For ``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batching`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
 import cdplugin
+from cdplugin.adapters.hf_budget import Closing
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
@@ -49,6 +50,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
     grammar : a compiled :class:`cdplugin.Grammar` for all rows; or a sequence with one per prompt, None for a prompt that is
         free. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
         ``generate()``.
+    max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends inside
+        them: a token is only left if the text can be ended in time after it (of at most the 256 likeliest, and none once
+        those left have 99.9 % of the probability). :class:`cdplugin.adapters.hf_budget.BudgetError` if no legal output is
+        so short. Pass ``generate()`` the same number, or a larger one.
 
     A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids, and takes a call for the
     continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it
@@ -63,7 +68,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
     # True keeps continuous batching from dropping the processor with a warning, which would leave the text unconstrained.
     supports_continuous_batching = True
 
-    def __init__(self, grammar: Grammar | Sequence[Grammar | None]) -> None:
+    def __init__(self, grammar: Grammar | Sequence[Grammar | None], max_new_tokens: int | None = None) -> None:
+        self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
         grammars = _checked_grammars(grammar)
         self.grammars: list[Any] = grammars
         constrained = [g for g in grammars if g is not None]
@@ -125,6 +131,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._copied = torch.cuda.Event()
                 self._copied.record(torch.cuda.current_stream(scores.device))
             apply_token_bitmask_inplace(masked, on_device, None if len(rows) == session.rows else rows)
+        if self._closing is not None:
+            self._closing.restrict(masked, session, [row for row in rows if session.status[row] == LIVE])
         return masked
 
     @contextmanager
@@ -157,6 +165,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         leaves no room: asynchronous batching (a step starts before the tokens of the last are known), CUDA graphs, compiled
         steps.
         """
+        if self._closing is not None:
+            raise CdpluginError("continuous batching: expected no max_new_tokens: its requests have budgets of their own")
         try:
             from cdplugin.adapters import hf_batching
         except ImportError as error:
