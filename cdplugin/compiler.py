@@ -203,7 +203,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         prefix = e.args[0]
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
-            symbol = prefix_symbol[id(prefix)] = ir.nonterminal("prefix")
+            symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
             lexemes.rules += [(symbol, (ir.lexeme(_split(prefix)[1], "whitespace"),)), (symbol, ())]
         lexemes.rewrite[~t] = (symbol, ir.lexeme(_split(e)[1], ir.lexeme_names[t]))
     return lexemes
