@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
     from cdplugin.specs_lark import Lark
     from cdplugin.specs_tags import TOOL_FORMATS, After, StructuralTag, ToolFormat, Tools
+    from cdplugin.specs_template import Template
     from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
 
@@ -54,6 +55,7 @@ _HOME = {
     "TOOL_FORMATS": "specs_tags",
     "ToolFormat": "specs_tags",
     "Tools": "specs_tags",
+    "Template": "specs_template",
     "Ebnf": "specs_text",
     "Gbnf": "specs_text",
     "Lark": "specs_lark",
@@ -80,6 +82,7 @@ __all__ = [
     "Regex",
     "Spec",
     "StructuralTag",
+    "Template",
     "ToolFormat",
     "Tools",
     "UnsupportedError",

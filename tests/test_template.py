@@ -1,0 +1,111 @@
+"""Templates: fixed text and holes, built both ways; what is captured; what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from engine_tools import mask, vocabulary
+
+import cdplugin as cd
+from cdplugin.errors import GrammarError
+from cdplugin.limits import Limits
+
+VOCAB = vocabulary([b"Name: ", b"Ada", b", likes ", b"tea", b"coffee"])
+SPECIAL = VOCAB.special_tokens["<special>"]
+COMPILER = cd.Compiler(VOCAB)
+BUILT = cd.Template("Name: ").regex("name", "[A-Z][a-z]+").text(", likes {").choice("drink", ["tea", "coffee"]).text("}")
+WRITTEN = cd.Template("Name: {name}, likes {{{drink}}}", name="[A-Z][a-z]+", drink=["tea", "coffee"])
+YES, OPEN, NO = (True, True), (True, False), (False, False)
+
+
+def outcome(spec: cd.Spec, text: str | list[int]) -> tuple[bool, bool]:
+    """Whether all tokens are taken, and whether the text may end there."""
+    matcher = COMPILER.compile(spec).matcher()
+    tokens = list(text.encode()) if isinstance(text, str) else text
+    taken = matcher.accept_tokens(tokens) == len(tokens)
+    return taken, taken and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("template", [BUILT, WRITTEN], ids=["built", "written"])
+def test_fixed_text_and_holes(template: cd.Template) -> None:
+    texts = {"Name: Ada, likes {tea}": YES, "Name: Ada, likes {": OPEN, "Name: ada": NO, "Name: Ada, likes {milk": NO, "": OPEN}
+    assert {text: outcome(template, text) for text in texts} == texts
+
+
+def test_both_ways_are_the_same() -> None:
+    assert BUILT.key() == WRITTEN.key() is not None
+    assert COMPILER.compile(BUILT) is COMPILER.compile(WRITTEN)
+
+
+def test_holes_of_all_kinds() -> None:
+    template = (
+        cd.Template("{{")
+        .json(
+            "data",
+            {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False},
+        )
+        .text("; ")
+        .lark("sum", 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/')
+        .text("; ")
+        .free("why", "\n", max_chars=5)
+        .hole("rest", cd.Gbnf('root ::= "(" root ")" | "x"'))
+    )
+    assert outcome(template, '{{"n": 12}; 1+22; so é.\n((x))') == YES
+    assert outcome(template, '{{"n": 12}; 1+22; so lon\n') == NO  # more than five characters
+    captured = {"data": b'{"n": 12}', "sum": b"1+22", "why": "so é.".encode(), "rest": b"((x))"}
+    assert template.values(captured) == {"data": {"n": 12}, "sum": "1+22", "why": "so é.", "rest": "((x))"}
+
+
+def test_captures_are_named() -> None:
+    ir = BUILT.to_ir(Limits())
+    assert sorted(ir.captures.values()) == ["drink", "name"]
+    matcher = COMPILER.compile(BUILT).matcher()
+    assert matcher.accept_tokens(list(b"Name: Ada, likes {coffee}")) == 25
+    if not hasattr(matcher, "captures"):
+        pytest.skip("the matcher does not capture yet")
+    assert BUILT.values(matcher.captures()) == {"name": "Ada", "drink": "coffee"}
+
+
+def test_short_forms() -> None:
+    template = cd.Template("{a}{b}{c}{d}", a="[0-9]", b=["x", "y"], c={"type": "boolean"}, d=cd.Choice(["!"]))
+    assert outcome(template, "7ytrue!") == YES
+    assert outcome(cd.Template("just {{text}}"), "just {text}") == YES
+    assert outcome(cd.Template(), "") == YES
+    assert outcome(cd.Template("{a}{a}", a="[0-9]"), "12") == YES
+
+
+def test_special_tokens_in_fixed_text() -> None:
+    template = cd.Template("a<special>{x}", x="[0-9]")
+    assert outcome(template, [ord("a"), SPECIAL, ord("1")]) == YES and outcome(template, "a<special>1") == YES
+    assert SPECIAL not in mask(COMPILER.compile(template).matcher())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cd.Template("{a}"), "nothing is given for hole 'a': expected none is given - at position 0"),
+        (lambda: cd.Template("x {a}", b="x"), "nothing is given for hole 'a': expected b - at position 2"),
+        (lambda: cd.Template("x", b="x"), "the template has no hole 'b': expected {b} in the text"),
+        (
+            lambda: cd.Template("x { y"),
+            "unbalanced brace in a template: expected {{ or }} for a brace, found { - at position 2",
+        ),
+        (lambda: cd.Template("x }"), "unbalanced brace in a template"),
+        (lambda: cd.Template(3), "bad text of a template: expected str, found int"),  # type: ignore[arg-type]
+        (
+            lambda: cd.Template("\ud800"),
+            "bad text of a template: expected Unicode text, found a lone surrogate - at position 0",
+        ),
+        (lambda: cd.Template("{a}", a=3), "bad content of hole 'a': expected a spec, a regular expression"),
+        (lambda: cd.Template().hole("1", "x"), "bad name of a hole: expected letters, digits and _, found '1'"),
+        (lambda: cd.Template().free("a", ""), "bad stop of a hole"),
+        (lambda: COMPILER.compile(cd.Template("{a}", a="(")), "- at hole 'a', position 0"),
+        (lambda: COMPILER.compile(cd.Template("{a}", a={"type": "x"})), "- at hole 'a', /type"),
+    ],
+    ids=range(12),
+)
+def test_refusals(make: Any, message: str) -> None:
+    with pytest.raises(GrammarError, match=re.escape(message)):
+        make()
