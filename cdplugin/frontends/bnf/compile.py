@@ -39,6 +39,6 @@ def compile_bnf(
     source = parse(text, syntax, limits)
     mentioned = check_references(source, root)
     ir = ir or GrammarIR()
-    writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, fold)
+    writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, limits, fold)
     ir.start = writer.write(root, mentioned)
     return ir

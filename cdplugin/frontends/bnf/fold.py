@@ -15,6 +15,8 @@ from cdplugin.alphabet import UTF8
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
 from cdplugin.frontends.bnf.tree import ALT, CHARS, REF, REPEAT, SEQ, TEXT, Node, Source, post_order
 
+_MOST_COUNT = 1 << 20
+"""Largest product of counts."""
 MOST_NODES = 2_000
 """Size of the largest expression that a rule is folded into."""
 
@@ -88,11 +90,18 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
 
 
 def repeated(expression: Expr, low: int, high: int | None) -> Expr:
-    """``expression`` so many times; a star of a plus and the like become one."""
-    if expression.op == REPEAT_OP and low <= 1 and expression.args[1] <= 1 and {high, expression.args[2]} <= {1, None}:
-        bound = None if None in (high, expression.args[2]) else 1
-        return repeat(expression.args[0], min(low, expression.args[1]), bound)
-    return repeat(expression, low, high)
+    """``expression`` so many times. A repetition of one is a single one where no count is left out: ``(x{1,3}){2}``, ``x{2,6}``.
+
+    From ``k a`` to ``k b`` and from ``(k + 1) a`` to ``(k + 1) b`` leave no gap if they do not for the smallest ``k``.
+    """
+    if expression.op != REPEAT_OP or high == 0:
+        return repeat(expression, low, high)
+    inner, a, b = expression.args
+    gapless = high == low or a <= 1 or (low >= 1 and (b is None or low * (b - a) >= a - 1))
+    if not gapless:
+        return repeat(expression, low, high)
+    most = None if high is None or b is None else high * b
+    return repeat(inner, low * a, most) if max(low * a, most or 0) <= _MOST_COUNT else repeat(expression, low, high)
 
 
 def concatenation(parts: Iterable[Regular]) -> Regular | None:

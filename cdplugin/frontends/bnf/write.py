@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EPSILON
 from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
 from cdplugin.frontends.bnf.fold import Regular, combine, join_alternatives, join_sequence, repeated
@@ -15,6 +16,7 @@ from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS,
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import Repeats
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.limits import Limits
 
 Part = Regular | Symbol
 """What a node became: an expression, or a nonterminal (or token)."""
@@ -23,10 +25,11 @@ Part = Regular | Symbol
 class Writer:
     """Writes rules into ``ir``. ``fold``: whether neighbours become one lexeme (off: each element is one)."""
 
-    def __init__(self, source: Source, ir: GrammarIR, folded: dict[str, Regular], fold: bool = True) -> None:
+    def __init__(self, source: Source, ir: GrammarIR, folded: dict[str, Regular], limits: Limits, fold: bool = True) -> None:
         self.source = source
         self.ir = ir
         self.folded = folded
+        self.limits = limits
         self.fold = fold
         self.symbols: dict[str, Symbol] = {}
         self.repeats = Repeats(ir)
@@ -47,6 +50,8 @@ class Writer:
                     self.symbols[other] = ir.nonterminal(other)
                     order.append(other)
             self._rule(self.symbols[name], self.source.rules[name].body)
+            if len(ir.rules) - first > self.limits.max_rules:
+                raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {self.limits.max_rules}")
         dead = unproductive(ir.rules[first:], self.symbols.values())
         if dead:
             fail_unproductive(self.source, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
