@@ -90,7 +90,7 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
 
 
 def repeated(expression: Expr, low: int, high: int | None) -> Expr:
-    """``expression`` so many times. A repetition of one is a single one where no count is left out: ``(x{1,3}){2}``, ``x{2,6}``.
+    """``expression`` so many times. A repetition of one is one where no count is left out: ``(x{1,3}){2}`` is ``x{2,6}``.
 
     From ``k a`` to ``k b`` and from ``(k + 1) a`` to ``(k + 1) b`` leave no gap if they do not for the smallest ``k``.
     """
