@@ -36,7 +36,7 @@ vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.vocab_
 compiler = cd.Compiler(vocab)
 processor = cd.GrammarLogitsProcessor([None if spec is None else compiler.compile(spec) for _, spec in jobs])
 inputs = tokenizer([prompt for prompt, _ in jobs], return_tensors="pt", padding=True)
-output = model.generate(**inputs, logits_processor=[processor], stopping_criteria=[processor.lookahead], max_new_tokens=60)
+output = model.generate(**inputs, logits_processor=[processor], stopping_criteria=[processor.lookahead], max_new_tokens=40)
 for (prompt, spec), row in zip(jobs, output[:, inputs["input_ids"].shape[1] :], strict=True):
     kind = "free" if spec is None else type(spec).__name__
     print(f"{kind:>12} | {prompt}{tokenizer.decode(row, skip_special_tokens=True)!r}")
