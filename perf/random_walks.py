@@ -27,8 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import mask_engines
 
-CLOSING = ('"', "}", "]", '"}', '"]', "}}", "]}", "}]", "]]", '"}}', '"]}', " }", " ]")
-ENOUGH = ("0", "1", "a", ":", '":', ",", ", ", "{", "[", "{}", "[]", "null", "true", "e", " ")
+CLOSING_TEXT = ('"', '"}', '"]', '"}}', '"]}', '",', '":')
+CLOSING = ("}", "]", "}}", "]}", "}]", "]]")
+ENOUGH = ('"', "0", "1", "a", ":", '":', ",", ", ", "{", "[", "{}", "[]", "null", "true", "e", " ")
+
+
+QUOTES = re.compile(rb'(?<!\\)(?:\\\\)*"')
 
 
 def exact_number(text: str) -> Any:
@@ -70,17 +74,21 @@ class Walker:
     def __init__(self, tokenizer: mask_engines.Tokenizer, rng: random.Random) -> None:
         self.tokenizer, self.rng = tokenizer, rng
         ids = {token: i for i, token in enumerate(tokenizer.tokens) if token}
+        self.closing_text = [ids[t.encode()] for t in CLOSING_TEXT if t.encode() in ids]
         self.closing = [ids[t.encode()] for t in CLOSING if t.encode() in ids]
         self.enough = [ids[t.encode()] for t in ENOUGH if t.encode() in ids]
+        self.single = [i for t, i in ids.items() if len(t) == 1 and t.isascii() and not t.isspace()]
         self.short = np.array([i for t, i in ids.items() if len(t) <= 2 and t.isascii()])
 
-    def choose(self, allowed: np.ndarray, steer: bool) -> int:
+    def choose(self, allowed: np.ndarray, steer: bool, text: bytes) -> int:
         """One of the allowed tokens (a bool per token, at least one set)."""
         rng = self.rng
         if allowed[self.tokenizer.eos] and (steer or rng.random() < 0.2):
             return self.tokenizer.eos
         if steer:
-            for group, often in ((self.closing, 0.95), (self.enough, 0.8)):
+            is_text = len(QUOTES.findall(text)) % 2 == 1
+            groups = [(self.closing_text, 0.97)] if is_text else [(self.closing, 0.97), (self.enough, 0.9)]
+            for group, often in [*groups, (self.single, 0.8)]:
                 options = [t for t in group if allowed[t]]
                 if options and rng.random() < often:
                     return rng.choice(options)
@@ -101,7 +109,7 @@ class Walker:
                 return "dead end", text
             if bool(allowed[eos]) != matcher.is_accepting():
                 raise AssertionError(f"the end token's bit is not is_accepting() after {text!r}")
-            token = self.choose(allowed, step >= steer)
+            token = self.choose(allowed, step >= steer, text)
             if not matcher.accept_token(token):
                 raise AssertionError(f"token {token} is in the mask but was not accepted after {text!r}")
             if token == eos:
@@ -138,6 +146,7 @@ def main() -> int:
     walker = Walker(tokenizer, rng)
     counts: collections.Counter[str] = collections.Counter()
     faults: list[dict[str, str]] = []
+    unfinished: dict[str, list[str]] = collections.defaultdict(list)
     began = time.monotonic()
     for line in lines:
         if counts["schemas"] == args.schemas:
@@ -158,6 +167,8 @@ def main() -> int:
                 outcome, text = f"gave up: {error.message}", b""
             counts[outcome] += 1
             counts["bytes"] += len(text)
+            if outcome == "unfinished":
+                unfinished[case["id"]].append(text[-300:].decode("utf-8", "backslashreplace"))
             why = outcome if outcome == "dead end" else fault(case["schema"], text) if outcome == "ended" else ""
             if why and outcome == "ended":
                 counts["invalid"] += 1
@@ -172,7 +183,7 @@ def main() -> int:
     for entry in faults[:20]:
         print(f"  {entry['id']}: {entry['why']}\n    {entry['text'][:300]}")
     if args.out:
-        args.out.write_text(json.dumps({"counts": counts, "faults": faults}, indent=1, ensure_ascii=False))
+        args.out.write_text(json.dumps({"counts": counts, "faults": faults, "unfinished": unfinished}, indent=1, ensure_ascii=False))
     return 1 if counts["invalid"] or counts["dead end"] else 0
 
 
