@@ -1,8 +1,9 @@
 """JSON Schema (Draft 2020-12, and Drafts 4 to 2019-09 by ``$schema``) as a front end.
 
-``source`` checks what the caller passed, ``schema`` reads and validates every reachable subschema, ``refs`` resolves
-references, ``shapes`` intersects and splits what applies in one place, ``compile`` writes the rules; ``numbers``, ``strings``
-and ``values`` build the lexemes, ``layout`` puts the whitespace.
+``source`` checks what the caller passed, ``reader`` reads and validates every reachable subschema (``schema``), ``refs``
+resolves references, ``shapes`` intersects and splits what applies in one place, with ``negation`` for complements and
+``disjoint`` for what cannot hold together, ``compile`` writes the rules; ``numbers``, ``strings`` and ``values`` build the
+lexemes, ``layout`` puts the whitespace.
 """
 
 from cdplugin.frontends.json_schema.compile import compile_json_object, compile_schema

@@ -19,8 +19,9 @@ from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Items, Members, Wanted
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Repeats
-from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Reader, Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.grammar import GrammarIR, Symbol

@@ -25,21 +25,16 @@ from cdplugin.frontends.json_schema.dialect import (
     STRING_BIT,
     TRUE_BIT,
 )
-from cdplugin.frontends.json_schema.matching import share_no_text
+from cdplugin.frontends.json_schema.disjoint import Apart
 from cdplugin.frontends.json_schema.names import children_of
-from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Reader, Subschema
+from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.values import canonical
 
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 """What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
 
-_UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
-"""Formats no two of which share a text."""
 _MOST_POSITIONS = 16
-_MOST_SEARCH = 100_000
-"""Derivatives taken in all to tell patterns apart."""
-_DEPTH = 4
-"""Levels of properties and choices down to which two schemas are told apart."""
 
 
 class Logician:
@@ -49,14 +44,12 @@ class Logician:
         self.matters_to: Callable[[Subschema], bool] = lambda sub: False
         self._anything = reader.anything
         self._nothing = reader.nothing
-        self._maybe = maybe
         self._count = count
-        self._search_left = _MOST_SEARCH
+        self._apart = Apart(maybe, count)
+        self.disjoint = self._apart.disjoint
         self._complements: dict[Subschema, Subschema] = {}
         self._expansions: dict[Subschema, Expansion] = {}
         self._conjunctions: dict[tuple[Subschema, ...], Subschema] = {}
-        self._facts: dict[Subschema, _Facts] = {}
-        self._disjoint: dict[tuple[Subschema, Subschema, int], bool] = {}
 
     def expand(self, sub: Subschema) -> Expansion:
         """What the ``logic`` of a subschema comes to."""
@@ -358,7 +351,7 @@ class Logician:
 
     def _exactly_one(self, branches: tuple[Subschema, ...], owner: Subschema) -> list[Subschema]:
         within = self._within(owner)
-        apart = self._told_apart(branches, within)
+        apart = self._apart.by_listed_values([self.conjunction(within, branch) for branch in branches])
         out = []
         for i, branch in enumerate(branches):
             if branch.types == 0:
@@ -389,49 +382,6 @@ class Logician:
             return True
         return within is not self._anything and a is not b and self.disjoint(self.conjunction(within, a), b)
 
-    def _told_apart(self, branches: tuple[Subschema, ...], within: Subschema) -> bool:
-        """Whether one required property with listed values, or the listed values themselves, tell all branches apart."""
-        facts = [self._facts_of(self.conjunction(within, branch)) for branch in branches]
-        common = [f.basics for f in facts]
-        if _all_differ([_listed(basics) for basics in common]):
-            return True
-        once = shared = 0
-        for f in facts:
-            shared |= once & f.types
-            once |= f.types
-        if shared & ~OBJECT_BIT:
-            return False  # `required` says nothing about what is no object
-        names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
-        return any(_all_differ([_listed(self._basics_of(f.children(name))) for f in facts]) for name in names)
-
-    def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
-        return [basic for child in children for basic in self._facts_of(child).basics]
-
-    def _facts_of(self, sub: Subschema) -> _Facts:
-        found = self._facts.get(sub)
-        if found is None:
-            self._count(1)
-            found = self._facts[sub] = _Facts(sub)
-        return found
-
-    def disjoint(self, a: Subschema, b: Subschema, depth: int = _DEPTH) -> bool:
-        """Whether it is plain that no instance is valid under both."""
-        if a is b:
-            return False
-        key = (a, b, depth)
-        found = self._disjoint.get(key)
-        if found is None:
-            self._count(1)
-            found = self._disjoint[key] = self._disjoint[(b, a, depth)] = self._are_disjoint(a, b, depth)
-        return found
-
-    def _share_no_text(self, first: str, second: str) -> bool:
-        if self._search_left <= 0:
-            return False
-        found, taken = share_no_text(first, second)
-        self._search_left -= taken + 25
-        return found
-
     def implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
         """Whether it is plain that ``sub``, a schema without combinators, holds where all ``basics`` do."""
         if types & ~sub.types:
@@ -453,113 +403,6 @@ class Logician:
         denied = self._complements.get(outer)
         return denied is not None and self.disjoint(inner, denied)
 
-    def _are_disjoint(self, a: Subschema, b: Subschema, depth: int) -> bool:
-        first, second = self._facts_of(a), self._facts_of(b)
-        types = first.types & second.types
-        if not types:
-            return True
-        for facts, own, other in ((first, a, b), (second, b, a)):
-            values = facts.values
-            if values is not None:
-                self._count(len(values) // 16)
-                if not any(self._maybe(other, value) and self._maybe(own, value) for value in values):
-                    return True
-                break
-        if not first.denied.isdisjoint(second.members) or not second.denied.isdisjoint(first.members):
-            return True
-        both = first.basics + second.basics
-        if types & NUMBER_BITS and _numbers_clash(both):
-            types &= ~NUMBER_BITS
-        if types & STRING_BIT and (
-            _counts_clash([s.text[:2] for s in both if s.text])
-            or len({form.name for s in both for form in s.formats} & _UNLIKE_FORMATS) > 1
-        ):
-            types &= ~STRING_BIT
-        if types == STRING_BIT:
-            patterns = [[p for s in f.basics if s.text for p in s.text[2]] for f in (first, second)]
-            self._count(4 * len(patterns[0]) * len(patterns[1]))
-            if any(self._share_no_text(x, y) for x in patterns[0] for y in patterns[1]):
-                return True
-        if types & ARRAY_BIT and self._arrays_clash(first, second, depth):
-            types &= ~ARRAY_BIT
-        if types & OBJECT_BIT and self._objects_clash(first, second, depth):
-            types &= ~OBJECT_BIT
-        if not types:
-            return True
-        if depth:
-            for facts, other in ((first, b), (second, a)):
-                for branches in facts.choices:
-                    if all(self.disjoint(branch, other, depth - 1) for branch in branches):
-                        return True
-        return False
-
-    def _arrays_clash(self, first: _Facts, second: _Facts, depth: int) -> bool:
-        parts = [s.array for s in first.basics + second.basics if s.array is not None]
-        if _counts_clash([(part.low, part.high) for part in parts]):
-            return True
-        low = max((part.low for part in parts), default=0)
-        for i in range(min(low, _MOST_POSITIONS)) if depth else ():
-            left, right = first.items(i), second.items(i)
-            if any(self.disjoint(x, y, depth - 1) for x in left for y in right):
-                return True
-        return False
-
-    def _objects_clash(self, first: _Facts, second: _Facts, depth: int) -> bool:
-        parts = [s.object for s in first.basics + second.basics if s.object is not None]
-        if _counts_clash([(part.low, part.high) for part in parts]):
-            return True
-        for name in {**first.required, **second.required}:
-            left, right = first.children(name), second.children(name)
-            if any(child.types == 0 for child in left + right):
-                return True
-            if depth and any(self.disjoint(x, y, depth - 1) for x in left for y in right):
-                return True
-        return False
-
-
-class _Facts:
-    """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``."""
-
-    __slots__ = ("basics", "choices", "denied", "members", "required", "types", "values")
-
-    def __init__(self, sub: Subschema) -> None:
-        self.types = ALL_TYPES
-        self.basics: list[Subschema] = []
-        self.choices: list[tuple[Subschema, ...]] = []
-        self.required: dict[str, None] = {}
-        self.denied: set[Subschema] = set()
-        members: dict[Subschema, None] = {}
-        stack = [sub]
-        while stack:
-            part = stack.pop()
-            if part in members:
-                continue
-            members[part] = None
-            stack += part.before + part.after
-            self.types &= part.types
-            self.choices += part.choices
-            for item in part.logic:
-                if item.kind == "not":
-                    self.denied.update(item.members)
-                elif item.kind == "oneOf":
-                    self.choices.append(item.members)
-            if part.constrains_itself():
-                self.basics.append(part)
-            if part.object is not None:
-                self.required.update(dict.fromkeys(part.object.required))
-        self.members = members
-        self.values = _listed(self.basics)
-
-    def children(self, name: str) -> list[Subschema]:
-        """The schemas for the member called ``name``."""
-        return children_of(name, [s.object for s in self.basics if s.object is not None])
-
-    def items(self, i: int) -> list[Subschema]:
-        """The schemas for item ``i``."""
-        parts = [s.array for s in self.basics if s.array is not None]
-        found = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
-        return [child for child in found if child is not None]
-
 
 _OTHERS = ("low", "high", "multiples", "no_multiples", "text", "formats", "array", "excluded", "unlike", "refused")
 """What a subschema may say besides types, values and about objects."""
@@ -571,35 +414,3 @@ def _says_only_types(sub: Subschema) -> bool:
 
 def _says_only_logic(sub: Subschema) -> bool:
     return not (sub.before or sub.after or sub.choices or sub.constrains_itself())
-
-
-def _listed(basics: Iterable[Subschema]) -> list[Any] | None:
-    """The shortest list of values among ``basics``."""
-    return min((s.values for s in basics if s.values is not None), key=len, default=None)
-
-
-def _all_differ(lists: list[list[Any] | None]) -> bool:
-    """Whether no value is in two of the lists, and all are lists."""
-    seen: set[str] = set()
-    for values in lists:
-        if values is None:
-            return False
-        keys = {canonical(value) for value in values}
-        if not keys.isdisjoint(seen):
-            return False
-        seen |= keys
-    return True
-
-
-def _counts_clash(bounds: list[tuple[int, int | None]]) -> bool:
-    highs = [high for _, high in bounds if high is not None]
-    return bool(highs) and max(low for low, _ in bounds) > min(highs)
-
-
-def _numbers_clash(basics: list[Subschema]) -> bool:
-    lows = [s.low for s in basics if s.low is not None]
-    highs = [s.high for s in basics if s.high is not None]
-    if not lows or not highs:
-        return False
-    low, high = max(lows, key=lambda b: (b[0], b[1])), min(highs, key=lambda b: (b[0], not b[1]))
-    return low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1]))

@@ -35,7 +35,8 @@ from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
-from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import NamedTuple
 
-from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Reader, Subschema
+from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 
 MOST_BRANCHES = 5
 """Branches of one ``anyOf`` that mention members: each combination of them becomes an alternative."""

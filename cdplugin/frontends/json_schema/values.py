@@ -24,7 +24,8 @@ from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
-from cdplugin.frontends.json_schema.schema import Reader, Subschema
+from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 

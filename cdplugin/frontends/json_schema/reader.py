@@ -1,0 +1,480 @@
+"""Reading: every reachable subschema becomes a checked :class:`Subschema`, its references resolved.
+
+Reading is eager and complete: wrong types, patterns that do not parse and references that lead nowhere raise here, with the
+JSON Pointer, whether or not an instance could ever meet them. It is a loop over a worklist; nothing recurses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.frontends.json_schema import strings
+from cdplugin.frontends.json_schema.dialect import (
+    ALL_TYPES,
+    ARRAY,
+    FRACTION_BIT,
+    IDENTITY,
+    IN_PLACE,
+    NUMBER,
+    OBJECT,
+    OBJECT_BIT,
+    REFUSED,
+    REFUSED_TYPES,
+    STRING,
+    STRING_BIT,
+    TYPE,
+    TYPE_BITS,
+    VALUES,
+)
+from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr
+from cdplugin.frontends.json_schema.multiples import is_supported
+from cdplugin.frontends.json_schema.numbers import Bound
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Scope, Subschema, describe
+from cdplugin.frontends.json_schema.source import escape_token
+from cdplugin.limits import Limits
+
+
+class _DynamicError(Exception):
+    """A ``$dynamicRef`` was met in a document that was read without keeping the dynamic scope."""
+
+
+class Reader:
+    """Reads a schema document and what it refers to. ``read_all()`` returns the root."""
+
+    def __init__(self, document: dict | bool, options: Options, limits: Limits) -> None:
+        self.options = options
+        self.limits = limits
+        self.documents = Documents(document, options.registry, limits, options.on_unsupported == "relax")
+        self.subschemas: list[Subschema] = []
+        self.has_references = False
+        self.has_unevaluated = False
+        self._dynamic = False
+        self._pending: list[Subschema] = []
+        self._known: dict[tuple[int, int, Scope], Subschema] = {}
+        self.anything = Subschema(True, "", self.documents.root)
+        self.nothing = Subschema(False, "", self.documents.root)
+        self.nothing.types = 0
+        self.string = Subschema({"type": "string"}, "", self.documents.root)
+        self.string.types = STRING_BIT
+        self.root = self.subschema(document, "", self.documents.root)
+
+    def read_all(self) -> Subschema:
+        """Read everything reachable from the root."""
+        pending = self._pending
+        while pending:
+            try:
+                self._read(pending.pop())
+            except _DynamicError:  # start again, and keep the dynamic scope from now on
+                self._dynamic = True
+                for collection in (self._known, self.subschemas, pending):
+                    collection.clear()
+                root = self.root
+                self.root = self.subschema(root.schema, "", self.documents.root, self._entered((), self.documents.root))
+        return self.root
+
+    def subschema(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> Subschema:
+        """The subschema at a place; the same object at the same base is the same subschema."""
+        if schema is True or (not schema and isinstance(schema, dict)):
+            return self.anything
+        key = (id(schema), resource.number, scope) if schema is not False else (-len(self.subschemas), -1, ())
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = Subschema(schema, pointer, resource)
+            found.scope = scope
+            self.subschemas.append(found)
+            most = self.limits.max_rules // (8 if self._dynamic else 1)
+            if len(self.subschemas) > most:
+                raise LimitExceeded("too many subschemas", location=pointer, expected=f"at most Limits.max_rules = {most}")
+            self._pending.append(found)
+        return found
+
+    # One schema
+
+    def _read(self, sub: Subschema) -> None:
+        schema = sub.schema
+        if schema is False:
+            sub.types = 0
+            return
+        if not isinstance(schema, dict):
+            raise GrammarError("a schema", location=sub.pointer, expected="object or boolean", found=describe(schema))
+        dialect = sub.resource.dialect
+        if dialect.ref_alone and "$ref" in schema:
+            sub.after = (self._reference(sub, schema["$ref"]),)
+            return
+        if dialect.id_keyword in schema:
+            sub.resource = self.documents.enter(sub.resource, schema, sub.pointer)
+            dialect = sub.resource.dialect
+            sub.scope = self._entered(sub.scope, sub.resource)
+        group_of = dialect.groups
+        groups = 0
+        for key in schema:
+            groups |= group_of.get(key, 0)
+        if not groups & ~IDENTITY:
+            return
+        if groups & TYPE:
+            sub.types = self._types(sub, schema["type"])
+        if groups & OBJECT:
+            self._read_object(sub, schema)
+        if groups & STRING:
+            self._read_string(sub, schema)
+        if groups & ARRAY:
+            self._read_array(sub, schema)
+        if groups & NUMBER:
+            self._read_number(sub, schema)
+        if groups & VALUES:
+            self._read_values(sub, schema)
+        if groups & IN_PLACE:
+            self._read_in_place(sub, schema)
+        if groups & REFUSED:
+            self._read_refused(sub, schema)
+
+    def wrong(self, sub: Subschema, keyword: str, expected: str, found: Any) -> GrammarError:
+        """The error for a keyword whose value has the wrong form."""
+        return GrammarError(
+            f"keyword {keyword!r}",
+            location=f"{sub.pointer}/{escape_token(keyword)}",
+            keyword=keyword,
+            expected=expected,
+            found=describe(found),
+        )
+
+    def _types(self, sub: Subschema, value: Any) -> int:
+        if isinstance(value, str):
+            bits = TYPE_BITS.get(value)
+            if bits:
+                return bits
+        elif isinstance(value, list) and value:
+            bits = 0
+            for name in value:
+                bit = TYPE_BITS.get(name) if isinstance(name, str) else None
+                if not bit:
+                    bits = 0
+                    break
+                bits |= bit
+            if bits:
+                return bits
+        raise self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
+
+    def _count(self, sub: Subschema, keyword: str, value: Any) -> int:
+        """A non-negative integer (Validation, section 6.3.1); 2.0 is one."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
+            raise self.wrong(sub, keyword, "a non-negative integer", value)
+        return int(value)
+
+    def _counts(self, sub: Subschema, schema: dict, low: str, high: str) -> tuple[int, int | None]:
+        return (
+            self._count(sub, low, schema[low]) if low in schema else 0,
+            self._count(sub, high, schema[high]) if high in schema else None,
+        )
+
+    def _child(self, sub: Subschema, keyword: str, value: Any) -> Subschema:
+        if type(value) is not bool and not isinstance(value, dict):
+            raise self.wrong(sub, keyword, "a schema (object or boolean)", value)
+        return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource, sub.scope)
+
+    def _children(self, sub: Subschema, keyword: str, value: Any, empty: bool = False) -> tuple[Subschema, ...]:
+        if not isinstance(value, list) or not (value or empty):
+            raise self.wrong(sub, keyword, "an array of schemas" if empty else "a non-empty array of schemas", value)
+        return tuple(self._child(sub, f"{keyword}/{i}", member) for i, member in enumerate(value))
+
+    def _read_object(self, sub: Subschema, schema: dict) -> None:
+        part = sub.object = ObjectPart()
+        properties = schema.get("properties")
+        if properties is not None or "properties" in schema:
+            if not isinstance(properties, dict):
+                raise self.wrong(sub, "properties", "an object", properties)
+            for name, member in properties.items():
+                part.properties[name] = self._child(sub, "properties/" + escape_token(name), member)
+        if "required" in schema:
+            required = schema["required"]
+            if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+                raise self.wrong(sub, "required", "an array of strings", required)
+            part.required = tuple(required)
+        if "additionalProperties" in schema:
+            part.additional = self._child(sub, "additionalProperties", schema["additionalProperties"])
+            if part.additional is self.anything:
+                part.additional = None
+        known = sub.resource.dialect.groups
+        if "patternProperties" in schema:
+            members = schema["patternProperties"]
+            if not isinstance(members, dict):
+                raise self.wrong(sub, "patternProperties", "an object", members)
+            patterns = []
+            for pattern, member in members.items():
+                keyword = "patternProperties/" + escape_token(pattern)
+                self._check_pattern(sub, keyword, pattern)
+                patterns.append((pattern, self._child(sub, keyword, member)))
+            part.patterns = tuple(patterns)
+        if "propertyNames" in schema and "propertyNames" in known:
+            names = self._child(sub, "propertyNames", schema["propertyNames"])
+            part.names = None if names is self.anything else names
+        part.low, part.high = self._counts(sub, schema, "minProperties", "maxProperties")
+
+    def _read_string(self, sub: Subschema, schema: dict) -> None:
+        low, high = self._counts(sub, schema, "minLength", "maxLength")
+        patterns: tuple[str, ...] = ()
+        formats: tuple[strings.Format, ...] = ()
+        portable = self.options.formats != "rfc"
+        if "pattern" in schema:
+            pattern = schema["pattern"]
+            self._check_pattern(sub, "pattern", pattern)
+            patterns = (pattern,)
+        if "format" in schema:
+            name = schema["format"]
+            if not isinstance(name, str):
+                raise self.wrong(sub, "format", "a string", name)
+            if name in SINCE:
+                formats += (strings.Format("format", name, portable),)
+            elif self.options.unknown_formats == "error":
+                sub.refused += (("format", STRING_BIT),)
+        if "contentEncoding" in schema and "contentEncoding" in sub.resource.dialect.groups:
+            name = schema["contentEncoding"]
+            if not isinstance(name, str):
+                raise self.wrong(sub, "contentEncoding", "a string", name)
+            if content_encoding_expr(name, UTF8) is not None:
+                formats += (strings.Format("contentEncoding", name, portable),)
+        if self.options.formats != "annotation":
+            sub.formats = formats
+        if low or high is not None or patterns:
+            sub.text = (low, high, patterns)
+
+    def _check_pattern(self, sub: Subschema, keyword: str, pattern: Any) -> None:
+        if not isinstance(pattern, str):
+            raise self.wrong(sub, keyword, "a regular expression (string)", pattern)
+        try:
+            strings.pattern_text(pattern)
+        except GrammarError as error:
+            raise type(error)(
+                f"{error.message} ({error.location})" if error.location else error.message,
+                location=f"{sub.pointer}/{keyword}",
+                keyword=keyword,
+                expected=error.expected,
+                found=error.found,
+                context=error.context,
+            ) from None
+
+    def _read_array(self, sub: Subschema, schema: dict) -> None:
+        part = sub.array = ArrayPart()
+        dialect = sub.resource.dialect
+        known = dialect.groups
+        if "prefixItems" in schema and "prefixItems" in known:
+            part.prefix = self._children(sub, "prefixItems", schema["prefixItems"])
+        items = schema.get("items", True)
+        if isinstance(items, list) and dialect.array_items and not part.prefix:
+            part.prefix = self._children(sub, "items", items, empty=True)
+            if "additionalItems" in schema:
+                part.rest = self._child(sub, "additionalItems", schema["additionalItems"])
+        else:
+            part.rest = self._child(sub, "items", items)
+        if part.rest is self.anything:
+            part.rest = None
+        part.low, part.high = self._counts(sub, schema, "minItems", "maxItems")
+        if "contains" in schema and "contains" in known:
+            least, most = 1, None
+            if dialect.contains_counts:
+                low, most = self._counts(sub, schema, "minContains", "maxContains")
+                least = low if "minContains" in schema else 1
+            wanted = self._child(sub, "contains", schema["contains"])
+            if "$dynamicRef" in known:  # since 2020-12, `contains` evaluates items
+                part.matching = (wanted,)
+            if least or most is not None:
+                part.contains = ((wanted, least, most),)
+        if "uniqueItems" in schema:
+            if not isinstance(schema["uniqueItems"], bool):
+                raise self.wrong(sub, "uniqueItems", "a boolean", schema["uniqueItems"])
+            part.unique = schema["uniqueItems"]
+
+    def _read_number(self, sub: Subschema, schema: dict) -> None:
+        sub.low = self._bound(sub, schema, "minimum", "exclusiveMinimum", 1)
+        sub.high = self._bound(sub, schema, "maximum", "exclusiveMaximum", -1)
+
+    def _bound(self, sub: Subschema, schema: dict, closed: str, opened: str, sign: int) -> Bound | None:
+        bound: Bound | None = None
+        dialect = sub.resource.dialect
+        if closed in schema:
+            value = schema[closed]
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise self.wrong(sub, closed, "a number", value)
+            bound = (value, False)
+        if opened in schema and opened in dialect.groups:
+            value = schema[opened]
+            if isinstance(value, bool):
+                if not dialect.boolean_bounds:
+                    raise self.wrong(sub, opened, "a number", value)
+                return (bound[0], True) if value and bound else bound  # Draft 4: a modifier of `minimum`
+            if not isinstance(value, (int, float)) or not dialect.number_bounds:
+                raise self.wrong(sub, opened, "a number" if dialect.number_bounds else "a boolean", value)
+            if bound is None or (value >= bound[0] if sign > 0 else value <= bound[0]):
+                bound = (value, True)
+        return bound
+
+    def _read_values(self, sub: Subschema, schema: dict) -> None:
+        if "enum" in schema:
+            if not isinstance(schema["enum"], list):
+                raise self.wrong(sub, "enum", "an array", schema["enum"])
+            sub.values = schema["enum"]
+        if "const" in schema and "const" in sub.resource.dialect.groups:
+            if sub.values is None:
+                sub.values = [schema["const"]]
+            else:  # both: `enum` here, `const` as a neighbour in the same place
+                twin = Subschema({"const": schema["const"]}, sub.pointer, sub.resource)
+                twin.values = [schema["const"]]
+                sub.after += (twin,)
+
+    def _read_in_place(self, sub: Subschema, schema: dict) -> None:
+        own_seen = False
+        before: list[Subschema] = []
+        after: list[Subschema] = list(sub.after)
+        for keyword, value in schema.items():
+            if keyword == "properties":
+                own_seen = True
+            elif keyword == "allOf":
+                (after if own_seen else before).extend(self._children(sub, keyword, value))
+            elif keyword == "$ref":
+                (after if own_seen else before).append(self._reference(sub, value))
+            elif keyword in ("$dynamicRef", "$recursiveRef") and keyword in sub.resource.dialect.groups:
+                (after if own_seen else before).append(self._dynamic_reference(sub, keyword, value))
+            elif keyword in _COMBINATORS and keyword in sub.resource.dialect.groups:
+                _COMBINATORS[keyword](self, sub, keyword, value)
+        sub.before = tuple(s for s in before if s is not self.anything)
+        sub.after = tuple(s for s in after if s is not self.anything)
+
+    def _read_any_of(self, sub: Subschema, keyword: str, value: Any) -> None:
+        branches = self._children(sub, keyword, value)
+        if self.anything not in branches:
+            sub.choices += (branches,)
+        elif any(branch is not self.anything for branch in branches):
+            sub.logic += (Logic("any", tuple(branch for branch in branches if branch is not self.anything)),)
+
+    def _read_one_of(self, sub: Subschema, keyword: str, value: Any) -> None:
+        branches = self._children(sub, keyword, value)
+        if len(branches) > 1:
+            sub.logic += (Logic("oneOf", branches),)
+        elif branches[0] is not self.anything:
+            sub.choices += (branches,)
+
+    def _read_not(self, sub: Subschema, keyword: str, value: Any) -> None:
+        sub.logic += (Logic("not", (self._child(sub, keyword, value),)),)
+
+    def _read_if(self, sub: Subschema, keyword: str, value: Any) -> None:
+        condition = self._child(sub, keyword, value)
+        schema = sub.schema
+        branches = [self._child(sub, k, schema[k]) if k in schema else self.anything for k in ("then", "else")]
+        if any(part is not self.anything for part in (condition, *branches)):
+            sub.logic += (Logic("if", (condition, *branches)),)
+
+    def _read_unevaluated(self, sub: Subschema, keyword: str, value: Any) -> None:
+        self.has_unevaluated = True
+        below = self._child(sub, keyword, value)
+        properties, items = sub.unevaluated
+        sub.unevaluated = (below, items) if keyword == "unevaluatedProperties" else (properties, below)
+
+    def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
+        """``dependentRequired``, ``dependentSchemas``, ``dependencies``: absent, or its condition holds."""
+        names_allowed, schemas_allowed = keyword != "dependentSchemas", keyword != "dependentRequired"
+        expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
+            keyword, "arrays of strings"
+        )
+        if not isinstance(value, dict):
+            raise self.wrong(sub, keyword, f"an object of {expected}", value)
+        for name, condition in value.items():
+            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
+            present = Subschema({}, pointer, sub.resource)
+            present.types = OBJECT_BIT
+            present.object = ObjectPart()
+            present.object.required = (name,)
+            if isinstance(condition, list) and names_allowed and all(isinstance(v, str) for v in condition):
+                present.object.required = tuple(dict.fromkeys((name, *condition)))
+            elif isinstance(condition, (dict, bool)) and schemas_allowed:
+                then = self._child(sub, f"{keyword}/{escape_token(name)}", condition)
+                if then is self.anything:
+                    continue
+                present.after = (then,)
+            else:
+                raise self.wrong(sub, keyword, f"an object of {expected}", condition)
+            absent = Subschema({}, pointer, sub.resource)
+            absent.object = ObjectPart()
+            absent.object.properties[name] = self.nothing
+            sub.choices += ((absent, present),)
+
+    def _reference(self, sub: Subschema, reference: Any) -> Subschema:
+        if not isinstance(reference, str):
+            raise self.wrong(sub, "$ref", "a URI reference (string)", reference)
+        self.has_references = True
+        return self._target(sub, self.documents.resolve(reference, sub.resource, f"{sub.pointer}/$ref"))
+
+    def _target(self, sub: Subschema, target: Target) -> Subschema:
+        return self.subschema(target.schema, target.pointer, target.resource, self._entered(sub.scope, target.resource))
+
+    def _dynamic_reference(self, sub: Subschema, keyword: str, reference: Any) -> Subschema:
+        """``$dynamicRef`` (Core, section 8.2.3.2): to the outermost resource in scope that has the dynamic anchor.
+
+        ``$recursiveRef`` of 2019-09 is the same with an anchor without a name.
+        """
+        if not isinstance(reference, str):
+            raise self.wrong(sub, keyword, "a URI reference (string)", reference)
+        if not self._dynamic:
+            raise _DynamicError
+        self.has_references = True
+        target = self.documents.resolve(reference, sub.resource, f"{sub.pointer}/{keyword}")
+        anchor = "" if keyword == "$recursiveRef" else reference.partition("#")[2]
+        if self.documents.is_dynamic(target, anchor):
+            for name, number in sub.scope:
+                if name == anchor:
+                    target = self.documents.dynamic(number, name)
+                    break
+        return self._target(sub, target)
+
+    def _entered(self, scope: Scope, resource: Resource) -> Scope:
+        """The dynamic scope within a resource: its anchors count where no outer resource has one of the same name."""
+        if not self._dynamic:
+            return scope
+        known = {name for name, _ in scope}
+        return scope + tuple((name, resource.number) for name in self.documents.dynamic_names(resource) if name not in known)
+
+    def _read_refused(self, sub: Subschema, schema: dict) -> None:
+        groups = sub.resource.dialect.groups
+        refused = list(sub.refused)
+        for keyword, value in schema.items():
+            if groups.get(keyword) != REFUSED:
+                continue
+            check, expected = _FORMS[keyword]
+            if not check(value):
+                raise self.wrong(sub, keyword, expected, value)
+            if keyword == "multipleOf" and value == 1:
+                # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
+                twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
+                twin.types = ALL_TYPES & ~FRACTION_BIT
+                sub.after += (twin,)
+            elif keyword == "multipleOf" and is_supported(value, bool(sub.types & FRACTION_BIT)):
+                sub.multiples = (value,)
+            else:
+                refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
+        sub.refused = tuple(refused)
+
+
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "multipleOf": (
+        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < math.inf,
+        "a number above 0",
+    ),
+}
+
+
+_COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
+    "anyOf": Reader._read_any_of,
+    "oneOf": Reader._read_one_of,
+    "not": Reader._read_not,
+    "if": Reader._read_if,
+    "dependentRequired": Reader._read_dependent,
+    "dependentSchemas": Reader._read_dependent,
+    "dependencies": Reader._read_dependent,
+    "unevaluatedProperties": Reader._read_unevaluated,
+    "unevaluatedItems": Reader._read_unevaluated,
+}
