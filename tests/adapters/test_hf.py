@@ -602,8 +602,6 @@ def test_other_wrong_arguments(grammars: dict[str, Any], model: Any) -> None:
     other = cd.Compiler(cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1)).compile(cd.Regex("a"))
     with pytest.raises(ValueError, match=r"grammar\[1\]: expected the vocabulary of the grammars before it, found another one"):
         GrammarLogitsProcessor([grammars["number"], other])
-    with pytest.raises(TypeError, match="max_new_tokens"):
-        GrammarLogitsProcessor(grammars["number"], max_new_tokens=5)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="expected one per prompt, found 2 for 3 rows"):
         run(model, prompts("a", "b", "c"), logits_processor=[GrammarLogitsProcessor([grammars["number"], None])])
     with pytest.raises(ValueError, match=r"found shapes \(1, 1\) and \(2, 260\)"):

@@ -103,6 +103,12 @@ def test_a_budget_that_is_too_small() -> None:
             GrammarLogitsProcessor(grammar, max_new_tokens=wrong)  # type: ignore[arg-type]
 
 
+def test_continuous_batching_has_budgets_of_its_own() -> None:
+    processor = GrammarLogitsProcessor(COMPILER.compile(cd.Choice(["a"])), max_new_tokens=5)
+    with pytest.raises(cd.CdpluginError, match="continuous batching: expected no max_new_tokens"):
+        processor.attach(object())
+
+
 def test_exactly_the_tokens_that_fit() -> None:
     """Of few tokens all are looked at: what is left open is what brute force over the words says."""
     words = ["a", "bb", "bbbb", "cc", "dddddd"]
