@@ -474,3 +474,63 @@ def test_masks_beside_xgrammar(number: int) -> None:
     theirs = peer.compiler.compile_structural_tag(json.dumps(whole(fmt)))
     rng = random.Random(number)
     assert peer.compare(cd.StructuralTag(whole(fmt)), theirs, rng, walks=30, steps=14, texts=texts) > 100
+
+
+# --- what vLLM asks for: xgrammar's tags of whole model families -------------------------------------------------------------
+
+MODELS = (
+    "llama kimi deepseek_r1 deepseek_v3_1 deepseek_v3_2 deepseek_v4 deepseek_v4_1 qwen_3 qwen_3_5 qwen_3_coder mimo harmony"
+    " minimax glm_4_7"
+).split()
+REFUSED = {"kimi_k3": "excludes of json_schema", "cohere": "style of json_schema"}
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+NAMED = {"type": "function", "function": {"name": "weather"}}
+
+
+def model_tag(model: str, choice: Any) -> Any:
+    """The tag that xgrammar builds for a model, as vLLM asks for it."""
+    module = pytest.importorskip("xgrammar.builtin_structural_tag")
+    tools = [{"type": "function", "function": {"name": name, "parameters": WEATHER}} for name in ("weather", "forecast")]
+    try:
+        return module.get_model_structural_tag(model, tools=tools, tool_choice=choice, reasoning=True)
+    except ValueError as problem:
+        pytest.skip(f"this xgrammar does not have it: {problem}")
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", "named"])
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_written_under_a_models_tag_is_xgrammars(model: str, choice: str) -> None:
+    """Texts sampled under our masks, brought to their end, are accepted by xgrammar's grammar of the same tag."""
+    tag = model_tag(model, NAMED if choice == "named" else choice)
+    xgrammar = pytest.importorskip("xgrammar")
+    peer = xgrammar.Grammar.from_structural_tag(tag)
+    grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(tag))
+    rng = random.Random(model + choice)
+    written = 0
+    for _ in range(6):
+        matcher = grammar.matcher()
+        for _ in range(rng.randint(0, 40)):
+            ids = sorted(
+                t for t in mask(matcher) if t != END and (VOCAB.tokens[t] or b"\x80").isascii() and VOCAB.tokens[t] != b"\0"
+            )
+            if not ids:
+                break
+            matcher.accept_token(rng.choice(ids))
+        matcher.accept_tokens([t for t in matcher.shortest_completion() if t != END])
+        if not matcher.is_accepting():
+            continue
+        text = VOCAB.decode(matcher.tokens).decode()
+        assert xgrammar.testing._is_grammar_accept_string(peer, text), text
+        written += 1
+    assert written >= 3
+
+
+@pytest.mark.parametrize("model", REFUSED)
+def test_models_that_are_refused_by_name(model: str) -> None:
+    with pytest.raises(UnsupportedError, match=REFUSED[model]):
+        cd.Compiler(VOCAB).compile(cd.StructuralTag(model_tag(model, "auto")))

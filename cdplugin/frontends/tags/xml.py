@@ -37,6 +37,7 @@ STYLES = {
     "qwen_xml": _Style("<parameter=", ">", ">", "</parameter>"),
     "minimax_xml": _Style('<parameter name="', '">', '">', "</parameter>"),
     "deepseek_xml": _Style('<｜DSML｜parameter name="', '" string="true">', '" string="false">', "</｜DSML｜parameter>"),
+    "deepseek_v4_1_xml": _Style('<｜DSML｜ parameter name="', '" string="true">', '" string="false">', "</｜DSML｜ parameter>"),
     "glm_xml": _Style("<arg_key>", "</arg_key>\n<arg_value>", "</arg_key>\n<arg_value>", "</arg_value>"),
 }
 _WHITESPACE = repeat(byte_class(b" \n\r\t"), 0, 20)
