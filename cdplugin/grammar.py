@@ -33,7 +33,8 @@ class TokenSet:
 
     ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``:
     all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token;
-    ``optional``: names that are no special tokens of the vocabulary are left out instead.
+    ``optional``: names that are no special tokens of the vocabulary are left out instead; ``ends``: whether a negated set holds
+    the vocabulary's end tokens, which end the output wherever they are written.
     """
 
     names: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class TokenSet:
     negated: bool = False
     where: str = ""
     optional: bool = False
+    ends: bool = True
 
 
 class Family:

@@ -89,6 +89,8 @@ def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
     pairs = [(max(low, 0), min(high, vocab.size - 1)) for low, high in tokens.ranges]
     names = [name for name in tokens.names if not tokens.optional or name in vocab.special_tokens]
     pairs += [(token, token) for token in (_token_named(name, tokens, vocab) for name in names)]
+    if tokens.negated and not tokens.ends:
+        pairs += [(token, token) for token in vocab.eos_token_ids]
     merged: list[tuple[int, int]] = []
     for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
         if merged and low <= merged[-1][1] + 1:

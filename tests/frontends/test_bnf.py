@@ -68,3 +68,39 @@ def test_folding_changes_nothing(seed: int) -> None:
         compared += check_walk(compiler.compile_ir(folded), Naive(compile_bnf(text, "gbnf", fold=False)), rng, 12)
         compared += check_walk(compiler.compile_ir(plain), Naive(compile_bnf(text, "gbnf")), rng, 12)
     assert compared > 100
+
+
+SPECIAL, END = VOCAB.special_tokens["<special>"], VOCAB.eos_token_ids[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "yes", "no"),
+    [
+        (
+            cd.Gbnf("root ::= <special> [a-z]+ <special>"),
+            [[SPECIAL, 97, 98, SPECIAL]],
+            [[97], [SPECIAL, SPECIAL], [*b"<special>"]],
+        ),
+        (cd.Gbnf("root ::= <[97]> <[98]>?"), [[97], [97, 98]], [[98], [97, 97]]),
+        (cd.Gbnf('root ::= !<special>* "!"'), [[97, 33], [33], [33, 33]], [[97, SPECIAL], [END]]),
+        (cd.Gbnf("root ::= !<[97]>{2}"), [[98, SPECIAL], [SPECIAL, 98]], [[97], [98, 97], [98, END]]),
+        (cd.Ebnf("root ::= Token(97, 98) ExcludeToken(97)"), [[97, 98], [98, SPECIAL]], [[97, 97], [99], [97, END]]),
+        (
+            cd.Ebnf('root ::= TokenTagDispatch((97, x), excludes=(98,))\nx ::= "!"'),
+            [[], [99, 97, 33, SPECIAL]],
+            [[98], [97, 99], [END]],
+        ),
+    ],
+    ids=range(6),
+)
+def test_tokens(spec: cd.Spec, yes: list[list[int]], no: list[list[int]]) -> None:
+    """Token references. What negates a set holds no end tokens: an output that ended there would be incomplete."""
+    for ids, expected in [(ids, True) for ids in yes] + [(ids, False) for ids in no]:
+        matcher = cd.Compiler(VOCAB).compile(spec).matcher(stop_token_ids=[SPECIAL - 1])
+        assert (matcher.accept_tokens(ids) == len(ids) and matcher.is_accepting()) == expected, ids
+
+
+def test_a_token_that_is_not_there() -> None:
+    with pytest.raises(cd.GrammarError, match="the vocabulary has no token '<nope>'") as caught:
+        cd.Compiler(VOCAB).compile(cd.Gbnf('root ::= "x" <nope>'))
+    assert caught.value.location == "line 1, column 14"

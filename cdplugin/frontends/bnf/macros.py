@@ -36,7 +36,8 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
         if not ids and name == "Token":
             scanner.fail("Token matches nothing", at, expected="at least one token id", found="none")
         ranges = tuple((i, i) for i in dict.fromkeys(ids))
-        return Node(TOKENS, (TokenSet(ranges=ranges, negated=name == "ExcludeToken", where=where(scanner.text, at)),), at)
+        others = name == "ExcludeToken"
+        return Node(TOKENS, (TokenSet(ranges=ranges, negated=others, where=where(scanner.text, at), ends=False),), at)
     return Node(DISPATCH, (_dispatch(name, values, options, scanner, at),), at)
 
 

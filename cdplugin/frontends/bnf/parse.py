@@ -224,7 +224,7 @@ class _Parser:
             if scanner.peek(2) != "]>":
                 scanner.fail("bad token", expected="]> after the id")
             scanner.pos += 2
-            return TokenSet(ranges=((number, number),), negated=negated, where=place)
+            return TokenSet(ranges=((number, number),), negated=negated, where=place, ends=False)
         end = scanner.text.find(">", start)
         line_end = re.compile(r"[\r\n]|\Z").search(scanner.text, start)
         if end < 0 or (line_end is not None and line_end.start() < end):
@@ -232,7 +232,7 @@ class _Parser:
         if end == start + 1:
             scanner.fail("bad token", start, expected="<[id]> or <name>", found="'<>'")
         scanner.pos = end + 1
-        return TokenSet(names=(scanner.text[start : end + 1],), negated=negated, where=place)
+        return TokenSet(names=(scanner.text[start : end + 1],), negated=negated, where=place, ends=False)
 
     # --- counts ---------------------------------------------------------------------------------------------------------
 

@@ -163,6 +163,6 @@ class Writer:
         if not dispatch.by_token:
             return dispatch_text(self.ir, tags, excludes=dispatch.excludes, loop=dispatch.loop)
         others = [tag for tag, _ in tags] + list(dispatch.excludes)
-        free = TokenSet(ranges=tuple((i, i) for i in others), negated=True)
+        free = TokenSet(ranges=tuple((i, i) for i in others), negated=True, ends=False)
         by_token = [(TokenSet(ranges=((tag, tag),)), follow) for tag, follow in tags]
         return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)
