@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from engine_tools import cases, members, vocabulary
+from engine_tools import cases, members
+from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
 from cdplugin.adapters import vllm_grammar
 from cdplugin.adapters.vllm_grammar import Engine, GrammarState, Options, engine_for, grammar_kind, spec_of
-
-WORDS = [b"abc", b"abd", b"ab", b"bca", b"cc", b"ccccc"]
-TOKENS = [b"ab", b"bc", b"cd", b"cc", b"ccc", b"bca"]
-VOCAB = vocabulary(TOKENS)
-END = VOCAB.size - 1
-CHOICE = '["abc", "abd", "ab", "bca", "cc", "ccccc"]'
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
@@ -32,13 +27,6 @@ def filled(state: GrammarState, rows: int = 1, row: int = 0) -> set[int]:
     state.fill_bitmask(bitmask, row)
     assert (np.delete(bitmask, row, axis=0) == -1).all()
     return members(bitmask[row].tobytes())
-
-
-def allowed(tokens: Sequence[int], stops: Sequence[int] = (END,)) -> set[int]:
-    """The same from the list of words: tokens that go on towards a word, stop tokens after a whole one."""
-    text = b"".join(VOCAB.tokens[t] or b"" for t in tokens)
-    out = {t for t, b in enumerate(VOCAB.tokens) if b and t not in stops and any(word.startswith(text + b) for word in WORDS)}
-    return out | set(stops) if text in WORDS else out
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------
