@@ -160,28 +160,12 @@ class Endings:
         Bytes that the lexer does not tell apart are stepped once.
         """
         arena = self._arena
-        order = self._order
         states = [state for _, state in self.pairs(cursor)]
         found: dict[int, int] = {}
-        if states:
-            places = (np.array(states, np.int64) * 256)[:, None] + order
-            targets = arena.tables[layout.TRANSITIONS][places]
-            while True:
-                unknown = np.flatnonzero((targets < 0).any(axis=0))
-                if not len(unknown):
-                    break
-                arena.call(kernels.OP_STEP, cursor, int(order[unknown[0]]))
-                before = len(unknown)
-                targets = arena.tables[layout.TRANSITIONS][places]
-                if (targets[:, unknown[0]] < 0).any() and before == len(np.flatnonzero((targets < 0).any(axis=0))):
-                    targets[:, unknown[0]] = np.maximum(targets[:, unknown[0]], 0)  # not needed to step by this byte
-            columns: dict[tuple[int, ...], int] = {}
-            for byte, column in zip(order.tolist(), zip(*targets.tolist(), strict=True), strict=True):
-                if any(column) and (BEFORE in column or column not in columns):
-                    columns[column] = byte
-                    after = self._step(cursor, byte)
-                    if after:
-                        found.setdefault(after, byte)
+        for byte in self._different(cursor, states) if states else ():
+            after = self._step(cursor, byte)
+            if after:
+                found.setdefault(after, byte)
         out = [(byte, after) for after, byte in found.items()]
         if arena.header[layout.HAS_TERMINALS]:
             for token in self.terminals(cursor):
@@ -189,6 +173,31 @@ class Endings:
                 if after:
                     out.append((~token, after))
         return out
+
+    def _different(self, cursor: int, states: list[int]) -> list[int]:
+        """Bytes that lead on from some of these lexer states (a cursor's), one of each class that they do not tell apart.
+
+        Where the lexeme ends before the byte, it is the next one's to tell: there all are given.
+        """
+        arena, order = self._arena, self._order
+        places = (np.array(states, np.int64) * 256)[:, None] + order
+        if not len(order):
+            return []
+        for _ in range(257):
+            targets = arena.tables[layout.TRANSITIONS][places]
+            unknown = targets.min(axis=0).argmin()
+            if targets[:, unknown].min() >= 0:
+                break
+            arena.call(kernels.OP_STEP, cursor, int(order[unknown]))  # computes the transitions of the byte's whole class
+        if len(states) == 1:
+            _, firsts = np.unique(targets[0], return_index=True)
+        elif len(states) == 2:
+            _, firsts = np.unique(targets[0].astype(np.int64) << 32 | targets[1], return_index=True)
+        else:
+            _, firsts = np.unique(targets, axis=1, return_index=True)
+        ended = np.flatnonzero((targets == BEFORE).any(axis=0))
+        chosen = np.unique(np.concatenate((firsts, ended)))
+        return [int(order[i]) for i in chosen if targets[:, i].any()]
 
     def only_byte(self, cursor: int) -> int | None:
         """The byte that every legal continuation begins with; None if there are several."""
