@@ -1,33 +1,116 @@
-"""Short endings of 28 Lark grammars: llguidance takes them and may stop after them."""
+"""Grammars that longest match never lets end are refused; none that has a word is (brute force says which those are)."""
 
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
-from lark_cases import CASES
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_lark_peers import engines, peer_of, tokens_of
+from naive_lexing import NaiveLexing
 
 import cdplugin as cd
+from cdplugin.frontends.lark import compile as lark_compile
+from cdplugin.limits import Limits
+
+TERMINALS = [
+    '"a"',
+    '"b"',
+    '"ab"',
+    "/a+/",
+    "/[ab]+/",
+    "/b*/",
+    "/ab?/",
+    "/(ab)+/",
+    "/(a|bb)*/",
+    "/b+a*/",
+    '~"ab"',
+    "/a+/ & ~/aa/",
+    '"c"',
+]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_endings_beside_llguidance(name: str) -> None:
-    grammar, texts = CASES[name][:2]
-    rng = random.Random(name)
-    _, compiler = engines()
-    matcher = compiler.compile(cd.Lark(grammar)).matcher()
-    for text in texts:
-        given = list(tokens_of(text, rng))
-        for cut in (0, rng.randint(0, len(given)), rng.randint(0, len(given))):
-            matcher.reset()
-            count = matcher.accept_tokens(given[:cut])
-            ending = matcher.shortest_completion()
-            peer = peer_of(grammar)
-            taken = [*given[:count], *ending]
-            assert not taken or peer.consume_tokens(taken), (given[:count], ending)
-            assert peer.is_accepting(), (given[:count], ending)
+def random_grammar(rng: random.Random) -> str:
+    terminals = {f"T{i}": rng.choice(TERMINALS) for i in range(3)}
+
+    def body(depth: int) -> str:
+        parts = []
+        for _ in range(rng.randint(1, 3)):
+            part = rng.choice([*terminals, "x"]) if depth == 0 or rng.random() < 0.7 else "(" + body(depth - 1) + ")"
+            parts.append(part + rng.choice(["", "", "", "?", "*", "+"]))
+        return " ".join(parts) + (" | " + body(0) if rng.random() < 0.3 else "")
+
+    lines = ["start: " + body(1), "x: " + body(0).replace("x", "T0") + rng.choice(["", " | T1 x"])]
+    lines += [f"{name}: {text}" for name, text in terminals.items()]
+    return "\n".join(lines) + ('\n%ignore "c"' if rng.random() < 0.3 else "")
+
+
+def places(naive: NaiveLexing, start: frozenset, length: int) -> list[frozenset]:
+    """All places that texts of at most ``length`` letters lead to."""
+    out, last = [start], [start]
+    for _ in range(length):
+        last = list({after for place in last for byte in b"abc" if (after := naive.step(place, byte))})
+        out += last
+    return out
+
+
+def has_word(naive: NaiveLexing, start: frozenset, length: int) -> bool:
+    return any(naive.accepting(place) for place in places(naive, start, length))
+
+
+def test_no_false_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is refused has a place from which no text of up to 5 letters leads to an end (or no place at all)."""
+    refused = 0
+    for seed in range(700):
+        text = random_grammar(random.Random(seed))
+        try:
+            cd.Lark(text).to_ir(Limits())
+        except cd.GrammarError as error:
+            if "never ends" not in error.message or "'start'" not in error.message:
+                continue
+            refused += 1
+            with monkeypatch.context() as patch:
+                patch.setattr(lark_compile, "check_endings", lambda draft, ignored: None)
+                naive = NaiveLexing(cd.Lark(text).to_ir(Limits()))
+            if not naive.empty:
+                assert any(not has_word(naive, place, 5) for place in places(naive, naive.start(), 3)), text
+    assert refused >= 30
+
+
+@pytest.mark.parametrize(
+    ("grammar", "rule", "byte"),
+    [
+        ('start: /[a-z]+/ "x"', "start", "'x'"),
+        ('start: TEXT "<tag>"\nTEXT: /(.|\\n)*/', "start", "'<'"),
+        ('start: "a" b?\nb: c "end"\nc: "(" NAME\nNAME: /[a-z]+/', "c", "'e'"),
+        ('start: NAME NAME\nNAME: /[a-z]+/\n%ignore "x"', "start", "'a'"),
+        ('start: NAME "x" | "5"\nNAME: /[a-z]+/', "start", "'x'"),
+        ('start: "q" | x\nx: y\ny: A ("x" | "y" A)\nA: "." /[a-z]/*', "y", "'x', 'y'"),
+        ("start: T U\nT: /[ぁ-ん]+/\nU: /[ぁ-ん]+/", "start", "byte 0xe3 of UTF-8"),
+    ],
+)
+def test_refused(grammar: str, rule: str, byte: str) -> None:
+    with pytest.raises(cd.GrammarError, match=f"rule '{rule}' never ends") as caught:
+        cd.Lark(grammar).to_ir(Limits())
+    assert byte in str(caught.value)
+    assert "suffix=" in caught.value.expected
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        "start: TEXT <|end|>\nTEXT: /(.|\\n)*/",
+        "start: TEXT %json {}\nTEXT: /(.|\\n)*/",
+        'start: NAME NAME\nNAME: /[a-z]+/\n%ignore " "',
+        'start: NAME "x"?\nNAME: /[a-z]+/',
+        'start: /[a-z]{1,9}/ "x"',
+        'start: x "end"\nx[max_tokens=3]: /[a-z]+/',
+        'start: x "end"\nx[suffix=";"]: /[a-z]+/',
+        'start: a* "."\na: NAME "-"\nNAME: /[a-z]+/ | "x"',
+    ],
+)
+def test_not_refused(grammar: str) -> None:
+    assert cd.Lark(grammar).to_ir(Limits()).rules
+
+
+def test_the_reference_finds_words() -> None:
+    naive = NaiveLexing(cd.Lark('start: /a+/ "b"').to_ir(Limits()))
+    assert has_word(naive, naive.start(), 2) and not has_word(naive, naive.start(), 1)
