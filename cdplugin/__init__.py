@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
     from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
+    from cdplugin.infill import GAP, Infill, Slots
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "GAP": "infill",
     "GrammarLogitsProcessor": "adapters.hf",
+    "Infill": "infill",
+    "Slots": "infill",
     "allocate_token_bitmask": "bitmask",
     "apply_token_bitmask_inplace": "bitmask",
     "Compiler": "compiler",
@@ -63,6 +67,7 @@ _HOME = {
 }
 
 __all__ = [
+    "GAP",
     "TOOL_FORMATS",
     "After",
     "CdpluginError",
@@ -73,6 +78,7 @@ __all__ = [
     "Grammar",
     "GrammarError",
     "GrammarLogitsProcessor",
+    "Infill",
     "JsonObject",
     "JsonSchema",
     "Lark",
@@ -80,6 +86,7 @@ __all__ = [
     "Limits",
     "Matcher",
     "Regex",
+    "Slots",
     "Spec",
     "StructuralTag",
     "Template",

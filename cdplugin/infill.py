@@ -1,0 +1,410 @@
+"""Infilling: text with gaps, and the canvases of diffusion models, kept completable to a word of the language.
+
+>>> import cdplugin as cd
+>>> vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+>>> infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex(r"[0-9]+(\\+[0-9]+)*=[0-9]+")))
+>>> session = infill.new(["1", cd.GAP, "=", cd.Slots(2)])
+>>> session.completable(), session.insert(0, ord("+")), session.insert(0, ord("="))
+(True, True, False)
+>>> session.complete()
+'1+0=00'
+
+``docs/infilling.md`` says what is decided and how. Everything that is accepted is completable, and stays so: there is always a
+token that may come next, until the text is legal.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.infill_complete import spell_gaps
+from cdplugin.infill_tables import InfillGrammar
+from cdplugin.kernels import infill_engine as kernels
+from cdplugin.kernels import workspace as ws
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+
+class _Gap:
+    """The type of :data:`GAP`."""
+
+    def __repr__(self) -> str:
+        return "GAP"
+
+
+GAP = _Gap()
+"""A place for text of any length, none included."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A place for exactly ``count`` tokens."""
+
+    count: int
+
+
+Piece = "str | bytes | Sequence[int] | _Gap | Slots"
+_MOST_PLANNED = 3000  # nodes that the classes of open slots may make
+
+
+class Infill:
+    """Infilling for a compiled grammar; threads may share it, sessions belong to one thread each.
+
+    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``, and
+    :class:`cdplugin.LimitExceeded` for grammars whose rules are made on demand and are too many to be made all.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.vocab = grammar.vocab
+        self._tables = InfillGrammar(grammar)
+        self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
+
+    def new(self, pieces: Iterable[Any]) -> Session:
+        """A session for text with gaps.
+
+        ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
+        (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
+        """
+        parts: list[_Part] = []
+        for piece in pieces:
+            if isinstance(piece, _Gap):
+                parts.append(_Part(gap=True))
+            elif isinstance(piece, Slots):
+                parts += [_Part(slot=True) for _ in range(piece.count)]
+            elif isinstance(piece, str):
+                parts.append(_Part(piece.encode()))
+            elif isinstance(piece, (bytes, bytearray)):
+                parts.append(_Part(bytes(piece)))
+            else:
+                parts += [_Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
+        places = [i for i, part in enumerate(parts) if part.gap or part.slot]
+        return Session(self, parts, places, padded=False)
+
+    def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> Session:
+        """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions in ``ids``.
+
+        ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
+        """
+        tokens = [int(token) for token in ids]
+        parts = [_Part(slot=True) if t == mask_token_id else _Part(self._bytes_of(t, True), token=t) for t in tokens]
+        if not end:
+            parts.append(_Part(gap=True))
+        return Session(self, parts, list(range(len(tokens))), padded=end)
+
+    def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
+        if not 0 <= token < self.vocab.size:
+            raise ValueError(f"token id: expected 0 to {self.vocab.size - 1}, found {token}")
+        if canvas and token in self.vocab.eos_token_ids:
+            return b""
+        text = self.vocab.tokens[token]
+        if not text:
+            raise ValueError(f"token {token}: expected a token with text, found {self.vocab.names.get(token, 'none')!r}")
+        return text
+
+
+@dataclass
+class _Part:
+    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None).
+
+    ``written``: what was inserted at a gap's left edge.
+    """
+
+    text: bytes = b""
+    gap: bool = False
+    slot: bool = False
+    token: int | None = None
+    written: tuple[int, ...] = ()
+    closed: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return (self.gap and not self.closed) or (self.slot and self.token is None)
+
+
+class Session:
+    """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing."""
+
+    def __init__(self, infill: Infill, parts: list[_Part], places: list[int], *, padded: bool) -> None:
+        self._infill = infill
+        self._tables = infill._tables
+        self._parts = parts
+        self._places = places
+        self._padded = padded and bool(infill.vocab.eos_token_ids)
+        self._eos = frozenset(infill.vocab.eos_token_ids)
+        self._history: list[tuple[int, _Part]] = []
+        self._known: bool | None = None
+
+    # --- asking -------------------------------------------------------------------------------------------------------------
+
+    def completable(self) -> bool:
+        """Whether the open places can be filled so that the text is legal."""
+        if self._known is None:
+            with self._tables.lock:
+                self._known = self._build(self._parts) == 1
+        return self._known
+
+    def open_slots(self) -> list[int]:
+        """The places that are still open."""
+        return [place for place, at in enumerate(self._places) if self._parts[at].is_open]
+
+    def text(self) -> str | None:
+        """The text, or None while some place is open."""
+        if any(part.is_open for part in self._parts if not (part.gap and self._padded)):
+            return None
+        return self._bytes().decode("utf-8", "replace")
+
+    def tokens(self) -> list[int | None]:
+        """The token of each place (canvas), None where it is open."""
+        return [self._parts[at].token for at in self._places]
+
+    def mask(self, place: int) -> np.ndarray:
+        """The tokens that may be set in a slot, or inserted at the left edge of a gap: an int32 bitmask row.
+
+        Bit ``t % 32`` of word ``t // 32`` is token t. Raises ``ValueError`` where the place is not open.
+        """
+        part = self._open_part(place)
+        vocab = self._infill.vocab
+        row = np.zeros((vocab.size + 31) // 32, np.int32)
+        if not self.completable():
+            return row
+        with self._tables.lock:
+            self._build(self._parts, hole=self._places[place])
+            work = self._tables.workspace
+            work.call(kernels.OP_ITEMS)
+            work.call(kernels.OP_MASK, row.ctypes.data)
+        for token in self._eos:
+            row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
+        if part.slot and self._padded and self._can_pad(place):
+            for token in self._eos:
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        return row
+
+    def masks(self, places: Sequence[int]) -> np.ndarray:
+        """:meth:`mask` for several places, each as the text is now: int32, ``(len(places), words)``."""
+        width = (self._infill.vocab.size + 31) // 32
+        return np.array([self.mask(place) for place in places], np.int32).reshape(len(places), width)
+
+    # --- changing -----------------------------------------------------------------------------------------------------------
+
+    def set(self, place: int, token_id: int) -> bool:
+        """Fill a slot. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.slot:
+            raise ValueError(f"place {place}: expected a slot, found a gap")
+        token = int(token_id)
+        if token in self._eos and self._padded:
+            return self._replace(place, _Part(slot=True, token=token))
+        text = self._text_of(token)
+        return bool(text) and self._replace(place, _Part(text, slot=True, token=token))
+
+    def insert(self, place: int, token_id: int) -> bool:
+        """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.gap:
+            raise ValueError(f"place {place}: expected a gap, found a slot")
+        text = self._text_of(int(token_id))
+        if not text:
+            return False
+        return self._replace(place, _Part(part.text + text, gap=True, written=(*part.written, int(token_id))))
+
+    def close(self, place: int) -> bool:
+        """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.gap:
+            raise ValueError(f"place {place}: expected a gap, found a slot")
+        return self._replace(place, _Part(part.text, gap=True, written=part.written, closed=True))
+
+    def undo(self, n: int = 1) -> None:
+        """Take back the last ``n`` changes. Raises ``ValueError`` if there are fewer."""
+        if not 0 <= n <= len(self._history):
+            raise ValueError(f"undo: expected 0 to {len(self._history)} changes, found {n}")
+        for _ in range(n):
+            at, part = self._history.pop()
+            self._parts[at] = part
+            self._known = None
+
+    def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
+        """Fill everything that is open and return the text; the session stays as it is.
+
+        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same
+        seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Raises ``ValueError`` if nothing legal
+        is left, or none within ``max_tokens``.
+        """
+        if not self.completable():
+            raise ValueError("complete: expected a completable text")
+        began = len(self._history)
+        try:
+            self._fill_slots(rng)
+            budget = 12 if max_tokens is None else max_tokens
+            self._grow_gaps(rng, budget)
+            text = self._close_gaps(max_tokens)
+            while text is None and len(self._history) > began and self._parts[self._history[-1][0]].gap:
+                self.undo()
+                text = self._close_gaps(max_tokens)
+            if text is None:
+                raise ValueError(f"complete: no legal text was found with at most {max_tokens} tokens in the gaps")
+        finally:
+            self.undo(len(self._history) - began)
+        return text.decode("utf-8", "replace")
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _open_part(self, place: int) -> _Part:
+        if not 0 <= place < len(self._places):
+            raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
+        part = self._parts[self._places[place]]
+        if not part.is_open:
+            raise ValueError(f"place {place}: expected an open one, found {part.text!r}")
+        return part
+
+    def _text_of(self, token: int) -> bytes:
+        vocab = self._infill.vocab
+        if not 0 <= token < vocab.size:
+            raise ValueError(f"token id: expected 0 to {vocab.size - 1}, found {token}")
+        return b"" if token in self._eos else vocab.tokens[token] or b""
+
+    def _replace(self, place: int, part: _Part) -> bool:
+        at = self._places[place]
+        before = self._parts[at]
+        self._parts[at] = part
+        known, self._known = self._known, None
+        try:
+            if self.completable():
+                self._history.append((at, before))
+                return True
+        except LimitExceeded:
+            self._parts[at], self._known = before, known
+            raise
+        self._parts[at], self._known = before, known
+        return False
+
+    def _bytes(self) -> bytes:
+        return b"".join(part.text for part in self._parts)
+
+    def _is_padding(self, part: _Part) -> bool:
+        return part.slot and part.token in self._eos
+
+    def _build(self, parts: Sequence[_Part], hole: int = -1) -> int:
+        """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock."""
+        last = len(parts)
+        if self._padded:  # the text ends before the first end token
+            last = next((i for i, p in enumerate(parts) if p.token in self._eos and not p.gap), len(parts))
+            if any(p.token is not None and p.token not in self._eos for p in parts[last:]):
+                return 0
+        elements: list[int] = []
+        ends: list[int] = []  # where the text may end, if it is padded
+        at_hole = -1
+        n_slots = 0
+        for i, part in enumerate(parts[:last]):
+            if self._padded:
+                if part.token is None:
+                    ends.append(len(elements))
+                else:
+                    ends.clear()
+            elements += part.text
+            if i == hole:
+                at_hole = len(elements)
+            if part.gap and not part.closed:
+                elements.append(ws.GAP)
+            elif part.slot and part.token is None:
+                elements.append(ws.SLOT)
+                n_slots += 1
+        accepts = [0] * (len(elements) + 1)
+        for i in (*ends, len(elements)):
+            accepts[i] = 1
+        i = len(elements)
+        while i > 0 and elements[i - 1] == ws.GAP:
+            i -= 1
+            accepts[i] = 1
+        if hole >= 0 and at_hole < 0:
+            return 0
+        work = self._tables.workspace
+        if n_slots:
+            n_classes = self._tables.classify()
+            cap = n_classes if n_slots * n_classes <= _MOST_PLANNED else max(_MOST_PLANNED // n_slots, 8)
+            work.header[ws.W_CLASS_CAP] = cap
+        work.reserve(ws.ELEMENTS, len(elements) + 1)
+        work.reserve(ws.ACCEPTS, len(elements) + 1)
+        work.tables[ws.ELEMENTS][: len(elements)] = elements
+        work.tables[ws.ACCEPTS][: len(accepts)] = accepts
+        work.header[ws.W_ELEMENTS] = len(elements)
+        work.header[ws.W_HOLE] = at_hole
+        return work.call(kernels.OP_BUILD)
+
+    def _can_pad(self, place: int) -> bool:
+        """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
+        parts = list(self._parts)
+        parts[self._places[place]] = _Part(slot=True, token=next(iter(self._eos)))
+        with self._tables.lock:
+            return self._build(parts) == 1
+
+    # --- completions --------------------------------------------------------------------------------------------------------
+
+    def _fill_slots(self, rng: random.Random | None) -> None:
+        """Fill every open slot with a token that its mask allows."""
+        for place in self.open_slots():
+            if self._parts[self._places[place]].gap:
+                continue
+            bits = np.unpackbits(self.mask(place).view(np.uint8), bitorder="little")
+            tokens = np.flatnonzero(bits)
+            if len(tokens) == 0:
+                raise AssertionError("a completable canvas without a token")
+            eos = [t for t in tokens.tolist() if t in self._eos]
+            choice = eos[0] if eos else int(tokens[0])
+            if rng is not None and not eos:
+                choice = int(tokens[rng.randrange(len(tokens))])
+            if not self.set(place, choice):
+                raise AssertionError("a token of the mask was refused")
+
+    def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
+        """With a generator, begin each gap with a few random tokens."""
+        if rng is None:
+            return
+        for place in self.open_slots():
+            for _ in range(rng.randint(0, max(budget // 3, 0))):
+                tokens = np.flatnonzero(np.unpackbits(self.mask(place).view(np.uint8), bitorder="little"))
+                if len(tokens) == 0:
+                    break
+                self.insert(place, int(tokens[rng.randrange(len(tokens))]))
+
+    def _close_gaps(self, max_tokens: int | None) -> bytes | None:
+        """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
+        with self._tables.lock:
+            self._build(self._parts)
+            fillings = spell_gaps(self._tables)
+        if max_tokens is not None:
+            used = sum(len(self._tokens_in(filling)) for filling in fillings)
+            used += sum(len(part.written) for part in self._parts)
+            if used > max_tokens:
+                return None
+        out = b""
+        remaining = list(fillings)
+        for part in self._parts:
+            out += part.text
+            if part.gap and not part.closed:
+                out += remaining.pop(0)
+        return out
+
+    def _tokens_in(self, text: bytes) -> list[int]:
+        """A tokenization by longest match: how many tokens a filling takes."""
+        ids = self._infill._token_ids
+        out: list[int] = []
+        at = 0
+        while at < len(text):
+            for length in range(min(self._infill.vocab.max_token_bytes, len(text) - at), 0, -1):
+                token = ids.get(text[at : at + length])
+                if token is not None:
+                    out.append(token)
+                    at += length
+                    break
+            else:
+                raise AssertionError("a byte that no token spells")
+        return out

@@ -1,0 +1,305 @@
+"""Shortest fillings of gaps: a cheapest derivation on the lattice, spelt.
+
+Facts "nonterminal A leads from node p to node q" that the text's completion can be made of are collected from the goal down;
+Knuth's algorithm ("A generalization of Dijkstra's algorithm", 1977) then finds the cheapest derivation, where a lexeme costs
+the bytes of it that lie in gaps. Slots must have been filled before.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import infill_engine as kernels
+from cdplugin.kernels import workspace as ws
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+
+if TYPE_CHECKING:
+    from cdplugin.infill_tables import InfillGrammar
+
+_ORDER = np.argsort(
+    np.array(
+        [
+            0 if 97 <= b <= 122 else 1 if 48 <= b <= 57 else 2 if 65 <= b <= 90 else 3 if 32 < b < 127 else 4 if b == 32 else 5
+            for b in range(256)
+        ]
+    ),
+    kind="stable",
+)
+"""Bytes in the order in which a filling prefers them."""
+
+Edge = tuple[int, int, int]
+Fact = tuple[int, int, int]
+
+
+class _Chart:
+    """The facts of a workspace as Python integers: bit q of a row is node q."""
+
+    def __init__(self, grammar: InfillGrammar) -> None:
+        self.grammar = grammar
+        self.work = grammar.workspace
+        self.arena = grammar.arena
+        head = self.work.header
+        self.width = int(head[ws.W_WIDTH])
+        self.final = 64 * self.width - 1
+        self.end = self.final - 1
+        self.bits = self.work.tables[ws.BITS]
+        self.symbols = self.arena.tables[layout.DOT_SYMBOL]
+        self.nullable = self.arena.tables[layout.NULLABLE]
+        self.null_rest = self.arena.tables[layout.DOT_NULL_REST]
+        self._rows: dict[int, int] = {}
+
+    def row(self, table: int, index: int) -> int:
+        at = int(self.work.tables[table][index])
+        if at == 0:
+            return 0
+        if at not in self._rows:
+            self._rows[at] = int.from_bytes(self.bits[at : at + self.width].tobytes(), "little")
+        return self._rows[at]
+
+    def ends(self, symbol: int, node: int) -> int:
+        """Where a symbol may end that begins at a node."""
+        if symbol >= 0:
+            found = self.row(ws.DERIVED, node * self.grammar.n_nonterminals + symbol)
+            return found | (1 << node if self.nullable[symbol] else 0)
+        return self.row(ws.SPANS, node * self.grammar.n_lexemes - 2 - symbol)
+
+    def rest(self, dot: int, node: int) -> int:
+        """Where a rule may end that stands at a dot at a node."""
+        return self.row(ws.REST, node * self.grammar.n_dots + dot) | (1 << node if self.null_rest[dot] else 0)
+
+
+def _bits(word: int) -> list[int]:
+    out = []
+    while word:
+        low = word & -word
+        out.append(low.bit_length() - 1)
+        word ^= low
+    return out
+
+
+def spell_gaps(grammar: InfillGrammar) -> list[bytes]:
+    """The texts of the gaps, from left to right, of a cheapest completion. The workspace holds the facts of a completable text
+    without open slots.
+    """
+    chart = _Chart(grammar)
+    speller = _Speller(grammar, chart)
+    leaves = _cheapest(chart, speller)
+    return speller.spell(leaves)
+
+
+def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
+    """The lexemes ``(start, lexeme, end)`` of a cheapest derivation, from left to right."""
+    symbols = chart.symbols
+    firsts = chart.work.tables[ws.FIRST_DOTS]
+    heads = chart.work.tables[ws.FIRST_HEADS]
+    goal: Fact = (0, 0, chart.final)  # a fact: (dot, node, end): what is left of a rule there leads to the end
+    ways: dict[Fact, list[tuple[tuple[Fact, ...], Edge | None, int]]] = {}
+    users: dict[Fact, list[tuple[Fact, int]]] = {}
+    pending = [goal]
+    best: dict[Fact, float] = {}
+    heap: list[tuple[float, int, Fact, int]] = []
+    serial = 0
+    while pending:
+        fact = pending.pop()
+        if fact in ways:
+            continue
+        dot, node, end = fact
+        symbol = int(symbols[dot])
+        found: list[tuple[tuple[Fact, ...], Edge | None, int]] = []
+        if symbol == -1:
+            if node == end:
+                found.append(((), None, 0))
+        else:
+            for middle in _bits(chart.ends(symbol, node)):
+                if not chart.rest(dot + 1, middle) >> end & 1:
+                    continue
+                after = (dot + 1, middle, end)
+                if symbol < 0:
+                    lexeme = -2 - symbol
+                    found.append(((after,), (node, lexeme, middle), speller.cost(node, lexeme, middle)))
+                else:
+                    for i in range(int(heads[symbol]), int(heads[symbol + 1])):
+                        first = int(firsts[i])
+                        if chart.rest(first, node) >> middle & 1:
+                            found.append((((first, node, middle), after), None, 0))
+        ways[fact] = found
+        for number, (needs, _, cost) in enumerate(found):
+            if not needs:
+                heapq.heappush(heap, (cost, serial, fact, number))
+                serial += 1
+            for need in set(needs):
+                users.setdefault(need, []).append((fact, number))
+                pending.append(need)
+    chosen: dict[Fact, int] = {}
+    while heap:
+        cost, _, fact, number = heapq.heappop(heap)
+        if fact in best:
+            continue
+        best[fact] = cost
+        chosen[fact] = number
+        for user, way in users.get(fact, ()):
+            if user in best:
+                continue
+            needs, _, own = ways[user][way]
+            if all(need in best for need in needs):
+                total = own + sum(best[need] for need in needs) + 0.001
+                heapq.heappush(heap, (total, serial, user, way))
+                serial += 1
+    out: list[Edge] = []
+    stack: list[Fact | Edge] = [goal]
+    edges: set[int] = set()
+    while stack:
+        fact = stack.pop()
+        if id(fact) in edges:
+            out.append(fact)
+            continue
+        needs, edge, _ = ways[fact][chosen[fact]]
+        stack += reversed(needs)
+        if edge is not None and edge[2] != chart.final:
+            stack.append(edge)
+            edges.add(id(edge))
+    return out
+
+
+class _Speller:
+    """Spells lexemes through bytes and gaps: Dijkstra over (element, lexer state), where a byte in a gap costs 1."""
+
+    def __init__(self, grammar: InfillGrammar, chart: _Chart) -> None:
+        self._grammar = grammar
+        self._arena = grammar.arena
+        self._work = grammar.workspace
+        self._chart = chart
+        head = self._work.header
+        count = int(head[ws.W_ELEMENTS])
+        self._elements = self._work.tables[ws.ELEMENTS][:count].tolist()
+        self._accepts = self._work.tables[ws.ACCEPTS][: count + 1].tolist()
+        self._nodes = self._work.tables[ws.NODE_BEFORE][: count + 1].tolist()
+        self._place: dict[int, int] = {}
+        for k, node in enumerate(self._nodes):
+            if node >= 0:
+                inside = k > 0 and self._elements[k - 1] == ws.GAP
+                self._place.setdefault(node, k - 1 if inside else k)
+        self._found: dict[int, dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]] = {}
+        self._targets_of: dict[int, list[tuple[int, int]]] = {}
+
+    def cost(self, start: int, lexeme: int, end: int) -> int:
+        """How many bytes of the lexeme lie in gaps."""
+        if end == self._chart.final:
+            return 0
+        return self._from(start)[lexeme, end][0]
+
+    def _from(self, start: int) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
+        """For each lexeme and end: the cost, the gap bytes as (element, byte), and the state in which it matched."""
+        known = self._found.get(start)
+        if known is None:
+            known = self._found[start] = self._search(start)
+        return known
+
+    def _search(self, start: int) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
+        found: dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]] = {}
+        place = self._place[start]
+        before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
+        distance: dict[tuple[int, int], int] = {}
+        heap: list[tuple[int, int, int]] = []
+        n_starts = int(self._work.header[ws.W_N_STARTS])
+        for state in self._work.tables[ws.STARTS][:n_starts].tolist():
+            distance[place, state] = 0
+            heapq.heappush(heap, (0, place, state))
+        done = set()
+
+        def note(here: tuple[int, int], accepted: int, nodes: list[int], cost: int, last: int | None, state: int) -> None:
+            for lexeme in self._arena.sequence(accepted) if accepted else ():
+                for node in nodes:
+                    if node >= 0 and (lexeme, node) not in found:
+                        found[lexeme, node] = (cost, [(here[0], last)] if last is not None else [], state)
+                        origin[lexeme, node] = here
+
+        origin: dict[tuple[int, int], tuple[int, int]] = {}
+        while heap:
+            cost, k, state = heapq.heappop(heap)
+            if (k, state) in done:
+                continue
+            done.add((k, state))
+            here = (k, state)
+            records = self._arena.tables[layout.LEXER_STATES]
+            matched = int(records[state * LEXER_WORDS + L_LONGEST])
+            if matched and self._accepts[k]:
+                note(here, matched, [self._chart.end], cost, None, state)
+            if k == len(self._elements):
+                continue
+            element = self._elements[k]
+            if element >= 0:
+                after = self._transition(state, element)
+                if after == BEFORE:
+                    note(here, matched, [self._nodes[k]], cost, None, state)
+                    continue
+                if after == 0:
+                    continue
+                self._arrive(here, after, k + 1, [self._nodes[k + 1]], cost, None, note, distance, before, heap)
+            else:
+                node = self._nodes[k + 1]
+                if matched:
+                    note(here, matched, [node], cost, None, state)
+                if cost < distance.get((k + 1, state), 1 << 30):
+                    distance[k + 1, state] = cost
+                    before[k + 1, state] = (here, None)
+                    heapq.heappush(heap, (cost, k + 1, state))
+                for after, byte in self._targets(state):
+                    self._arrive(here, after, k, [node], cost + 1, byte, note, distance, before, heap)
+        for key, (cost, last, state) in found.items():
+            path = list(last)
+            at = origin[key]
+            while at in before:
+                at, byte = before[at]
+                if byte is not None:
+                    path.append((at[0], byte))
+            found[key] = (cost, path[::-1], state)
+        return found
+
+    def _arrive(self, here, after, k, nodes, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
+        """Take a transition's target: note the lexemes that end, go on with the rest."""
+        state = after & STATE_MASK
+        if after & ENDS_BIT:
+            records = self._arena.tables[layout.LEXER_STATES]
+            ended = int(records[state * LEXER_WORDS + L_ACCEPTED])
+            ends = list(nodes)
+            at_end = self._accepts[k] if byte is None else self._accepts[k + 1]
+            if at_end:
+                ends.append(self._chart.end)
+            note(here, ended, ends, cost, byte, 0)
+            state = int(records[state * LEXER_WORDS + L_REST])
+        if state and cost < distance.get((k, state), 1 << 30):
+            distance[k, state] = cost
+            before[k, state] = (here, byte)
+            heapq.heappush(heap, (cost, k, state))
+
+    def _transition(self, state: int, byte: int) -> int:
+        after = int(self._arena.tables[layout.TRANSITIONS][state * 256 + byte])
+        if after < 0:
+            self._work.call(kernels.OP_CLOSURE, state)
+            after = int(self._arena.tables[layout.TRANSITIONS][state * 256 + byte])
+        return after
+
+    def _targets(self, state: int) -> list[tuple[int, int]]:
+        """The states that one byte leads to, each with the byte that is liked best."""
+        known = self._targets_of.get(state)
+        if known is None:
+            self._work.call(kernels.OP_CLOSURE, state)
+            row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][_ORDER]
+            targets, first = np.unique(row, return_index=True)
+            known = [(int(t), int(_ORDER[i])) for t, i in zip(targets, first, strict=True) if t > 0 and t != BEFORE]
+            known.sort(key=lambda pair: int(np.flatnonzero(_ORDER == pair[1])[0]))
+            self._targets_of[state] = known
+        return known
+
+    def spell(self, leaves: list[Edge]) -> list[bytes]:
+        """The gaps' texts, given the lexemes."""
+        texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
+        for start, lexeme, end in leaves:
+            for k, byte in self._from(start)[lexeme, end][1]:
+                texts[k].append(byte)
+        return [bytes(texts[k]) for k in sorted(texts)]

@@ -1,0 +1,197 @@
+"""Owner of the infilling kernels' tables: a grammar's static part, and a workspace that grows.
+
+An :class:`InfillGrammar` has an arena of its own (lexer states that gaps and slots lead to are many, and no matcher wants
+them); a :class:`Workspace` is what one thread works in.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin.arena import Arena
+from cdplugin.errors import LimitExceeded, UnsupportedError
+from cdplugin.kernels import arena as layout
+from cdplugin.kernels import infill_engine as kernels
+from cdplugin.kernels import workspace as ws
+from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_KIND
+from cdplugin.kernels.earley import NOT_EXPANDED
+from cdplugin.kernels.jit import Notice
+from cdplugin.rules import Expander
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
+MOST_STATES = 1 << 15  # lexer states that one gap may lead to
+MOST_CLASSES = 1 << 14
+_WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+_TOKENS_AT_ONCE = 4096
+
+_INITIAL = {
+    ws.POOL: 1 << 14,
+    ws.QUEUE: 1 << 10,
+    ws.BITS: 1 << 14,
+    ws.CLASS_RECORD: 256,
+    ws.CLASS_NODE: 256,
+    ws.COLUMN_HASH: 1024,
+    ws.CHECKED: 2048,
+    ws.CROSS_MARK: 1024,
+}
+
+
+class InfillGrammar:
+    """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
+
+    One thread at a time uses it (:attr:`lock`). Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
+    :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.vocab = grammar.vocab
+        self.lock = threading.Lock()
+        self.arena = grammar._template.clone()
+        grammar._tables.evaluate(self.arena)
+        grammar._tables.install(self.arena)
+        head = self.arena.header
+        if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
+            raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
+        self.n_dots, self.n_nonterminals = self._expand_all()
+        self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
+        self.workspace = Workspace(self)
+        self._set_rules()
+        self._set_starts()
+        self._classified = False
+
+    def _expand_all(self) -> tuple[int, int]:
+        """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
+        arena = self.arena
+        expander = arena.expand
+        if not isinstance(expander, Expander):
+            return len(arena.tables[layout.DOT_SYMBOL]), len(arena.tables[layout.NULLABLE])
+        done = 0
+        while done < len(expander._nullable):
+            if len(expander._nullable) > MOST_RULE_INSTANCES:
+                raise LimitExceeded(
+                    "infilling: the grammar's rules are made on demand, and are too many to be made all",
+                    expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
+                )
+            if arena.tables[layout.RULE_HEADS][done] == NOT_EXPANDED:
+                expander(done)
+            done += 1
+        return expander._n_dots, len(expander._nullable)
+
+    def _set_rules(self) -> None:
+        tables, work = self.arena.tables, self.workspace
+        symbols = tables[layout.DOT_SYMBOL][: self.n_dots]
+        dots = np.flatnonzero(symbols != -1)
+        index = np.where(symbols[dots] >= 0, symbols[dots], self.n_nonterminals - 2 - symbols[dots])
+        n_symbols = self.n_nonterminals + self.n_lexemes
+        work.set(ws.SYMBOL_HEADS, np.searchsorted(np.sort(index), np.arange(n_symbols + 1)))
+        work.set(ws.SYMBOL_DOTS, dots[np.argsort(index, kind="stable")])
+        is_first = np.ones(self.n_dots, np.int64)
+        is_first[1:] = symbols[:-1] == -1
+        work.set(ws.IS_FIRST, is_first)
+        firsts = np.flatnonzero(is_first)
+        lefts = tables[layout.DOT_LEFT][firsts]
+        work.set(ws.FIRST_HEADS, np.searchsorted(np.sort(lefts), np.arange(self.n_nonterminals + 1)))
+        work.set(ws.FIRST_DOTS, firsts[np.argsort(lefts, kind="stable")])
+        head = work.header
+        head[ws.W_N_SYMBOLS_NT] = self.n_nonterminals
+        head[ws.W_N_LEXEMES] = self.n_lexemes
+        head[ws.W_N_DOTS] = self.n_dots
+        head[ws.W_MOST_STATES] = MOST_STATES
+        head[ws.W_MOST_CLASSES] = MOST_CLASSES
+        work.reserve(ws.WORK, max(self.n_dots, self.n_lexemes) + 2)
+        work.reserve(ws.LEXEME_MARK, self.n_lexemes)
+        work.reserve(ws.NT_MARK, self.n_nonterminals)
+        work.reserve(ws.CLASS_HASH, 4 * MOST_CLASSES)
+
+    def _set_starts(self) -> None:
+        """The lexer states in which every lexeme starts: one for the EXACT ones, one for the others."""
+        arena = self.arena
+        records = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        states = []
+        for exact in (True, False):
+            numbers = np.flatnonzero((records[:, X_KIND] == EXACT) == exact)
+            if len(numbers):
+                words = (numbers << 32) | records[numbers, X_EXPRESSION]
+                arena.reserve(layout.STACK, 4 * len(words) + 16)
+                arena.tables[layout.STACK][: len(words)] = words
+                states.append(self.workspace.call(kernels.OP_START_STATE, len(words)))
+        self.workspace.set(ws.STARTS, np.array(states, np.int64))
+        self.workspace.header[ws.W_N_STARTS] = len(states)
+
+    def classify(self) -> int:
+        """Find the classes of what is left of tokens, once; returns how many there are. Slots need them."""
+        work = self.workspace
+        if not self._classified:
+            self._classified = True
+            work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
+            for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
+                work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
+        return int(work.header[ws.W_N_CLASSES]) - 1
+
+
+class Workspace:
+    """The tables of :mod:`cdplugin.kernels.workspace`, grown as the kernels ask."""
+
+    def __init__(self, grammar: InfillGrammar) -> None:
+        self.arena: Arena = grammar.arena
+        self.header = np.zeros(ws.WORKSPACE_WORDS, np.int64)
+        self.address: int = self.header.ctypes.data
+        self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
+        for table in range(ws.N_WORKSPACE):
+            self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
+        self.header[ws.W_POOL_USED] = 1
+        self.header[ws.W_N_CLASSES] = 1
+        self.header[ws.W_WIDTH] = _WIDTHS[0]
+
+    def set(self, table: int, array: np.ndarray) -> None:
+        """Make a copy of ``array`` a table."""
+        array = np.array(array, np.int64)
+        self.tables[table] = array
+        self.header[2 * table] = array.ctypes.data
+        self.header[2 * table + 1] = len(array)
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table hold at least ``size`` items; new ones are 0."""
+        # the kernels exchange two tables of live states, so the owner looks for the array by its address
+        address = self.header[2 * table]
+        old = next(a for a in self.tables if a.ctypes.data == address)
+        if len(old) < size:
+            grown = np.zeros(max(size, 2 * len(old)), np.int64)
+            grown[: len(old)] = old
+            at = next(i for i, a in enumerate(self.tables) if a is old)
+            self.tables[at] = grown
+            self.header[2 * table] = grown.ctypes.data
+            self.header[2 * table + 1] = len(grown)
+
+    def call(self, op: int, a: int = 0, b: int = 0) -> int:
+        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""
+        engine = kernels.infill_engine
+        while True:
+            with Notice(engine):
+                result = int(engine(self.arena.address, self.address, op, a, b))
+            if result >= 0:
+                return result
+            if result == ws.W_GROW:
+                table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
+                if table == ws.COLUMN_HASH:
+                    size = 1 << (size - 1).bit_length()
+                if table == ws.CHECKED:
+                    size = 1 << (size - 1).bit_length()
+                self.reserve(table, size)
+            elif result == ws.WIDEN:
+                width = int(self.header[ws.W_WIDTH])
+                wider = [n for n in _WIDTHS if n > width]
+                if not wider:
+                    raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
+                self.header[ws.W_WIDTH] = wider[0]
+            elif result == ws.LIMIT_STATES:
+                raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
+            else:
+                self.arena.recover(result)

@@ -1,0 +1,374 @@
+"""What a gap and what a single token do to a lexer state, whatever the parser allows: computed once per state and kept.
+
+A *closure* (of a gap): the states that some string leads to, and the lexemes that end somewhere on the way.
+An *effect* (of a slot): the states that exactly one token leads to without an end on the way; the lexemes that end with the
+token; and pairs (lexeme, class) where a lexeme ends inside a token. A *class* stands for all strings that are what is left of
+a token and do the same from a lexeme boundary: a class is an effect, interned, and its id is above those of the classes that
+it leads to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    LEXER_STATES,
+    MAX_DEPTH,
+    N_NODES,
+    TOKEN_BYTES,
+    TOKEN_OFFSETS,
+    TRIE_BYTE,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    header,
+    i32,
+    i64,
+    length_of,
+    mix,
+    u8,
+    word_of,
+)
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.states import transition
+from cdplugin.kernels.workspace import (
+    CLASS_HASH,
+    CLASS_OF,
+    CLASS_RECORD,
+    CLOSURE_OF,
+    CROSS_MARK,
+    EFFECT_OF,
+    LEXEME_MARK,
+    LIMIT_STATES,
+    MARK,
+    POOL,
+    QUEUE,
+    STARTS,
+    W_GROW,
+    W_MOST_CLASSES,
+    W_MOST_STATES,
+    W_N_CLASSES,
+    W_N_LEXEMES,
+    W_N_STARTS,
+    W_POOL_USED,
+    W_STAMP,
+    WORK,
+    WORK_B,
+    room,
+    tab,
+    whead,
+)
+
+# a closure's record: counts, then the states and the lexemes
+C_STATES, C_LEXEMES, C_FIRST = range(3)
+# an effect's record: counts, then the states, the lexemes that end, and the pairs (lexeme << 32 | class)
+E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
+
+
+@kernel
+def closure_of(h, w, state):
+    """The record of a state's closure: its offset in ``POOL``, or a status."""
+    if not room(w, CLOSURE_OF, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, CLOSURE_OF)[state]
+    if known > 0:
+        return known
+    head = whead(w)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    lexeme_mark = tab(w, LEXEME_MARK)
+    if not room(w, QUEUE, 2) or not room(w, MARK, state + 1):
+        return np.int64(W_GROW)
+    queue = tab(w, QUEUE)
+    queue[0] = state
+    tab(w, MARK)[state] = stamp
+    count = 1
+    at = 0
+    n_lexemes = 0
+    work = tab(w, WORK)
+    while at < count:
+        here = queue[at]
+        at += 1
+        records = i64(h, LEXER_STATES)
+        n_lexemes = _note(h, records[here * LEXER_WORDS + L_LONGEST], lexeme_mark, stamp, work, n_lexemes)
+        for byte in range(256):
+            after = transition(h, here, np.int64(byte))
+            if after < 0:
+                return after
+            if after == 0 or after == BEFORE:
+                continue
+            if after & ENDS_BIT:
+                after &= STATE_MASK
+                records = i64(h, LEXER_STATES)
+                n_lexemes = _note(h, records[after * LEXER_WORDS + L_ACCEPTED], lexeme_mark, stamp, work, n_lexemes)
+                after = records[after * LEXER_WORDS + L_REST]
+                if after == 0:
+                    continue
+            if not room(w, MARK, after + 1) or not room(w, QUEUE, count + 1):
+                return np.int64(W_GROW)
+            mark = tab(w, MARK)
+            if mark[after] != stamp:
+                mark[after] = stamp
+                queue[count] = after
+                count += 1
+        if count > head[W_MOST_STATES]:
+            return np.int64(LIMIT_STATES)
+    record = head[W_POOL_USED]
+    if not room(w, POOL, record + C_FIRST + count + n_lexemes):
+        return np.int64(W_GROW)
+    pool = tab(w, POOL)
+    pool[record + C_STATES] = count
+    pool[record + C_LEXEMES] = n_lexemes
+    for i in range(count):
+        pool[record + C_FIRST + i] = queue[i]
+    for i in range(n_lexemes):
+        pool[record + C_FIRST + count + i] = work[i]
+    head[W_POOL_USED] = record + C_FIRST + count + n_lexemes
+    tab(w, CLOSURE_OF)[state] = record
+    return record
+
+
+@kernel
+def _note(h, accepted, lexeme_mark, stamp, out, count):
+    """Append the lexemes of a set (0: none) that are not marked yet; the new count."""
+    if accepted:
+        for i in range(length_of(h, accepted)):
+            lexeme = word_of(h, accepted, i)
+            if lexeme_mark[lexeme] != stamp:
+                lexeme_mark[lexeme] = stamp
+                out[count] = lexeme
+                count += 1
+    return count
+
+
+@kernel
+def _note_crossings(h, w, accepted, token, depth, stamp, count):
+    """Append (lexeme, class of ``token[depth:]``) pairs to ``QUEUE``; the new count, or ``W_GROW``."""
+    group = tab(w, CLASS_OF)[i64(h, TOKEN_OFFSETS)[token] + depth]
+    if group == 0:
+        return count
+    n_lexemes = whead(w)[W_N_LEXEMES]
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        key = group * n_lexemes + lexeme
+        if not room(w, CROSS_MARK, key + 1) or not room(w, QUEUE, count + 1):
+            return np.int64(W_GROW)
+        mark = tab(w, CROSS_MARK)
+        if mark[key] != stamp:
+            mark[key] = stamp
+            tab(w, QUEUE)[count] = (lexeme << 32) | group
+            count += 1
+    return np.int64(count)
+
+
+@kernel
+def effect_of(h, w, state):
+    """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once."""
+    if not room(w, EFFECT_OF, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, EFFECT_OF)[state]
+    if known > 0:
+        return known
+    head = whead(w)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    lexeme_mark = tab(w, LEXEME_MARK)
+    n_trie = header(h)[N_NODES]
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    if not room(w, WORK_B, header(h)[MAX_DEPTH] + 2) or not room(w, QUEUE, 2):
+        return np.int64(W_GROW)
+    path = tab(w, WORK_B)
+    ends = tab(w, WORK)
+    path[0] = state
+    n_states = np.int64(0)
+    n_ends = 0
+    n_crossings = np.int64(0)
+    # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
+    base = head[W_POOL_USED]
+    node = np.int64(0)
+    while node < n_trie:
+        depth = np.int64(depths[node])
+        before = path[depth - 1]
+        after = transition(h, before, np.int64(bytes_[node]))
+        if after < 0:
+            return after
+        if after == 0:
+            node += skips[node]
+            continue
+        records = i64(h, LEXER_STATES)
+        token = np.int64(tokens[node])
+        if after == BEFORE:
+            accepted = records[before * LEXER_WORDS + L_LONGEST]
+            for below in range(node, node + skips[node]):
+                if tokens[below] >= 0:
+                    n_crossings = _note_crossings(h, w, accepted, np.int64(tokens[below]), depth - 1, stamp, n_crossings)
+                    if n_crossings < 0:
+                        return n_crossings
+            node += skips[node]
+            continue
+        if after & ENDS_BIT:
+            after &= STATE_MASK
+            accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+            if token >= 0:
+                n_ends = _note(h, accepted, lexeme_mark, stamp, ends, n_ends)
+            for below in range(node + 1, node + skips[node]):
+                # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
+                if tokens[below] >= 0:
+                    n_crossings = _note_crossings(h, w, accepted, np.int64(tokens[below]), depth, stamp, n_crossings)
+                    if n_crossings < 0:
+                        return n_crossings
+            after = records[after * LEXER_WORDS + L_REST]
+            if after == 0:
+                node += skips[node]
+                continue
+        if token >= 0:
+            if not room(w, MARK, after + 1) or not room(w, POOL, base + n_states + 1):
+                return np.int64(W_GROW)
+            mark = tab(w, MARK)
+            if mark[after] != stamp:
+                mark[after] = stamp
+                tab(w, POOL)[base + n_states] = after
+                n_states += 1
+        path[depth] = after
+        node += 1
+    total = E_FIRST + n_states + n_ends + n_crossings
+    if not room(w, POOL, base + total):
+        return np.int64(W_GROW)
+    pool = tab(w, POOL)
+    queue = tab(w, QUEUE)
+    for i in range(n_states - 1, -1, -1):
+        pool[base + E_FIRST + i] = pool[base + i]
+    pool[base + E_STATES] = n_states
+    pool[base + E_ENDS] = n_ends
+    pool[base + E_CROSSINGS] = n_crossings
+    for i in range(n_ends):
+        pool[base + E_FIRST + n_states + i] = ends[i]
+    for i in range(n_crossings):
+        pool[base + E_FIRST + n_states + n_ends + i] = queue[i]
+    head[W_POOL_USED] = base + total
+    tab(w, EFFECT_OF)[state] = base
+    return base
+
+
+@kernel
+def classify(h, w, first, last):
+    """Give every suffix of the tokens ``first .. last - 1`` its class in ``CLASS_OF`` (0: no lexeme begins so). 0 or a status.
+
+    A token's suffixes are taken from the shortest on, so that what is left after a lexeme has its class already.
+    """
+    offsets = i64(h, TOKEN_OFFSETS)
+    text = u8(h, TOKEN_BYTES)
+    head = whead(w)
+    starts = tab(w, STARTS)
+    class_of = tab(w, CLASS_OF)
+    for token in range(first, last):
+        for begin in range(offsets[token + 1] - 1, offsets[token] - 1, -1):
+            head[W_STAMP] += 1
+            stamp = head[W_STAMP]
+            end = offsets[token + 1]
+            lexeme_mark = tab(w, LEXEME_MARK)
+            ends = tab(w, WORK)
+            n_ends = 0
+            n_states = 0
+            n_crossings = np.int64(0)
+            if not room(w, WORK_B, 8):
+                return np.int64(W_GROW)
+            states = tab(w, WORK_B)
+            for s in range(head[W_N_STARTS]):
+                state = starts[s]
+                for i in range(begin, end):
+                    after = transition(h, state, np.int64(text[i]))
+                    if after < 0:
+                        return after
+                    records = i64(h, LEXER_STATES)
+                    if after == BEFORE:
+                        accepted = records[state * LEXER_WORDS + L_LONGEST]
+                        n_crossings = _note_crossings(h, w, accepted, np.int64(token), i - offsets[token], stamp, n_crossings)
+                        if n_crossings < 0:
+                            return n_crossings
+                        after = np.int64(0)
+                    if after & ENDS_BIT:
+                        after &= STATE_MASK
+                        accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+                        if i == end - 1:
+                            n_ends = _note(h, accepted, lexeme_mark, stamp, ends, n_ends)
+                        else:
+                            depth = i + 1 - offsets[token]
+                            n_crossings = _note_crossings(h, w, accepted, np.int64(token), depth, stamp, n_crossings)
+                            if n_crossings < 0:
+                                return n_crossings
+                        after = records[after * LEXER_WORDS + L_REST]
+                    state = after
+                    if state == 0:
+                        break
+                if state > 0:
+                    states[n_states] = state
+                    n_states += 1
+            if n_states + n_ends + n_crossings == 0:
+                class_of[begin] = 0
+                continue
+            found = _intern_class(w, n_states, n_ends, n_crossings)
+            if found < 0:
+                return found
+            class_of[begin] = found
+    return np.int64(0)
+
+
+@kernel
+def _intern_class(w, n_states, n_ends, n_crossings):
+    """The class with the effect in ``WORK_B``, ``WORK`` and ``QUEUE``; 0 if there are too many classes; or ``W_GROW``.
+
+    The parts are sorted first, so that equal sets are equal records.
+    """
+    head = whead(w)
+    base = head[W_POOL_USED]
+    total = E_FIRST + n_states + n_ends + n_crossings
+    number = head[W_N_CLASSES]
+    if not room(w, POOL, base + total) or not room(w, CLASS_RECORD, number + 1):
+        return np.int64(W_GROW)
+    index = tab(w, CLASS_HASH)
+    pool = tab(w, POOL)
+    pool[base + E_STATES] = n_states
+    pool[base + E_ENDS] = n_ends
+    pool[base + E_CROSSINGS] = n_crossings
+    _copy_sorted(tab(w, WORK_B), n_states, pool, base + E_FIRST)
+    _copy_sorted(tab(w, WORK), n_ends, pool, base + E_FIRST + n_states)
+    _copy_sorted(tab(w, QUEUE), n_crossings, pool, base + E_FIRST + n_states + n_ends)
+    hash_ = mix(2166136261, total)
+    for i in range(base, base + total):
+        hash_ = mix(hash_, pool[i])
+    size = index.shape[0] - 1
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    records = tab(w, CLASS_RECORD)
+    while index[slot] != 0:
+        other = records[index[slot]]
+        same = True
+        for i in range(total):
+            if pool[other + i] != pool[base + i]:
+                same = False
+                break
+        if same:
+            return index[slot]
+        slot = (slot + 1) & size
+    if number > head[W_MOST_CLASSES]:
+        return np.int64(0)
+    index[slot] = number
+    records[number] = base
+    head[W_N_CLASSES] = number + 1
+    head[W_POOL_USED] = base + total
+    return number
+
+
+@kernel
+def _copy_sorted(source, count, target, start):
+    for i in range(count):
+        word = source[i]
+        j = start + i - 1
+        while j >= start and target[j] > word:
+            target[j + 1] = target[j]
+            j -= 1
+        target[j + 1] = word

@@ -1,0 +1,572 @@
+"""Masks for a hole: which tokens may stand at the left edge of a gap, or in a slot.
+
+What is right of the hole stays as it is while the hole fills, so the rows of ``REST`` and ``OUT`` say whether a parser state
+right after a token can be completed. The token trie is walked once for each lexer state that is alive at the hole, beside the
+column of items that wait for its lexemes; inside a token lexer and parser go on as in ordinary decoding
+(:mod:`cdplugin.kernels.columns`). What follows a token is looked up once per (column, lexer state).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    DOT_LEFT,
+    DOT_SYMBOL,
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    MAX_DEPTH,
+    N_NODES,
+    TRIE_BYTE,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    WORDS,
+    X_IS_SKIP,
+    header,
+    i32,
+    i64,
+    length_of,
+    mix,
+    u8,
+    word_of,
+)
+from cdplugin.kernels.columns import (
+    COLUMN_WORDS,
+    K_COUNT,
+    K_EXACT,
+    K_ITEMS,
+    K_LONGEST,
+    K_N_ITEMS,
+    K_START,
+    column_at_nodes,
+    forget_columns,
+    scan,
+)
+from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
+from cdplugin.kernels.intersect import leads_out
+from cdplugin.kernels.jit import kernel, view_i32
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.states import transition
+from cdplugin.kernels.workspace import (
+    ACCEPTS,
+    BITS,
+    CHECKED,
+    CLASS_LIST,
+    CLASS_NODE,
+    COLUMN_ITEMS,
+    COLUMNS,
+    ELEMENTS,
+    ENDS_FROM,
+    ENDS_ROWS,
+    GAP,
+    LIVE,
+    LIVE_NEXT,
+    LIVE_SLOT,
+    NODE_BEFORE,
+    OUT,
+    POOL,
+    SLOT_CLASSES,
+    SNAPSHOT,
+    STARTS,
+    W_BITS_KEPT,
+    W_BITS_USED,
+    W_C_CHECKS,
+    W_C_NODES,
+    W_CLASS_CAP,
+    W_ELEMENTS,
+    W_ENDS_USED,
+    W_GROW,
+    W_HOLE,
+    W_HOLE_NODE,
+    W_N_CHECKED,
+    W_N_LEXEMES,
+    W_N_SNAPSHOT,
+    W_N_STARTS,
+    W_N_SYMBOLS_NT,
+    W_STAMP,
+    W_WIDTH,
+    WALK,
+    WALK_AT,
+    end_node,
+    low_bit,
+    new_row,
+    room,
+    row_in,
+    set_bit,
+    tab,
+    whead,
+)
+
+BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte
+PAIR_WORDS = 3  # column, lexer state, whether the state has read nothing yet
+
+
+@kernel
+def fill_hole(h, w, row_address):
+    """Write the tokens that may stand at the hole into an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``."""
+    head = whead(w)
+    out = view_i32(row_address, header(h)[WORDS])
+    for i in range(out.shape[0]):
+        out[i] = 0
+    status = _prepare(h, w)
+    if status < 0:
+        return status
+    hole = head[W_HOLE_NODE]
+    width = head[W_WIDTH]
+    after_gap = head[W_HOLE] > 0 and tab(w, ELEMENTS)[head[W_HOLE] - 1] == GAP
+    for i in range(head[W_N_SNAPSHOT]):
+        state = tab(w, SNAPSHOT)[2 * i]
+        starts = new_row(w)
+        if starts < 0:
+            return starts
+        bits = tab(w, BITS)
+        row = tab(w, SNAPSHOT)[2 * i + 1]
+        some = False
+        fresh = False  # nothing was read since the node at the hole: that is walked below, with what the parser allows there
+        if hole >= 0 and not after_gap:
+            for j in range(head[W_N_STARTS]):
+                fresh = fresh or tab(w, STARTS)[j] == state
+        for j in range(width):
+            word = bits[row + j]
+            if fresh and hole >> 6 == j:
+                word &= ~(np.int64(1) << (hole & 63))
+            bits[starts + j] = word
+            some = some or word != 0
+        if not some:
+            continue
+        column = column_at_nodes(h, w, starts, state)
+        if column < 0:
+            return column
+        if column > 0:
+            status = _walk(h, w, column, state, out)
+            if status < 0:
+                return status
+    if hole >= 0:
+        starts = new_row(w)
+        if starts < 0:
+            return starts
+        set_bit(tab(w, BITS), starts, hole)
+        column = column_at_nodes(h, w, starts, np.int64(0))
+        if column < 0:
+            return column
+        for group in (K_EXACT, K_LONGEST):
+            state = tab(w, COLUMNS)[column * COLUMN_WORDS + group] if column > 0 else np.int64(0)
+            if state > 0:
+                status = _walk(h, w, column, state, out)
+                if status < 0:
+                    return status
+    return np.int64(0)
+
+
+@kernel
+def _prepare(h, w):
+    """Forget what was found for another hole; 0 or ``W_GROW``."""
+    head = whead(w)
+    head[W_BITS_USED] = head[W_BITS_KEPT]
+    if forget_columns(w) < 0 or not room(w, CHECKED, 2048):
+        return np.int64(W_GROW)
+    checked = tab(w, CHECKED)
+    for i in range(checked.shape[0]):
+        checked[i] = 0
+    head[W_N_CHECKED] = 0
+    ends = tab(w, ENDS_FROM)
+    for i in range(ends.shape[0]):
+        ends[i] = 0
+    head[W_ENDS_USED] = 0
+    depth = header(h)[MAX_DEPTH] + 2
+    if not room(w, WALK_AT, depth + 1):
+        return np.int64(W_GROW)
+    return np.int64(0)
+
+
+@kernel
+def _walk(h, w, column, state, out):
+    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
+    if not room(w, WALK, 64):
+        return np.int64(W_GROW)
+    walk = tab(w, WALK)
+    at = tab(w, WALK_AT)
+    walk[0], walk[1], walk[2] = column, state, 0
+    at[0] = 0
+    at[1] = 1
+    n_trie = header(h)[N_NODES]
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    node = np.int64(0)
+    visited = 0
+    while node < n_trie:
+        visited += 1
+        depth = np.int64(depths[node])
+        top = at[depth]
+        byte = np.int64(bytes_[node])
+        for i in range(at[depth - 1], at[depth]):
+            top = _follow(h, w, i, byte, at[depth], top)
+            if top < 0:
+                return top
+        if top == at[depth]:
+            node += skips[node]
+            continue
+        at[depth + 1] = top
+        token = tokens[node]
+        if token >= 0 and (out[token >> 5] >> (token & 31)) & 1 == 0:
+            for i in range(at[depth], top):
+                answer = _can_end(h, w, i)
+                if answer < 0:
+                    return answer
+                if answer:
+                    out[token >> 5] |= np.int32(1 << (token & 31))
+                    break
+        node += 1
+    whead(w)[W_C_NODES] += visited
+    return np.int64(0)
+
+
+@kernel
+def _follow(h, w, entry, byte, bottom, top):
+    """Append to ``WALK`` what a pair becomes by a byte; the new top, or a status."""
+    walk = tab(w, WALK)
+    column = walk[PAIR_WORDS * entry]
+    state = walk[PAIR_WORDS * entry + 1]
+    if state == BOUNDARY:
+        return top
+    after = transition(h, state, byte)
+    if after <= 0:
+        return after if after < 0 else top
+    if after == BEFORE:
+        column = scan(h, w, column, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
+        if column <= 0:
+            return column if column < 0 else top
+        for group in (K_EXACT, K_LONGEST):
+            state = tab(w, COLUMNS)[column * COLUMN_WORDS + group]
+            if state > 0:
+                after = transition(h, state, byte)
+                if after < 0:
+                    return after
+                top = _land(h, w, column, after, bottom, top)
+                if top < 0:
+                    return top
+        return top
+    return _land(h, w, column, after, bottom, top)
+
+
+@kernel
+def _land(h, w, column, after, bottom, top):
+    """Append the pairs of a transition's target; the new top, or a status."""
+    if after == 0 or after == BEFORE:
+        return top
+    if after & ENDS_BIT:
+        after &= STATE_MASK
+        records = i64(h, LEXER_STATES)
+        ended = records[after * LEXER_WORDS + L_ACCEPTED]
+        after = records[after * LEXER_WORDS + L_REST]
+        following = scan(h, w, column, ended)
+        if following < 0:
+            return following
+        if following > 0:
+            top = _add(w, following, BOUNDARY, 0, bottom, top)
+            for group in (K_EXACT, K_LONGEST):
+                state = tab(w, COLUMNS)[following * COLUMN_WORDS + group]
+                if state > 0 and top >= 0:
+                    top = _add(w, following, state, 1, bottom, top)
+            if top < 0:
+                return top
+    if after > 0:
+        top = _add(w, column, after, 0, bottom, top)
+    return top
+
+
+@kernel
+def _add(w, column, state, fresh, bottom, top):
+    """Append a pair to ``WALK`` if it is new since ``bottom``; the new top, or ``W_GROW``."""
+    if not room(w, WALK, PAIR_WORDS * (top + 1)):
+        return np.int64(W_GROW)
+    walk = tab(w, WALK)
+    for i in range(bottom, top):
+        if walk[PAIR_WORDS * i] == column and walk[PAIR_WORDS * i + 1] == state:
+            walk[PAIR_WORDS * i + 2] &= fresh
+            return np.int64(top)
+    walk[PAIR_WORDS * top] = column
+    walk[PAIR_WORDS * top + 1] = state
+    walk[PAIR_WORDS * top + 2] = fresh
+    return np.int64(top + 1)
+
+
+@kernel
+def _can_end(h, w, entry):
+    """Whether the text can be completed where a token ends with a pair of ``WALK``; 1, 0 or a status. Memoised."""
+    walk = tab(w, WALK)
+    column = walk[PAIR_WORDS * entry]
+    state = walk[PAIR_WORDS * entry + 1]
+    if walk[PAIR_WORDS * entry + 2]:
+        return np.int64(0)  # nothing was read of it: the boundary says it all
+    head = whead(w)
+    checked = tab(w, CHECKED)
+    key = (column << 32) | state
+    size = checked.shape[0] // 2 - 1
+    hash_ = mix(2166136261, key)
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while checked[2 * slot] != 0:
+        if checked[2 * slot] == key:
+            return checked[2 * slot + 1]
+        slot = (slot + 1) & size
+    head[W_C_CHECKS] += 1
+    if 4 * (head[W_N_CHECKED] + 1) > checked.shape[0]:
+        room(w, CHECKED, 2 * checked.shape[0])
+        return np.int64(W_GROW)
+    after = head[W_HOLE] + 1
+    if state == BOUNDARY:
+        node = tab(w, NODE_BEFORE)[after]
+        answer = np.int64(1 if node >= 0 and _goes_on(h, w, column, node) else 0)
+        if answer == 0 and tab(w, ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
+            answer = np.int64(1)
+    else:
+        answer = _goes_on_inside(h, w, column, state)
+        if answer < 0:
+            return answer
+    checked[2 * slot] = key
+    checked[2 * slot + 1] = answer
+    head[W_N_CHECKED] += 1
+    return answer
+
+
+@kernel
+def _goes_on(h, w, column, node):
+    """Whether the text can be completed from a column at a node right of the hole."""
+    record = column * COLUMN_WORDS
+    start = tab(w, COLUMNS)[record + K_START]
+    lefts = i64(h, DOT_LEFT)
+    n_nonterminals = whead(w)[W_N_SYMBOLS_NT]
+    for i in range(start, start + tab(w, COLUMNS)[record + K_COUNT]):
+        item = tab(w, COLUMN_ITEMS)[i]
+        dot = item >> 32
+        if leads_out(h, w, node, dot, tab(w, OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]):
+            return True
+    return False
+
+
+@kernel
+def _goes_on_inside(h, w, column, state):
+    """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status."""
+    head = whead(w)
+    rows = _ends_from(h, w, state)
+    if rows < 0:
+        return rows
+    width = head[W_WIDTH]
+    symbols = i64(h, DOT_SYMBOL)
+    lefts = i64(h, DOT_LEFT)
+    lexemes = i64(h, LEXEMES)
+    record = column * COLUMN_WORDS
+    first = tab(w, COLUMNS)[record + K_ITEMS]
+    n_items = tab(w, COLUMNS)[record + K_N_ITEMS]
+    for lexeme in range(head[W_N_LEXEMES]):
+        row = tab(w, ENDS_ROWS)[rows + lexeme]
+        if row == 0:
+            continue
+        is_skip = lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+        for i in range(width):
+            word = tab(w, BITS)[row + i]
+            while word:
+                node = 64 * i + low_bit(word)
+                word &= word - 1
+                if is_skip:
+                    if node < end_node(w) and _goes_on(h, w, column, node):
+                        return np.int64(1)
+                    continue
+                for j in range(first, first + n_items):
+                    item = tab(w, COLUMN_ITEMS)[j]
+                    dot = item >> 32
+                    if symbols[dot] != -2 - lexeme:
+                        continue
+                    out = tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]
+                    if leads_out(h, w, node, dot + 1, out):
+                        return np.int64(1)
+    return np.int64(0)
+
+
+@kernel
+def _ends_from(h, w, state):
+    """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
+
+    Runs through what is right of the hole until nothing is alive. Or a status.
+    """
+    head = whead(w)
+    n_lexemes = head[W_N_LEXEMES]
+    if not room(w, ENDS_FROM, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, ENDS_FROM)[state]
+    if known > 0:
+        return known - 1
+    rows = head[W_ENDS_USED]
+    if not room(w, ENDS_ROWS, rows + n_lexemes):
+        return np.int64(W_GROW)
+    for i in range(rows, rows + n_lexemes):
+        tab(w, ENDS_ROWS)[i] = 0
+    elements = tab(w, ELEMENTS)
+    accepts = tab(w, ACCEPTS)
+    nodes = tab(w, NODE_BEFORE)
+    if not room(w, LIVE, 2):
+        return np.int64(W_GROW)
+    tab(w, LIVE)[0] = state
+    count = np.int64(1)
+    k = head[W_HOLE]
+    if elements[k] != GAP:
+        k += 1
+    while count > 0:
+        live, following = (LIVE, LIVE_NEXT)
+        last = k == head[W_ELEMENTS]
+        element = np.int64(0) if last else elements[k]
+        for i in range(count):  # LONGEST lexemes that the end, or the next byte, ends
+            here = tab(w, live)[i]
+            matched = i64(h, LEXER_STATES)[here * LEXER_WORDS + L_LONGEST]
+            if matched == 0:
+                continue
+            if accepts[k]:
+                status = _note_ends(h, w, rows, matched, end_node(w), np.int64(-1))
+                if status < 0:
+                    return status
+            if not last and element >= 0:
+                after = transition(h, here, element)
+                if after < 0:
+                    return after
+                if after == BEFORE:
+                    status = _note_ends(h, w, rows, matched, nodes[k], np.int64(-1))
+                    if status < 0:
+                        return status
+        if last:
+            break
+        node = nodes[k + 1]
+        end = end_node(w) if accepts[k + 1] else np.int64(-1)
+        for i in range(count):
+            here = tab(w, live)[i]
+            record = np.int64(0)
+            if element == GAP:
+                record = closure_of(h, w, here)
+            elif element < 0:
+                record = effect_of(h, w, here)
+            if record < 0:
+                return record
+        head[W_STAMP] += 1
+        stamp = head[W_STAMP]
+        if element < 0 and element != GAP:
+            first = tab(w, SLOT_CLASSES)[2 * k]
+            for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
+                tab(w, CLASS_NODE)[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
+        n_next = np.int64(0)
+        for i in range(count):
+            here = tab(w, live)[i]
+            if element >= 0:
+                after = transition(h, here, element)
+                if after < 0:
+                    return after
+                if after == 0 or after == BEFORE:
+                    continue
+                if after & ENDS_BIT:
+                    after &= STATE_MASK
+                    ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
+                    status = _note_ends(h, w, rows, ended, node, end)
+                    if status < 0:
+                        return status
+                    after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
+                n_next = _add_state(w, following, n_next, after, stamp)
+            elif element == GAP:
+                n_next = _through_gap(h, w, rows, here, node, end, n_next, stamp)
+            else:
+                n_next = _through_slot(h, w, rows, here, node, end, n_next, stamp)
+            if n_next < 0:
+                return n_next
+        for word in range(2):
+            kept = head[2 * LIVE + word]
+            head[2 * LIVE + word] = head[2 * LIVE_NEXT + word]
+            head[2 * LIVE_NEXT + word] = kept
+        count = n_next
+        k += 1
+    head[W_ENDS_USED] = rows + n_lexemes
+    tab(w, ENDS_FROM)[state] = rows + 1
+    return rows
+
+
+@kernel
+def _through_gap(h, w, rows, state, node, end, n_next, stamp):
+    """:func:`_ends_from` for one state and a gap: the number of states after it, or a status."""
+    record = closure_of(h, w, state)
+    pool = tab(w, POOL)
+    first = record + C_FIRST
+    n_states = pool[record + C_STATES]
+    for i in range(first, first + n_states):
+        n_next = _add_state(w, LIVE_NEXT, n_next, pool[i], stamp)
+        if n_next < 0:
+            return n_next
+    for i in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
+        status = _note_end(w, rows + pool[i], node, end)
+        if status < 0:
+            return status
+    return np.int64(n_next)
+
+
+@kernel
+def _through_slot(h, w, rows, state, node, end, n_next, stamp):
+    """:func:`_ends_from` for one state and a slot: the number of states after it, or a status."""
+    record = effect_of(h, w, state)
+    pool = tab(w, POOL)
+    first = record + E_FIRST
+    for i in range(first, first + pool[record + E_STATES]):
+        n_next = _add_state(w, LIVE_NEXT, n_next, pool[i], stamp)
+        if n_next < 0:
+            return n_next
+    first += pool[record + E_STATES]
+    for i in range(first, first + pool[record + E_ENDS]):
+        status = _note_end(w, rows + pool[i], node, end)
+        if status < 0:
+            return status
+    first += pool[record + E_ENDS]
+    for i in range(first, first + pool[record + E_CROSSINGS]):
+        group = pool[i] & 0xFFFFFFFF
+        if group > whead(w)[W_CLASS_CAP] or not room(w, CLASS_NODE, group + 1):
+            continue
+        known = tab(w, CLASS_NODE)[group]
+        if known >> 32 == stamp:
+            status = _note_end(w, rows + (pool[i] >> 32), known & 0xFFFFFFFF, np.int64(-1))
+            if status < 0:
+                return status
+    return np.int64(n_next)
+
+
+@kernel
+def _add_state(w, table, count, state, stamp):
+    """Append a state to a list if it is not marked yet; the new count, or ``W_GROW``."""
+    if state == 0:
+        return np.int64(count)
+    if not room(w, LIVE_SLOT, state + 1) or not room(w, table, count + 1):
+        return np.int64(W_GROW)
+    slots = tab(w, LIVE_SLOT)
+    if slots[state] >> 32 != stamp:
+        slots[state] = stamp << 32
+        tab(w, table)[count] = state
+        count += 1
+    return np.int64(count)
+
+
+@kernel
+def _note_end(w, index, node, end):
+    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at the nodes ``node`` and ``end`` (-1: none); 0 or ``W_GROW``."""
+    for at in (node, end):
+        if at >= 0:
+            row = row_in(w, ENDS_ROWS, index)
+            if row < 0:
+                return row
+            set_bit(tab(w, BITS), row, at)
+    return np.int64(0)
+
+
+@kernel
+def _note_ends(h, w, rows, accepted, node, end):
+    """:func:`_note_end` for every lexeme of a set."""
+    for i in range(length_of(h, accepted)):
+        status = _note_end(w, rows + word_of(h, accepted, i), node, end)
+        if status < 0:
+            return status
+    return np.int64(0)

@@ -1,0 +1,228 @@
+"""The workspace of one infilling problem: growing tables found through a header of their own, beside the arena's.
+
+Table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``; scalars follow. A kernel that
+runs out of room writes which table must grow into ``W_TABLE`` and ``W_TO`` and returns ``W_GROW``; the owner
+(:mod:`cdplugin.infill_tables`) grows it, zeros included, and calls again. Every operation starts from tables that outlive it
+or from nothing, so that calling again is safe.
+
+*Nodes* are the lexeme boundaries of the text with gaps, numbered from left to right as they are found. Sets of nodes are rows
+of ``W_WIDTH`` words in the table ``BITS``; a row is named by its offset, 0 is none. The two highest bits of a row stand for
+``text may end here`` (:func:`end_node`) and for the end symbol after it (:func:`final_node`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit import kernel, view_i64
+
+(
+    ELEMENTS,  # the text: a byte (>= 0), GAP or SLOT
+    ACCEPTS,  # before each element and at the end: 1 where the text may end
+    NODE_BEFORE,  # before each element and at the end: the node there, or -1
+    SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
+    SYMBOL_DOTS,  # the dots before which a symbol is expected
+    IS_FIRST,  # per dot: whether it begins a rule
+    FIRST_HEADS,  # nonterminals: where the first dots of their rules begin in FIRST_DOTS
+    FIRST_DOTS,
+    STARTS,  # the lexer states in which all lexemes start
+    CLOSURE_OF,  # lexer state -> its record in POOL
+    EFFECT_OF,  # lexer state -> its record in POOL
+    POOL,
+    QUEUE,
+    MARK,  # per lexer state: a stamp
+    LEXEME_MARK,
+    LIVE,  # (lexer state, row of starts) in progress
+    LIVE_NEXT,
+    SNAPSHOT,  # LIVE as it was at the hole
+    LIVE_SLOT,  # per lexer state: stamp << 32 | position in LIVE
+    BITS,
+    SPANS,  # node * n_lexemes + lexeme -> row: where a lexeme that starts at the node may end
+    REST,  # node * n_dots + dot -> row: where the rest of a rule that stands at the node may end
+    DERIVED,  # node * n_nonterminals + nonterminal -> row: where it may end; the row after it: what was made of it
+    ITEMS,  # node * n_dots + dot -> row of origins: the items of the node (left of the hole)
+    OUT,  # (node or column) * n_nonterminals + nonterminal -> row: where its end leads to the end of the text
+    CLASS_OF,  # per byte of the vocabulary: the class of what is left of the token there
+    CLASS_RECORD,  # class -> its record in POOL
+    CLASS_HASH,  # open addressing: class
+    CLASS_NODE,  # class -> stamp << 32 | node, while one slot is passed
+    SLOT_CLASSES,  # per element: where its (class, node) pairs begin in CLASS_LIST, and how many
+    CLASS_LIST,
+    CROSS_MARK,
+    COLUMNS,  # records of columns: kernel offset, kernel length, items offset, items length, has OUT, starts
+    COLUMN_ITEMS,
+    COLUMN_HASH,
+    WALK,
+    WALK_AT,
+    CHECKED,  # open addressing: (column, lexer state) -> answer
+    ENDS_FROM,  # lexer state -> 1 + offset in ENDS_ROWS, 0 unknown
+    ENDS_ROWS,  # per lexeme a row: where a lexeme in that state after the hole may end
+    WORK,
+    WORK_B,
+    NT_MARK,  # per nonterminal: a stamp
+) = range(43)
+N_WORKSPACE = 43
+
+_S = 2 * N_WORKSPACE
+(
+    W_TABLE,
+    W_TO,
+    W_WIDTH,
+    W_STAMP,
+    W_NODES,
+    W_BITS_USED,
+    W_POOL_USED,
+    W_ELEMENTS,
+    W_HOLE,  # the element whose left side is asked for, or -1
+    W_HOLE_NODE,  # the node right before the hole, or -1
+    W_N_LIVE,
+    W_N_SNAPSHOT,
+    W_N_SYMBOLS_NT,
+    W_N_LEXEMES,
+    W_N_DOTS,
+    W_N_STARTS,
+    W_N_CLASSES,
+    W_CLASS_CAP,  # classes above it are not used in planning
+    W_CLASS_LIST_USED,
+    W_N_COLUMNS,
+    W_COLUMN_ITEMS_USED,
+    W_N_CHECKED,
+    W_MOST_STATES,
+    W_ENDS_USED,
+    W_MOST_CLASSES,
+    W_C_NODES,  # counters
+    W_C_CHECKS,
+    W_LEFT,  # nodes up to the hole
+    W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
+) = range(_S, _S + 29)
+WORKSPACE_WORDS = _S + 32
+
+GAP, SLOT = -1, -2
+
+W_GROW = -20
+WIDEN = -21  # more nodes than a row has bits
+LIMIT_STATES = -22  # a gap leads to too many lexer states
+
+
+@kernel
+def whead(w):
+    """The workspace's header."""
+    return view_i64(w, WORKSPACE_WORDS)
+
+
+@kernel
+def tab(w, table):
+    """A table of the workspace, of its whole capacity."""
+    head = view_i64(w, WORKSPACE_WORDS)
+    return view_i64(head[2 * table], head[2 * table + 1])
+
+
+@kernel
+def room(w, table, count):
+    """Whether a table can hold ``count`` items; if not, the header says which must grow to what."""
+    head = view_i64(w, WORKSPACE_WORDS)
+    if head[2 * table + 1] >= count:
+        return True
+    head[W_TABLE] = table
+    head[W_TO] = count
+    return False
+
+
+@kernel
+def new_row(w):
+    """The offset of a fresh row of zeros in ``BITS``, or ``W_GROW``."""
+    head = whead(w)
+    row = head[W_BITS_USED]
+    width = head[W_WIDTH]
+    if not room(w, BITS, row + width):
+        return np.int64(W_GROW)
+    bits = tab(w, BITS)
+    for i in range(row, row + width):
+        bits[i] = 0
+    head[W_BITS_USED] = row + width
+    return row
+
+
+@kernel
+def row_in(w, table, index):
+    """The row named by entry ``index`` of a table, made now if there is none; or ``W_GROW``."""
+    rows = tab(w, table)
+    row = rows[index]
+    if row == 0:
+        row = new_row(w)
+        if row > 0:
+            tab(w, table)[index] = row
+    return row
+
+
+@kernel
+def end_node(w):
+    """The bit for: the text may end here."""
+    return 64 * whead(w)[W_WIDTH] - 2
+
+
+@kernel
+def final_node(w):
+    """The bit for: and the end symbol was read."""
+    return 64 * whead(w)[W_WIDTH] - 1
+
+
+@kernel
+def has_bit(bits, row, node):
+    return (bits[row + (node >> 6)] >> (node & 63)) & 1 != 0
+
+
+@kernel
+def set_bit(bits, row, node):
+    """Set a bit; whether it was new."""
+    word = row + (node >> 6)
+    bit = np.int64(1) << (node & 63)
+    if bits[word] & bit:
+        return False
+    bits[word] |= bit
+    return True
+
+
+@kernel
+def or_row(bits, into, row, width):
+    """``into |= row``; whether anything was new."""
+    grew = np.int64(0)
+    for i in range(width):
+        old = bits[into + i]
+        new = old | bits[row + i]
+        grew |= old ^ new
+        bits[into + i] = new
+    return grew != 0
+
+
+@kernel
+def meet(bits, a, b, width):
+    """Whether two rows have a node in common."""
+    for i in range(width):
+        if bits[a + i] & bits[b + i]:
+            return True
+    return False
+
+
+@kernel
+def low_bit(word):
+    """The number of the lowest bit of a word that is not 0."""
+    count = 0
+    if word & 0xFFFFFFFF == 0:
+        count += 32
+        word >>= 32
+    if word & 0xFFFF == 0:
+        count += 16
+        word >>= 16
+    if word & 0xFF == 0:
+        count += 8
+        word >>= 8
+    if word & 0xF == 0:
+        count += 4
+        word >>= 4
+    if word & 0x3 == 0:
+        count += 2
+        word >>= 2
+    if word & 0x1 == 0:
+        count += 1
+    return count

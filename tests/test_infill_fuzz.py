@@ -1,0 +1,84 @@
+"""Infilling against brute force, on random small problems: spanning lexemes, several gaps, exact numbers of tokens, empty gaps.
+
+``CDPLUGIN_INFILL_PROBLEMS=20000 pytest tests/test_infill_fuzz.py`` runs as many problems as it says.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+from engine_tools import cases, vocabulary
+from naive import Naive, random_grammar, random_tokens
+from naive_infill import Piece, fillings, fits, random_pieces
+
+import cdplugin as cd
+from cdplugin.infill import Session
+
+pytestmark = pytest.mark.kernel
+
+ALPHABET = b"xy"
+GAP_BYTES = 4
+N_SEEDS = 4
+PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(1600, 40)
+
+
+def session_of(infill: cd.Infill, pieces: list[Piece]) -> Session:
+    return infill.new(p if isinstance(p, bytes) else cd.GAP if p[0] == "gap" else cd.Slots(p[1]) for p in pieces)
+
+
+def bits(row: np.ndarray) -> set[int]:
+    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+
+
+@pytest.mark.parametrize("seed", range(N_SEEDS))
+def test_equal_to_brute_force(seed: int) -> None:
+    """Completable exactly if some filling is legal; then the completion is one of them; and masks say what may come next."""
+    rng = random.Random(seed)
+    done = accepted = refused = 0
+    while done < PROBLEMS // N_SEEDS:
+        ir = random_grammar(rng, ALPHABET)
+        tokens = random_tokens(rng, ALPHABET, 12, 4)
+        vocab = vocabulary(tokens, all_bytes=False)
+        texts = [t or b"" for t in vocab.tokens]
+        spelt = bytes({byte for text in texts for byte in text})
+        naive = Naive(ir, spellable=spelt)
+        if naive.empty:
+            continue
+        infill = cd.Infill(cd.Compiler(vocab).compile_ir(ir))
+        words = sorted(fillings(naive, [("gap", 5)], texts, ALPHABET))[:200]
+        for _ in range(12):
+            pieces = random_pieces(rng, words, ALPHABET, GAP_BYTES)
+            session = session_of(infill, pieces)
+            try:
+                expected = fillings(naive, pieces, texts, spelt, 3000)
+            except OverflowError:
+                continue
+            answer = session.completable()
+            done += 1
+            if not answer:
+                refused += 1
+                assert not expected, (ir.rules, ir.lexemes, pieces, sorted(expected)[:3])
+                continue
+            accepted += 1
+            text = session.complete(rng if rng.random() < 0.3 else None)
+            data = text.encode()
+            assert naive.accepts(data), (ir.rules, ir.lexemes, pieces, text)
+            assert fits(data, pieces, texts), (pieces, text)
+            places = session.open_slots()
+            if places and rng.random() < 0.5:
+                check_mask(session, infill, rng.choice(places))
+    assert accepted > done // 5 and refused > done // 10, (accepted, refused)
+
+
+def check_mask(session: Session, infill: cd.Infill, place: int) -> None:
+    """A mask holds a token exactly if the text is completable after it."""
+    allowed = bits(session.mask(place))
+    is_gap = session._parts[session._places[place]].gap
+    for token in range(infill.vocab.size):
+        changed = session.insert(place, token) if is_gap else session.set(place, token)
+        assert changed == (token in allowed), (token, infill.vocab.tokens[token], session._parts, place)
+        if changed:
+            session.undo()
