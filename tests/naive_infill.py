@@ -26,7 +26,7 @@ def fillings(naive: Naive, pieces: Sequence[Piece], tokens: Sequence[bytes], alp
         every = set(prefixes) if kind == "gap" else set()
         steps = [bytes([byte]) for byte in alphabet] if kind == "gap" else [t for t in tokens if t]
         for _ in range(count):
-            prefixes = {p + s for p in prefixes for s in steps if naive.viable(p + s)}
+            prefixes = {p + steps[i] for p in sorted(prefixes) for i in naive.allowed_tokens(p, steps)}
             seen += len(prefixes)
             if seen > most:
                 raise OverflowError("too many prefixes")

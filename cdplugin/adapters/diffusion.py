@@ -1,0 +1,253 @@
+"""Decoding loops under a grammar: masked diffusion language models, and left-to-right models that fill gaps.
+
+:func:`diffuse` is the loop of LLaDA, Dream and their kin (Nie et al., "Large Language Diffusion Models", 2025; Ye et al., "Dream
+7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after block. Here
+a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and every text
+legal. What the model wants is asked for first: where it is legal it is taken unchanged, and no mask is computed.
+
+>>> model = AutoModel.from_pretrained("GSAI-ML/LLaDA-8B-Instruct", trust_remote_code=True)  # doctest: +SKIP
+>>> out = diffuse(model, infill, prompt_ids, mask_token_id=126336, length=128)              # doctest: +SKIP
+
+Dream predicts the token *after* each position: ``shift=True``, ``mask_token_id=151666``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from cdplugin.infill import GAP, Infill, Session
+
+ORDERS = ("confidence", "entropy", "margin", "random", "left")
+
+
+@dataclass
+class Canvas:
+    """What :func:`diffuse` returns: the tokens of the canvas, the text before the first end token, what happened.
+
+    ``history``: after each step, the tokens of the canvas (None: open). ``refused``: how many tokens that the model wanted were
+    not legal; ``masks``: how many masks had to be computed.
+    """
+
+    tokens: list[int]
+    text: str
+    history: list[list[int | None]] = field(default_factory=list)
+    refused: int = 0
+    masks: int = 0
+
+
+def diffuse(
+    model: Any,
+    infill: Infill,
+    prompt_ids: Any = (),
+    *,
+    mask_token_id: int,
+    length: int = 64,
+    canvas: Sequence[int] | None = None,
+    steps: int | None = None,
+    block_length: int | None = None,
+    temperature: float = 0.0,
+    order: str = "confidence",
+    shift: bool = False,
+    seed: int = 0,
+    history: bool = False,
+    on_step: Callable[[Session], None] | None = None,
+) -> Canvas:
+    """Fill a canvas under a grammar.
+
+    Parameters
+    ----------
+    model : called with ``input_ids``, int64 ``(1, n)``; its result has ``logits``, ``(1, n, vocabulary)``.
+    prompt_ids : what stands before the canvas; the grammar does not see it.
+    length : tokens of the canvas; ``canvas`` gives them instead, ``mask_token_id`` where they are open.
+    steps : forward passes; default: one per open token. Each commits its share of the block's open tokens.
+    block_length : blocks are filled one after the other, from left to right; default: one block.
+    temperature : 0 takes the likeliest token, else Gumbel noise of that temperature is added to the logits.
+    order : which tokens are committed first: ``"confidence"`` (probability of the token), ``"entropy"`` (of the position),
+        ``"margin"`` (to the second token), ``"random"`` or ``"left"``.
+    shift : position i predicts token i + 1, as in Dream.
+    seed : of the noise and of the random order.
+    on_step : called with the session after each step.
+
+    Raises ``ValueError`` if nothing legal fits the canvas.
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
+    ids = [mask_token_id] * length if canvas is None else [int(t) for t in canvas]
+    session = infill.canvas(ids, mask_token_id)
+    if not session.completable():
+        raise ValueError(f"nothing legal fits a canvas of {len(ids)} tokens with what is fixed in it")
+    out = Canvas([], "")
+    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
+    prompt = torch.as_tensor([int(t) for t in prompt_ids], dtype=torch.int64)
+    generator = torch.Generator().manual_seed(seed)
+    open_places = session.open_slots()
+    block = block_length or max(len(ids), 1)
+    blocks = [[p for p in open_places if first <= p < first + block] for first in range(0, len(ids), block)]
+    blocks = [places for places in blocks if places]
+    steps_each = max(1, (steps or len(open_places)) // max(len(blocks), 1))
+    for places in blocks:
+        for step in range(steps_each):
+            remaining = [p for p in places if session._parts[session._places[p]].is_open]
+            if not remaining:
+                break
+            logits = _logits(model, prompt, session, mask_token_id, remaining, shift, device)
+            count = -(-len(remaining) // (steps_each - step))
+            _commit(session, remaining, logits, count, temperature, order, generator, out)
+            if history:
+                out.history.append(session.tokens())
+            if on_step is not None:
+                on_step(session)
+    out.tokens = [int(t) for t in session.tokens() if t is not None]
+    text = session.text()
+    if text is None:
+        raise AssertionError("the canvas has open slots left")
+    out.text = text
+    return out
+
+
+def _logits(
+    model: Any, prompt: torch.Tensor, session: Session, mask_token_id: int, places: list[int], shift: bool, device: torch.device
+) -> torch.Tensor:
+    """The model's logits at some places of the canvas: float32 ``(len(places), vocabulary)`` on the CPU."""
+    tokens = torch.tensor([mask_token_id if t is None else t for t in session.tokens()], dtype=torch.int64)
+    ids = torch.cat([prompt, tokens])[None].to(device)
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[0]
+    if shift:
+        logits = torch.cat([logits[:1], logits[:-1]])
+    at = torch.tensor(places) + len(prompt)
+    return logits[at.to(logits.device)].float().cpu()
+
+
+def _noisy(logits: torch.Tensor, temperature: float, generator: torch.Generator) -> torch.Tensor:
+    if temperature <= 0:
+        return logits
+    noise = torch.rand(logits.shape, generator=generator).clamp_(1e-9, 1 - 1e-9)
+    return logits / temperature - torch.log(-torch.log(noise))
+
+
+def _certainty(logits: torch.Tensor, tokens: torch.Tensor, order: str, generator: torch.Generator) -> torch.Tensor:
+    """How early each row's token is to be committed: greater is earlier."""
+    if order == "left":
+        return -torch.arange(len(logits), dtype=torch.float32)
+    if order == "random":
+        return torch.rand(len(logits), generator=generator)
+    probabilities = logits.softmax(-1)
+    if order == "confidence":
+        return probabilities.gather(1, tokens[:, None])[:, 0]
+    if order == "margin":
+        best = probabilities.topk(min(2, probabilities.shape[1]), -1).values
+        return best[:, 0] - best[:, -1]
+    return (probabilities * probabilities.clamp_min(1e-12).log()).sum(-1)
+
+
+def _commit(
+    session: Session,
+    places: list[int],
+    logits: torch.Tensor,
+    count: int,
+    temperature: float,
+    order: str,
+    generator: torch.Generator,
+    out: Canvas,
+) -> None:
+    """Commit ``count`` tokens at the places where the model is surest, each one legal beside those before it.
+
+    A token that is refused costs its place a mask; then the place has another token, and waits for its turn again.
+    """
+    size = session._infill.vocab.size
+    logits = logits[:, :size].clone()
+    noisy = _noisy(logits, temperature, generator)
+    tokens = noisy.argmax(-1)
+    certainty = _certainty(logits, tokens, order, generator)
+    waiting = set(range(len(places)))
+    while count > 0 and waiting:
+        row = max(waiting, key=lambda r: float(certainty[r]))
+        if not bool(torch.isfinite(noisy[row, tokens[row]])):
+            raise AssertionError("a completable canvas without a token")
+        if session.set(places[row], int(tokens[row])):
+            waiting.remove(row)
+            count -= 1
+            continue
+        out.refused += 1
+        out.masks += 1
+        allowed = unpack(session.mask(places[row]), size)
+        noisy[row, ~allowed] = -torch.inf
+        logits[row, ~allowed] = -torch.inf
+        tokens[row] = noisy[row].argmax()
+        if order in ("confidence", "entropy", "margin"):
+            certainty[row] = _certainty(logits[row : row + 1], tokens[row : row + 1], order, generator)[0]
+
+
+def unpack(row: np.ndarray, size: int) -> torch.Tensor:
+    """A bitmask row as booleans, ``(size,)``."""
+    return torch.from_numpy(np.unpackbits(row.view(np.uint8), bitorder="little")[:size].astype(bool))
+
+
+def fill_in(
+    model: Any,
+    infill: Infill,
+    pieces: Sequence[Any],
+    prompt: Callable[[bytes, bytes], Sequence[int]],
+    *,
+    end_token_ids: Sequence[int] | None = None,
+    max_new_tokens: int = 64,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> str:
+    """Fill gaps with a left-to-right model, one after the other: fill-in-the-middle, or several regions.
+
+    Parameters
+    ----------
+    pieces : text and :data:`cdplugin.GAP`, as for :meth:`cdplugin.Infill.new`.
+    prompt : given the text before a gap and the text after it (later gaps left out), the token ids after which the model writes
+        the gap, as ``<prefix>…<suffix>…<middle>`` of the model's own kind.
+    end_token_ids : tokens that say that the gap is full; default: the vocabulary's end tokens. Taken only where the gap may end.
+    max_new_tokens : per gap; then what is left is completed as shortly as possible.
+
+    Raises ``ValueError`` if the text cannot be completed.
+    """
+    session = infill.new(pieces)
+    if not session.completable():
+        raise ValueError("the text with its gaps cannot be completed")
+    ends = list(infill.vocab.eos_token_ids if end_token_ids is None else end_token_ids)
+    size = infill.vocab.size
+    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
+    generator = torch.Generator().manual_seed(seed)
+    for place in session.open_slots():
+        at = session._places[place]
+        for _ in range(max_new_tokens):
+            part = session._parts[at]
+            before = b"".join(p.text for p in session._parts[:at])
+            after = b"".join(p.text for p in session._parts[at + 1 :])
+            base = part.text[: len(part.text) - sum(len(infill.vocab.tokens[t] or b"") for t in part.written)]
+            ids = [*prompt(before + base, after), *part.written]
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1].float().cpu()
+            scores = _noisy(logits[None, :size], temperature, generator)[0]
+            token = int(scores.argmax())
+            if (token in ends and session.close(place)) or (token not in ends and session.insert(place, token)):
+                if token in ends:
+                    break
+                continue
+            allowed = unpack(session.mask(place), size)
+            can_close = session.close(place)
+            if can_close:
+                session.undo()
+            allowed[ends] = can_close
+            if not bool(allowed.any()):
+                break
+            token = int(scores.masked_fill(~allowed, -torch.inf).argmax())
+            if token in ends:
+                session.close(place)
+                break
+            session.insert(place, token)
+    return session.complete()
+
+
+__all__ = ["GAP", "ORDERS", "Canvas", "diffuse", "fill_in", "unpack"]
