@@ -25,6 +25,7 @@ import numpy as np
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill_complete import spell_gaps
 from cdplugin.infill_tables import InfillGrammar
+from cdplugin.kernels import engine
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
 
@@ -89,7 +90,7 @@ class Infill:
         return Session(self, parts, places, padded=False)
 
     def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> Session:
-        """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions in ``ids``.
+        """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions.
 
         ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
         """
@@ -98,6 +99,17 @@ class Infill:
         if not end:
             parts.append(_Part(gap=True))
         return Session(self, parts, list(range(len(tokens))), padded=end)
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether the ordinary matcher accepts a text."""
+        tables = self._tables
+        with tables.lock:
+            cursor = tables.start
+            for byte in text:
+                cursor = tables.arena.call(engine.OP_STEP, cursor, byte)
+                if cursor == 0:
+                    return False
+            return bool(tables.arena.call(engine.OP_ACCEPTS, cursor))
 
     def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
         if not 0 <= token < self.vocab.size:
@@ -277,7 +289,7 @@ class Session:
         self._parts[at] = part
         known, self._known = self._known, None
         try:
-            if self.completable():
+            if self.completable() and self._is_legal_if_closed():
                 self._history.append((at, before))
                 return True
         except LimitExceeded:
@@ -285,6 +297,10 @@ class Session:
             raise
         self._parts[at], self._known = before, known
         return False
+
+    def _is_legal_if_closed(self) -> bool:
+        """Where lexemes compete (longest match), the matcher has the last word on a text without open places."""
+        return self._tables.is_exact or any(part.is_open for part in self._parts) or self._infill.accepts(self._bytes())
 
     def _bytes(self) -> bytes:
         return b"".join(part.text for part in self._parts)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
@@ -100,6 +101,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
     ways: dict[Fact, list[tuple[tuple[Fact, ...], Edge | None, int]]] = {}
     users: dict[Fact, list[tuple[Fact, int]]] = {}
     pending = [goal]
+    own: float
     best: dict[Fact, float] = {}
     heap: list[tuple[float, int, Fact, int]] = []
     serial = 0
@@ -136,10 +138,10 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
                 pending.append(need)
     chosen: dict[Fact, int] = {}
     while heap:
-        cost, _, fact, number = heapq.heappop(heap)
+        reached, _, fact, number = heapq.heappop(heap)
         if fact in best:
             continue
-        best[fact] = cost
+        best[fact] = reached
         chosen[fact] = number
         for user, way in users.get(fact, ()):
             if user in best:
@@ -254,9 +256,9 @@ class _Speller:
             path = list(last)
             at = origin[key]
             while at in before:
-                at, byte = before[at]
-                if byte is not None:
-                    path.append((at[0], byte))
+                at, taken = before[at]
+                if taken is not None:
+                    path.append((at[0], taken))
             found[key] = (cost, path[::-1], state)
         return found
 
@@ -292,14 +294,39 @@ class _Speller:
             row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][_ORDER]
             targets, first = np.unique(row, return_index=True)
             known = [(int(t), int(_ORDER[i])) for t, i in zip(targets, first, strict=True) if t > 0 and t != BEFORE]
-            known.sort(key=lambda pair: int(np.flatnonzero(_ORDER == pair[1])[0]))
+            known.sort(key=lambda pair: int(np.flatnonzero(pair[1] == _ORDER)[0]))
             self._targets_of[state] = known
         return known
+
+    def _first_byte(self, leaf: Edge) -> int | None:
+        """The first byte of a lexeme that begins in a gap."""
+        start, lexeme, end = leaf
+        k = self._place[start]
+        for at, byte in self._from(start)[lexeme, end][1]:
+            if at == k:
+                return byte
+            break
+        return next((element for element in self._elements[k:] if element >= 0), None)
+
+    def _separator(self, state: int) -> bytes:
+        """A byte of a skip that ends LONGEST lexemes."""
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
+            for byte in b" \n\t":
+                after = self._arena.call(engine.OP_DERIVE, int(records[lexeme, layout.X_EXPRESSION]), byte)
+                if self._arena.call(engine.OP_STATUS, after) == 3 and self._transition(state, byte) == BEFORE:
+                    return bytes([byte])
+        return b""
 
     def spell(self, leaves: list[Edge]) -> list[bytes]:
         """The gaps' texts, given the lexemes."""
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
-        for start, lexeme, end in leaves:
-            for k, byte in self._from(start)[lexeme, end][1]:
+        for i, (start, lexeme, end) in enumerate(leaves):
+            _, written, state = self._from(start)[lexeme, end]
+            for k, byte in written:
                 texts[k].append(byte)
+            if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
+                following = self._first_byte(leaves[i + 1])
+                if following is not None and self._transition(state, following) != BEFORE:
+                    texts[self._place[end]] += self._separator(state)
         return [bytes(texts[k]) for k in sorted(texts)]

@@ -55,7 +55,7 @@ class InfillGrammar:
         self.lock = threading.Lock()
         self.arena = grammar._template.clone()
         grammar._tables.evaluate(self.arena)
-        grammar._tables.install(self.arena)
+        self.start = grammar._tables.install(self.arena)
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
@@ -65,6 +65,8 @@ class InfillGrammar:
         self._set_rules()
         self._set_starts()
         self._classified = False
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        self.is_exact = bool((records[:, X_KIND] == EXACT).all())
 
     def _expand_all(self) -> tuple[int, int]:
         """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
@@ -99,6 +101,7 @@ class InfillGrammar:
         lefts = tables[layout.DOT_LEFT][firsts]
         work.set(ws.FIRST_HEADS, np.searchsorted(np.sort(lefts), np.arange(self.n_nonterminals + 1)))
         work.set(ws.FIRST_DOTS, firsts[np.argsort(lefts, kind="stable")])
+        self._set_follows(symbols, firsts, lefts)
         head = work.header
         head[ws.W_N_SYMBOLS_NT] = self.n_nonterminals
         head[ws.W_N_LEXEMES] = self.n_lexemes
@@ -109,6 +112,58 @@ class InfillGrammar:
         work.reserve(ws.LEXEME_MARK, self.n_lexemes)
         work.reserve(ws.NT_MARK, self.n_nonterminals)
         work.reserve(ws.CLASS_HASH, 4 * MOST_CLASSES)
+
+    def _set_follows(self, symbols: np.ndarray, firsts: np.ndarray, lefts: np.ndarray) -> None:
+        """Which lexemes may come after which (Aho et al., "Compilers", 4.4, for lexemes instead of nonterminals)."""
+        nullable = self.arena.tables[layout.NULLABLE][: self.n_nonterminals].tolist()
+        rights = []
+        for first in firsts.tolist():
+            end = first
+            while symbols[end] != -1:
+                end += 1
+            rights.append(symbols[first:end].tolist())
+        rules = list(zip(lefts.tolist(), rights, strict=True))
+        begins = self._edge_lexemes(rules, nullable)
+        ends = self._edge_lexemes([(left, right[::-1]) for left, right in rules], nullable)
+        after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
+        for _, right in rules:
+            for i in range(len(right) - 1):
+                found = 0
+                for symbol in right[i + 1 :]:
+                    found |= begins[symbol] if symbol >= 0 else 1 << (-2 - symbol)
+                    if symbol < 0 or not nullable[symbol]:
+                        break
+                after_last[right[i]] = after_last.get(right[i], 0) | found
+        follows = [0] * (self.n_lexemes + 1)
+        for symbol, found in after_last.items():
+            for lexeme in _members(ends[symbol]) if symbol >= 0 else [-2 - symbol]:
+                follows[lexeme] |= found
+        follows[self.n_lexemes] = begins[0]
+        words = (self.n_lexemes + 63) // 64
+        data = b"".join(word.to_bytes(8 * words, "little") for word in follows)
+        self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
+        self.workspace.header[ws.W_SET] = words
+
+    def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
+        """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
+        found = [0] * self.n_nonterminals
+        users: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        for left, right in rules:
+            for symbol in right:
+                if symbol < 0:
+                    found[left] |= 1 << (-2 - symbol)
+                    break
+                users[symbol].append(left)
+                if not nullable[symbol]:
+                    break
+        pending = list(range(self.n_nonterminals))
+        while pending:
+            symbol = pending.pop()
+            for user in users[symbol]:
+                if found[symbol] & ~found[user]:
+                    found[user] |= found[symbol]
+                    pending.append(user)
+        return found
 
     def _set_starts(self) -> None:
         """The lexer states in which every lexeme starts: one for the EXACT ones, one for the others."""
@@ -134,6 +189,16 @@ class InfillGrammar:
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
         return int(work.header[ws.W_N_CLASSES]) - 1
+
+
+def _members(word: int) -> list[int]:
+    """The positions of the bits that are set."""
+    out = []
+    while word:
+        low = word & -word
+        out.append(low.bit_length() - 1)
+        word ^= low
+    return out
 
 
 class Workspace:

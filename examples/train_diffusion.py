@@ -29,7 +29,8 @@ SCHEMA = {
     "additionalProperties": False,
 }
 _CHARACTERS = "".join(map(chr, range(32, 127)))
-_WORDS = ['{"', '": ', '": "', '", "', ', "', '"}', '"]', '": [', '["', "]}", "name", "age", "city", "tags", "Rome", "Oslo", "Lima", "an", "er"]
+_WORDS = ['{"', '": ', '": "', '", "', ', "', '"}', '"]', '": [', '["', "]}", "name", "age", "city", "tags", "Rome", "Oslo"]
+_WORDS += ["Lima", "an", "er"]
 TOKENS = [*_CHARACTERS, *_WORDS]
 EOS, MASK = len(TOKENS), len(TOKENS) + 1
 

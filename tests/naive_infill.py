@@ -14,8 +14,10 @@ from naive import Naive
 Piece = bytes | tuple[str, int]
 
 
-def fillings(naive: Naive, pieces: Sequence[Piece], tokens: Sequence[bytes], alphabet: bytes, most: int = 200_000) -> set[bytes]:
-    """All legal texts that the pieces can become (with gaps of bounded length). Raises OverflowError beyond ``most`` prefixes."""
+def fillings(
+    naive: Naive, pieces: Sequence[Piece], tokens: Sequence[bytes], alphabet: bytes, most: int = 200_000
+) -> set[bytes]:
+    """All legal texts that the pieces can become, with gaps of bounded length. OverflowError beyond ``most`` prefixes."""
     prefixes = {b""}
     seen = 0
     for piece in pieces:

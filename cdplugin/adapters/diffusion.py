@@ -1,8 +1,8 @@
 """Decoding loops under a grammar: masked diffusion language models, and left-to-right models that fill gaps.
 
-:func:`diffuse` is the loop of LLaDA, Dream and their kin (Nie et al., "Large Language Diffusion Models", 2025; Ye et al., "Dream
-7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after block. Here
-a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and every text
+:func:`diffuse` is the loop of LLaDA, Dream and their kin (Nie et al., "Large Language Diffusion Models", 2025; Ye et al.,
+"Dream 7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after block.
+Here a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and every text
 legal. What the model wants is asked for first: where it is legal it is taken unchanged, and no mask is computed.
 
 >>> model = AutoModel.from_pretrained("GSAI-ML/LLaDA-8B-Instruct", trust_remote_code=True)  # doctest: +SKIP
@@ -207,7 +207,7 @@ def fill_in(
     pieces : text and :data:`cdplugin.GAP`, as for :meth:`cdplugin.Infill.new`.
     prompt : given the text before a gap and the text after it (later gaps left out), the token ids after which the model writes
         the gap, as ``<prefix>…<suffix>…<middle>`` of the model's own kind.
-    end_token_ids : tokens that say that the gap is full; default: the vocabulary's end tokens. Taken only where the gap may end.
+    end_token_ids : tokens that say that the gap is full (taken where it may end); default: the vocabulary's end tokens.
     max_new_tokens : per gap; then what is left is completed as shortly as possible.
 
     Raises ``ValueError`` if the text cannot be completed.

@@ -61,7 +61,6 @@ from cdplugin.kernels.workspace import (
     W_NODES,
     W_STAMP,
     W_WIDTH,
-    WORK_B,
     end_node,
     has_bit,
     low_bit,
@@ -293,7 +292,6 @@ def scan(h, w, column, accepted):
 
     If one of them is a skip, the column stays.
     """
-    head = whead(w)
     symbols = i64(h, DOT_SYMBOL)
     lexemes = i64(h, LEXEMES)
     record = column * COLUMN_WORDS

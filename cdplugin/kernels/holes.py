@@ -69,7 +69,6 @@ from cdplugin.kernels.workspace import (
     POOL,
     SLOT_CLASSES,
     SNAPSHOT,
-    STARTS,
     W_BITS_KEPT,
     W_BITS_USED,
     W_C_CHECKS,
@@ -80,10 +79,10 @@ from cdplugin.kernels.workspace import (
     W_GROW,
     W_HOLE,
     W_HOLE_NODE,
+    W_HOLE_STARTS,
     W_N_CHECKED,
     W_N_LEXEMES,
     W_N_SNAPSHOT,
-    W_N_STARTS,
     W_N_SYMBOLS_NT,
     W_STAMP,
     W_WIDTH,
@@ -126,8 +125,7 @@ def fill_hole(h, w, row_address):
         some = False
         fresh = False  # nothing was read since the node at the hole: that is walked below, with what the parser allows there
         if hole >= 0 and not after_gap:
-            for j in range(head[W_N_STARTS]):
-                fresh = fresh or tab(w, STARTS)[j] == state
+            fresh = state == head[W_HOLE_STARTS] or state == head[W_HOLE_STARTS + 1]
         for j in range(width):
             word = bits[row + j]
             if fresh and hole >> 6 == j:
@@ -373,7 +371,7 @@ def _goes_on_inside(h, w, column, state):
                 node = 64 * i + low_bit(word)
                 word &= word - 1
                 if is_skip:
-                    if node < end_node(w) and _goes_on(h, w, column, node):
+                    if _goes_on(h, w, column, node):
                         return np.int64(1)
                     continue
                 for j in range(first, first + n_items):

@@ -6,27 +6,49 @@ which it started. A byte steps every state; a gap replaces a state by its closur
 to it. So lexemes that end in, begin in or span gaps come out without looking at strings (Bar-Hillel's construction on
 derivatives; the paper of Mündler et al. builds an automaton per pair of partial lexemes instead).
 
-At a node every lexeme of the grammar is started. For EXACT lexemes that is exact: what the parser does not ask for is not
-used. LONGEST lexemes compete with all others of the grammar here, also with those that the parser does not allow at that
-place: a boundary that this accepts is a boundary for the matcher, but not always the other way round.
+At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is exact:
+what the parser does not ask for is not used. LONGEST lexemes compete with all of these here, also with those that the parser
+does not allow after this very text: a boundary that this accepts is a boundary for the matcher, but not always the other way
+round. Inside an open slot they compete with all lexemes of the grammar.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import LEXEME_WORDS, LEXEMES, LEXER_STATES, X_IS_SKIP, X_SKIP, i64, length_of, word_of
+from cdplugin.kernels.arena import EXACT as EXACT_KIND
+from cdplugin.kernels.arena import GROW as ARENA_GROW
+from cdplugin.kernels.arena import (
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    STACK,
+    STACK_TOP,
+    X_EXPRESSION,
+    X_IS_SKIP,
+    X_KIND,
+    X_SKIP,
+    has_room,
+    header,
+    i64,
+    length_of,
+    pack,
+    sort_unique,
+    word_of,
+)
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, lexer_state
 from cdplugin.kernels.states import transition
 from cdplugin.kernels.workspace import (
     ACCEPTS,
+    ALLOWED,
     BITS,
     CLASS_LIST,
     CLASS_NODE,
     CLASS_RECORD,
     ELEMENTS,
+    FOLLOWS,
     GAP,
     LIVE,
     LIVE_NEXT,
@@ -37,7 +59,6 @@ from cdplugin.kernels.workspace import (
     SLOT_CLASSES,
     SNAPSHOT,
     SPANS,
-    STARTS,
     W_BITS_USED,
     W_CLASS_CAP,
     W_CLASS_LIST_USED,
@@ -45,17 +66,19 @@ from cdplugin.kernels.workspace import (
     W_GROW,
     W_HOLE,
     W_HOLE_NODE,
+    W_HOLE_STARTS,
     W_LEFT,
     W_N_LEXEMES,
     W_N_LIVE,
     W_N_SNAPSHOT,
-    W_N_STARTS,
     W_NODES,
+    W_SET,
     W_STAMP,
     W_WIDTH,
     WIDEN,
     end_node,
     final_node,
+    has_bit,
     low_bit,
     new_row,
     or_row,
@@ -81,7 +104,7 @@ def build_lattice(h, w):
     n_lexemes = head[W_N_LEXEMES]
     if not room(w, NODE_BEFORE, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
         return np.int64(W_GROW)
-    if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes):
+    if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * head[W_SET]):
         return np.int64(W_GROW)
     elements = tab(w, ELEMENTS)
     accepts = tab(w, ACCEPTS)
@@ -96,6 +119,9 @@ def build_lattice(h, w):
     here = _node(w)
     if here < 0:
         return here
+    words = head[W_SET]
+    for i in range(words):
+        tab(w, ALLOWED)[here * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
     if accepts[0]:
         status = _edge(w, here, n_lexemes - 1, final_node(w))
         if status < 0:
@@ -108,13 +134,16 @@ def build_lattice(h, w):
                 return here
         nodes[k] = here
         if here >= 0:
-            status = _start(w, here)
+            status = _start(h, w, here, k == head[W_HOLE])
             if status < 0:
                 return status
         if k == head[W_HOLE]:
             status = _take_snapshot(w)
             if status < 0:
                 return status
+            if here < 0:
+                head[W_HOLE_STARTS] = 0
+                head[W_HOLE_STARTS + 1] = 0
             head[W_HOLE_NODE] = here
             head[W_LEFT] = head[W_NODES]
         if element >= 0:
@@ -139,6 +168,10 @@ def _clear_node(w, node):
     spans = tab(w, SPANS)
     for i in range(node * n_lexemes, (node + 1) * n_lexemes):
         spans[i] = 0
+    words = whead(w)[W_SET]
+    allowed = tab(w, ALLOWED)
+    for i in range(node * words, (node + 1) * words):
+        allowed[i] = 0
 
 
 @kernel
@@ -164,9 +197,30 @@ def _edge(w, start, lexeme, end):
 
 
 @kernel
-def _edges(w, starts, lexeme, end):
+def _allow(h, w, starts, lexeme, end):
+    """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started."""
+    words = whead(w)[W_SET]
+    allowed = tab(w, ALLOWED)
+    if not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        follows = tab(w, FOLLOWS)
+        for i in range(words):
+            allowed[end * words + i] |= follows[lexeme * words + i]
+        return
+    bits = tab(w, BITS)
+    for i in range(whead(w)[W_WIDTH]):
+        word = bits[starts + i]
+        while word:
+            node = 64 * i + low_bit(word)
+            word &= word - 1
+            for j in range(words):
+                allowed[end * words + j] |= allowed[node * words + j]
+
+
+@kernel
+def _edges(h, w, starts, lexeme, end):
     """:func:`_edge` from every node of the row ``starts``."""
     width = whead(w)[W_WIDTH]
+    _allow(h, w, starts, lexeme, end)
     for i in range(width):
         word = tab(w, BITS)[starts + i]
         while word:
@@ -182,7 +236,7 @@ def _edges(w, starts, lexeme, end):
 def _edges_of_set(h, w, starts, accepted, end):
     """:func:`_edges` for every lexeme of a set."""
     for i in range(length_of(h, accepted)):
-        status = _edges(w, starts, word_of(h, accepted, i), end)
+        status = _edges(h, w, starts, word_of(h, accepted, i), end)
         if status < 0:
             return status
     return np.int64(0)
@@ -228,8 +282,8 @@ def _swap(w, count):
 
 
 @kernel
-def _start(w, node):
-    """Start every lexeme at ``node``; 0 or a status. (The states have their places in ``LIVE`` stamped anew.)"""
+def _start(h, w, node, at_hole):
+    """Start at ``node`` the lexemes that may start there; 0 or a status. The states in ``LIVE`` are stamped anew."""
     head = whead(w)
     count = head[W_N_LIVE]
     stamp = _fresh_stamp(w)
@@ -240,12 +294,54 @@ def _start(w, node):
     if row < 0:
         return row
     set_bit(tab(w, BITS), row, node)
-    for s in range(head[W_N_STARTS]):
-        count = _add_live(w, LIVE, count, tab(w, STARTS)[s], row, stamp)
-        if count < 0:
-            return count
+    for exact in range(2):
+        state = _start_state(h, w, node, exact == 1)
+        if state < 0:
+            return state
+        if at_hole:
+            head[W_HOLE_STARTS + exact] = state
+        if state > 0:
+            count = _add_live(w, LIVE, count, state, row, stamp)
+            if count < 0:
+                return count
     head[W_N_LIVE] = count
     return np.int64(0)
+
+
+@kernel
+def _start_state(h, w, node, exact):
+    """The lexer state in which the EXACT, or the other, lexemes that may start at a node start; 0: none; or a status.
+
+    At the beginning of a text no skip comes.
+    """
+    head = whead(w)
+    words = head[W_SET]
+    lexemes = i64(h, LEXEMES)
+    base = header(h)[STACK_TOP]
+    if not has_room(h, STACK, base + 2 * head[W_N_LEXEMES] + 2):
+        return np.int64(ARENA_GROW)
+    stack = i64(h, STACK)
+    count = 0
+    for i in range(words):
+        word = tab(w, ALLOWED)[node * words + i]
+        while word:
+            lexeme = 64 * i + low_bit(word)
+            word &= word - 1
+            record = lexeme * LEXEME_WORDS
+            if lexeme == head[W_N_LEXEMES] - 1 or (lexemes[record + X_KIND] == EXACT_KIND) != exact:
+                continue
+            stack[base + count] = lexeme
+            count += 1
+            if not exact and node > 0 and lexemes[record + X_SKIP] >= 0:
+                stack[base + count] = lexemes[record + X_SKIP]
+                count += 1
+    count = sort_unique(stack, base, count)
+    for i in range(base, base + count):
+        stack[i] = pack(stack[i], lexemes[stack[i] * LEXEME_WORDS + X_EXPRESSION])
+    header(h)[STACK_TOP] = base + count
+    state = lexer_state(h, base, count)
+    header(h)[STACK_TOP] = base
+    return np.int64(state)
 
 
 @kernel
@@ -333,11 +429,16 @@ def _pass_byte(h, w, byte, accepts):
 
 @kernel
 def _pass_gap(h, w, accepts):
-    """Let any string come: the node inside the gap; or a status less 100. Lexemes that lie in the gap lead from it to itself."""
+    """Let any string come: the node inside the gap; or a status less 100. Lexemes that lie in the gap lead from it to itself.
+
+    What may start inside the gap is what may follow lexemes that end there, those that started there included.
+    """
     here = _node(w)
     if here < 0:
         return here - 100
-    status = _start(w, here)
+    status = _allow_in_gap(h, w, here)
+    if status >= 0:
+        status = _start(h, w, here, False)
     if status < 0:
         return status - 100
     count = np.int64(0)
@@ -354,9 +455,9 @@ def _pass_gap(h, w, accepts):
         n_states = pool[record + C_STATES]
         first = record + C_FIRST
         for j in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
-            status = _edges(w, starts, pool[j], here)
+            status = _edges(h, w, starts, pool[j], here)
             if status >= 0 and accepts:
-                status = _edges(w, starts, pool[j], end_node(w))
+                status = _edges(h, w, starts, pool[j], end_node(w))
             if status < 0:
                 return status - 100
         for j in range(first, first + n_states):
@@ -365,6 +466,36 @@ def _pass_gap(h, w, accepts):
                 return count - 100
     _swap(w, count)
     return here
+
+
+@kernel
+def _allow_in_gap(h, w, here):
+    """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status."""
+    head = whead(w)
+    words = head[W_SET]
+    n_lexemes = head[W_N_LEXEMES]
+    for i in range(head[W_N_LIVE]):
+        record = closure_of(h, w, tab(w, LIVE)[2 * i])
+        if record < 0:
+            return record
+        pool = tab(w, POOL)
+        first = record + C_FIRST + pool[record + C_STATES]
+        for j in range(first, first + pool[record + C_LEXEMES]):
+            _allow(h, w, tab(w, LIVE)[2 * i + 1], pool[j], here)
+    allowed = tab(w, ALLOWED)
+    follows = tab(w, FOLLOWS)
+    grown = True
+    while grown:
+        grown = False
+        for lexeme in range(n_lexemes - 1):
+            if not has_bit(allowed, here * words, lexeme):
+                continue
+            for i in range(words):
+                more = follows[lexeme * words + i] & ~allowed[here * words + i]
+                if more:
+                    allowed[here * words + i] |= more
+                    grown = True
+    return np.int64(0)
 
 
 @kernel
@@ -433,7 +564,7 @@ def _pass_slot(h, w, k, accepts):
     for i in range(n_live):
         live = tab(w, LIVE)
         record = effect_of(h, w, live[2 * i])
-        count = _pass_effect(w, record, live[2 * i + 1], count, stamp, here, accepts)
+        count = _pass_effect(h, w, record, live[2 * i + 1], count, stamp, here, accepts)
         if count < 0:
             return count - 100
     for i in range(used, used + n_classes):
@@ -442,7 +573,7 @@ def _pass_slot(h, w, k, accepts):
             return row - 100
         set_bit(tab(w, BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
         record = tab(w, CLASS_RECORD)[tab(w, CLASS_LIST)[2 * i]]
-        count = _pass_effect(w, record, row, count, stamp, here, accepts)
+        count = _pass_effect(h, w, record, row, count, stamp, here, accepts)
         if count < 0:
             return count - 100
     _swap(w, count)
@@ -469,7 +600,7 @@ def _note_classes(w, record, count, stamp, cap):
 
 
 @kernel
-def _pass_effect(w, record, starts, count, stamp, here, accepts):
+def _pass_effect(h, w, record, starts, count, stamp, here, accepts):
     """Follow an effect from a row of starts; the number of states in ``LIVE_NEXT``, or a status."""
     pool = tab(w, POOL)
     cap = whead(w)[W_CLASS_CAP]
@@ -480,16 +611,16 @@ def _pass_effect(w, record, starts, count, stamp, here, accepts):
             return count
     first += pool[record + E_STATES]
     for i in range(first, first + pool[record + E_ENDS]):
-        status = _edges(w, starts, pool[i], here)
+        status = _edges(h, w, starts, pool[i], here)
         if status >= 0 and accepts:
-            status = _edges(w, starts, pool[i], end_node(w))
+            status = _edges(h, w, starts, pool[i], end_node(w))
         if status < 0:
             return status
     first += pool[record + E_ENDS]
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
         if group <= cap:
-            status = _edges(w, starts, pool[i] >> 32, tab(w, CLASS_NODE)[group] & 0xFFFFFFFF)
+            status = _edges(h, w, starts, pool[i] >> 32, tab(w, CLASS_NODE)[group] & 0xFFFFFFFF)
             if status < 0:
                 return status
     return np.int64(count)
@@ -513,6 +644,11 @@ def follow_skips(h, w, node):
             while word:
                 end = 64 * i + low_bit(word)
                 word &= word - 1
+                if end == end_node(w) and _some_has_skip(h, w, node, skip):  # the text may end after a skip
+                    into = row_in(w, SPANS, node * n_lexemes + n_lexemes - 1)
+                    if into < 0:
+                        return into
+                    set_bit(tab(w, BITS), into, final_node(w))
                 if end <= node or end >= end_node(w):
                     continue
                 for lexeme in range(n_lexemes):
@@ -523,3 +659,14 @@ def follow_skips(h, w, node):
                             return into
                         or_row(tab(w, BITS), into, after, width)
     return np.int64(0)
+
+
+@kernel
+def _some_has_skip(h, w, node, skip):
+    """Whether some lexeme that may start at a node may have ``skip`` before it: only then is the skip read."""
+    head = whead(w)
+    lexemes = i64(h, LEXEMES)
+    for lexeme in range(head[W_N_LEXEMES] - 1):
+        if lexemes[lexeme * LEXEME_WORDS + X_SKIP] == skip and has_bit(tab(w, ALLOWED), node * head[W_SET], lexeme):
+            return True
+    return False

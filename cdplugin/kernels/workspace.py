@@ -60,8 +60,10 @@ from cdplugin.kernels.jit import kernel, view_i64
     WORK,
     WORK_B,
     NT_MARK,  # per nonterminal: a stamp
-) = range(43)
-N_WORKSPACE = 43
+    FOLLOWS,  # lexeme (or, last, the beginning of a text) -> set of lexemes, W_SET words: what may come next
+    ALLOWED,  # node -> set of lexemes, W_SET words: what may start there, going by the lexemes that end there
+) = range(45)
+N_WORKSPACE = 45
 
 _S = 2 * N_WORKSPACE
 (
@@ -94,8 +96,10 @@ _S = 2 * N_WORKSPACE
     W_C_CHECKS,
     W_LEFT,  # nodes up to the hole
     W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
-) = range(_S, _S + 29)
-WORKSPACE_WORDS = _S + 32
+    W_SET,  # words of a set of lexemes
+    W_HOLE_STARTS,  # the lexer states that start at the hole's node: this word and the next
+) = range(_S, _S + 31)
+WORKSPACE_WORDS = _S + 40
 
 GAP, SLOT = -1, -2
 
