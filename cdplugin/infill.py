@@ -188,6 +188,7 @@ class Session:
         if not self.completable():
             return row
         with self._tables.lock:
+            self._tables.classify()
             self._build(self._parts, hole=self._places[place])
             work = self._tables.workspace
             work.call(kernels.OP_ITEMS)

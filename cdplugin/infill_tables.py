@@ -39,6 +39,7 @@ _INITIAL = {
     ws.COLUMN_HASH: 1024,
     ws.CHECKED: 2048,
     ws.CROSS_MARK: 1024,
+    ws.OUTCOME_HASH: 1024,
 }
 
 
@@ -188,6 +189,8 @@ class InfillGrammar:
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
+            complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
+            work.header[ws.W_PROFILES] = self.is_exact and complete
         return int(work.header[ws.W_N_CLASSES]) - 1
 
 
@@ -245,9 +248,7 @@ class Workspace:
                 return result
             if result == ws.W_GROW:
                 table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table == ws.COLUMN_HASH:
-                    size = 1 << (size - 1).bit_length()
-                if table == ws.CHECKED:
+                if table in (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH):  # open addressing: powers of two
                     size = 1 << (size - 1).bit_length()
                 self.reserve(table, size)
             elif result == ws.WIDEN:

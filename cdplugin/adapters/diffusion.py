@@ -1,9 +1,9 @@
 """Decoding loops under a grammar: masked diffusion language models, and left-to-right models that fill gaps.
 
 :func:`diffuse` is the loop of LLaDA, Dream and their kin (Nie et al., "Large Language Diffusion Models", 2025; Ye et al.,
-"Dream 7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after block.
-Here a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and every text
-legal. What the model wants is asked for first: where it is legal it is taken unchanged, and no mask is computed.
+"Dream 7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after
+block. Here a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and
+every text legal. What the model wants is asked for first: where it is legal it is taken unchanged, and no mask is computed.
 
 >>> model = AutoModel.from_pretrained("GSAI-ML/LLaDA-8B-Instruct", trust_remote_code=True)  # doctest: +SKIP
 >>> out = diffuse(model, infill, prompt_ids, mask_token_id=126336, length=128)              # doctest: +SKIP

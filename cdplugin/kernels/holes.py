@@ -27,10 +27,8 @@ from cdplugin.kernels.arena import (
     header,
     i32,
     i64,
-    length_of,
     mix,
     u8,
-    word_of,
 )
 from cdplugin.kernels.columns import (
     COLUMN_WORDS,
@@ -44,37 +42,41 @@ from cdplugin.kernels.columns import (
     forget_columns,
     scan,
 )
-from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.intersect import leads_out
 from cdplugin.kernels.jit import kernel, view_i32
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.profiles import (
+    ENDS,
+    INSIDE,
+    OUTCOME_WORDS,
+    P_CLASS,
+    P_KIND,
+    P_WHAT,
+    add_tokens,
+    profile_of,
+    push_class,
+)
+from cdplugin.kernels.reach import ends_from
 from cdplugin.kernels.states import transition
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     BITS,
     CHECKED,
-    CLASS_LIST,
-    CLASS_NODE,
     COLUMN_ITEMS,
     COLUMNS,
     ELEMENTS,
     ENDS_FROM,
     ENDS_ROWS,
     GAP,
-    LIVE,
-    LIVE_NEXT,
-    LIVE_SLOT,
     NODE_BEFORE,
     OUT,
+    OUTCOMES,
     POOL,
-    SLOT_CLASSES,
     SNAPSHOT,
     W_BITS_KEPT,
     W_BITS_USED,
     W_C_CHECKS,
     W_C_NODES,
-    W_CLASS_CAP,
-    W_ELEMENTS,
     W_ENDS_USED,
     W_GROW,
     W_HOLE,
@@ -84,7 +86,7 @@ from cdplugin.kernels.workspace import (
     W_N_LEXEMES,
     W_N_SNAPSHOT,
     W_N_SYMBOLS_NT,
-    W_STAMP,
+    W_PROFILES,
     W_WIDTH,
     WALK,
     WALK_AT,
@@ -92,7 +94,6 @@ from cdplugin.kernels.workspace import (
     low_bit,
     new_row,
     room,
-    row_in,
     set_bit,
     tab,
     whead,
@@ -138,7 +139,7 @@ def fill_hole(h, w, row_address):
         if column < 0:
             return column
         if column > 0:
-            status = _walk(h, w, column, state, out)
+            status = _add_mask(h, w, column, state, out)
             if status < 0:
                 return status
     if hole >= 0:
@@ -152,10 +153,58 @@ def fill_hole(h, w, row_address):
         for group in (K_EXACT, K_LONGEST):
             state = tab(w, COLUMNS)[column * COLUMN_WORDS + group] if column > 0 else np.int64(0)
             if state > 0:
-                status = _walk(h, w, column, state, out)
+                status = _add_mask(h, w, column, state, out)
                 if status < 0:
                     return status
     return np.int64(0)
+
+
+@kernel
+def _add_mask(h, w, column, state, out):
+    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
+    if not whead(w)[W_PROFILES]:
+        return _walk(h, w, column, state, out)
+    profile = profile_of(h, w, state)
+    if profile < 0:
+        return profile
+    for i in range(tab(w, POOL)[profile]):
+        at = profile + 1 + i * OUTCOME_WORDS
+        kind = tab(w, POOL)[at + P_KIND]
+        what = tab(w, POOL)[at + P_WHAT]
+        answer = np.int64(0)
+        if kind == INSIDE:
+            answer = _completes(h, w, column, what)
+        else:
+            after = scan(h, w, column, what)
+            if after < 0:
+                return after
+            if after > 0 and kind == ENDS:
+                answer = _completes(h, w, after, np.int64(BOUNDARY))
+            elif after > 0:
+                answer = _class_completes(h, w, after, tab(w, POOL)[at + P_CLASS])
+        if answer < 0:
+            return answer
+        if answer:
+            add_tokens(h, w, profile, i, out)
+    return np.int64(0)
+
+
+@kernel
+def _class_completes(h, w, column, group):
+    """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised."""
+    key = (column << 32) | (np.int64(1) << 31) | group
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    count = push_class(h, w, column, group, np.int64(0))
+    if count < 0:
+        return count
+    answer = np.int64(0)
+    for i in range(count):
+        answer = _completes(h, w, tab(w, OUTCOMES)[2 * i], tab(w, OUTCOMES)[2 * i + 1])
+        if answer != 0:
+            break
+    return answer if answer < 0 else _remember(w, key, answer)
 
 
 @kernel
@@ -221,6 +270,39 @@ def _walk(h, w, column, state, out):
         node += 1
     whead(w)[W_C_NODES] += visited
     return np.int64(0)
+
+
+@kernel
+def _known(w, key):
+    """1 + the answer kept under a key, or 0."""
+    checked = tab(w, CHECKED)
+    size = checked.shape[0] // 2 - 1
+    hash_ = mix(2166136261, key)
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while checked[2 * slot] != 0:
+        if checked[2 * slot] == key:
+            return checked[2 * slot + 1] + 1
+        slot = (slot + 1) & size
+    return np.int64(0)
+
+
+@kernel
+def _remember(w, key, answer):
+    """Keep an answer; returns it, or ``W_GROW``."""
+    head = whead(w)
+    checked = tab(w, CHECKED)
+    if 4 * (head[W_N_CHECKED] + 1) > checked.shape[0]:
+        room(w, CHECKED, 2 * checked.shape[0])
+        return np.int64(W_GROW)
+    size = checked.shape[0] // 2 - 1
+    hash_ = mix(2166136261, key)
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while checked[2 * slot] != 0:
+        slot = (slot + 1) & size
+    checked[2 * slot] = key
+    checked[2 * slot + 1] = answer
+    head[W_N_CHECKED] += 1
+    return answer
 
 
 @kernel
@@ -295,26 +377,22 @@ def _add(w, column, state, fresh, bottom, top):
 
 @kernel
 def _can_end(h, w, entry):
-    """Whether the text can be completed where a token ends with a pair of ``WALK``; 1, 0 or a status. Memoised."""
+    """Whether the text can be completed where a token ends with a pair of ``WALK``; 1, 0 or a status."""
     walk = tab(w, WALK)
-    column = walk[PAIR_WORDS * entry]
-    state = walk[PAIR_WORDS * entry + 1]
     if walk[PAIR_WORDS * entry + 2]:
         return np.int64(0)  # nothing was read of it: the boundary says it all
-    head = whead(w)
-    checked = tab(w, CHECKED)
+    return _completes(h, w, walk[PAIR_WORDS * entry], walk[PAIR_WORDS * entry + 1])
+
+
+@kernel
+def _completes(h, w, column, state):
+    """Whether the text can be completed where a token ends at a column, inside the lexemes of a state; memoised."""
     key = (column << 32) | state
-    size = checked.shape[0] // 2 - 1
-    hash_ = mix(2166136261, key)
-    slot = (hash_ ^ (hash_ >> 16)) & size
-    while checked[2 * slot] != 0:
-        if checked[2 * slot] == key:
-            return checked[2 * slot + 1]
-        slot = (slot + 1) & size
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    head = whead(w)
     head[W_C_CHECKS] += 1
-    if 4 * (head[W_N_CHECKED] + 1) > checked.shape[0]:
-        room(w, CHECKED, 2 * checked.shape[0])
-        return np.int64(W_GROW)
     after = head[W_HOLE] + 1
     if state == BOUNDARY:
         node = tab(w, NODE_BEFORE)[after]
@@ -325,10 +403,7 @@ def _can_end(h, w, entry):
         answer = _goes_on_inside(h, w, column, state)
         if answer < 0:
             return answer
-    checked[2 * slot] = key
-    checked[2 * slot + 1] = answer
-    head[W_N_CHECKED] += 1
-    return answer
+    return _remember(w, key, answer)
 
 
 @kernel
@@ -350,7 +425,7 @@ def _goes_on(h, w, column, node):
 def _goes_on_inside(h, w, column, state):
     """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status."""
     head = whead(w)
-    rows = _ends_from(h, w, state)
+    rows = ends_from(h, w, state)
     if rows < 0:
         return rows
     width = head[W_WIDTH]
@@ -382,189 +457,4 @@ def _goes_on_inside(h, w, column, state):
                     out = tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]
                     if leads_out(h, w, node, dot + 1, out):
                         return np.int64(1)
-    return np.int64(0)
-
-
-@kernel
-def _ends_from(h, w, state):
-    """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
-
-    Runs through what is right of the hole until nothing is alive. Or a status.
-    """
-    head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    if not room(w, ENDS_FROM, state + 1):
-        return np.int64(W_GROW)
-    known = tab(w, ENDS_FROM)[state]
-    if known > 0:
-        return known - 1
-    rows = head[W_ENDS_USED]
-    if not room(w, ENDS_ROWS, rows + n_lexemes):
-        return np.int64(W_GROW)
-    for i in range(rows, rows + n_lexemes):
-        tab(w, ENDS_ROWS)[i] = 0
-    elements = tab(w, ELEMENTS)
-    accepts = tab(w, ACCEPTS)
-    nodes = tab(w, NODE_BEFORE)
-    if not room(w, LIVE, 2):
-        return np.int64(W_GROW)
-    tab(w, LIVE)[0] = state
-    count = np.int64(1)
-    k = head[W_HOLE]
-    if elements[k] != GAP:
-        k += 1
-    while count > 0:
-        live, following = (LIVE, LIVE_NEXT)
-        last = k == head[W_ELEMENTS]
-        element = np.int64(0) if last else elements[k]
-        for i in range(count):  # LONGEST lexemes that the end, or the next byte, ends
-            here = tab(w, live)[i]
-            matched = i64(h, LEXER_STATES)[here * LEXER_WORDS + L_LONGEST]
-            if matched == 0:
-                continue
-            if accepts[k]:
-                status = _note_ends(h, w, rows, matched, end_node(w), np.int64(-1))
-                if status < 0:
-                    return status
-            if not last and element >= 0:
-                after = transition(h, here, element)
-                if after < 0:
-                    return after
-                if after == BEFORE:
-                    status = _note_ends(h, w, rows, matched, nodes[k], np.int64(-1))
-                    if status < 0:
-                        return status
-        if last:
-            break
-        node = nodes[k + 1]
-        end = end_node(w) if accepts[k + 1] else np.int64(-1)
-        for i in range(count):
-            here = tab(w, live)[i]
-            record = np.int64(0)
-            if element == GAP:
-                record = closure_of(h, w, here)
-            elif element < 0:
-                record = effect_of(h, w, here)
-            if record < 0:
-                return record
-        head[W_STAMP] += 1
-        stamp = head[W_STAMP]
-        if element < 0 and element != GAP:
-            first = tab(w, SLOT_CLASSES)[2 * k]
-            for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
-                tab(w, CLASS_NODE)[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
-        n_next = np.int64(0)
-        for i in range(count):
-            here = tab(w, live)[i]
-            if element >= 0:
-                after = transition(h, here, element)
-                if after < 0:
-                    return after
-                if after == 0 or after == BEFORE:
-                    continue
-                if after & ENDS_BIT:
-                    after &= STATE_MASK
-                    ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
-                    status = _note_ends(h, w, rows, ended, node, end)
-                    if status < 0:
-                        return status
-                    after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
-                n_next = _add_state(w, following, n_next, after, stamp)
-            elif element == GAP:
-                n_next = _through_gap(h, w, rows, here, node, end, n_next, stamp)
-            else:
-                n_next = _through_slot(h, w, rows, here, node, end, n_next, stamp)
-            if n_next < 0:
-                return n_next
-        for word in range(2):
-            kept = head[2 * LIVE + word]
-            head[2 * LIVE + word] = head[2 * LIVE_NEXT + word]
-            head[2 * LIVE_NEXT + word] = kept
-        count = n_next
-        k += 1
-    head[W_ENDS_USED] = rows + n_lexemes
-    tab(w, ENDS_FROM)[state] = rows + 1
-    return rows
-
-
-@kernel
-def _through_gap(h, w, rows, state, node, end, n_next, stamp):
-    """:func:`_ends_from` for one state and a gap: the number of states after it, or a status."""
-    record = closure_of(h, w, state)
-    pool = tab(w, POOL)
-    first = record + C_FIRST
-    n_states = pool[record + C_STATES]
-    for i in range(first, first + n_states):
-        n_next = _add_state(w, LIVE_NEXT, n_next, pool[i], stamp)
-        if n_next < 0:
-            return n_next
-    for i in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
-        status = _note_end(w, rows + pool[i], node, end)
-        if status < 0:
-            return status
-    return np.int64(n_next)
-
-
-@kernel
-def _through_slot(h, w, rows, state, node, end, n_next, stamp):
-    """:func:`_ends_from` for one state and a slot: the number of states after it, or a status."""
-    record = effect_of(h, w, state)
-    pool = tab(w, POOL)
-    first = record + E_FIRST
-    for i in range(first, first + pool[record + E_STATES]):
-        n_next = _add_state(w, LIVE_NEXT, n_next, pool[i], stamp)
-        if n_next < 0:
-            return n_next
-    first += pool[record + E_STATES]
-    for i in range(first, first + pool[record + E_ENDS]):
-        status = _note_end(w, rows + pool[i], node, end)
-        if status < 0:
-            return status
-    first += pool[record + E_ENDS]
-    for i in range(first, first + pool[record + E_CROSSINGS]):
-        group = pool[i] & 0xFFFFFFFF
-        if group > whead(w)[W_CLASS_CAP] or not room(w, CLASS_NODE, group + 1):
-            continue
-        known = tab(w, CLASS_NODE)[group]
-        if known >> 32 == stamp:
-            status = _note_end(w, rows + (pool[i] >> 32), known & 0xFFFFFFFF, np.int64(-1))
-            if status < 0:
-                return status
-    return np.int64(n_next)
-
-
-@kernel
-def _add_state(w, table, count, state, stamp):
-    """Append a state to a list if it is not marked yet; the new count, or ``W_GROW``."""
-    if state == 0:
-        return np.int64(count)
-    if not room(w, LIVE_SLOT, state + 1) or not room(w, table, count + 1):
-        return np.int64(W_GROW)
-    slots = tab(w, LIVE_SLOT)
-    if slots[state] >> 32 != stamp:
-        slots[state] = stamp << 32
-        tab(w, table)[count] = state
-        count += 1
-    return np.int64(count)
-
-
-@kernel
-def _note_end(w, index, node, end):
-    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at the nodes ``node`` and ``end`` (-1: none); 0 or ``W_GROW``."""
-    for at in (node, end):
-        if at >= 0:
-            row = row_in(w, ENDS_ROWS, index)
-            if row < 0:
-                return row
-            set_bit(tab(w, BITS), row, at)
-    return np.int64(0)
-
-
-@kernel
-def _note_ends(h, w, rows, accepted, node, end):
-    """:func:`_note_end` for every lexeme of a set."""
-    for i in range(length_of(h, accepted)):
-        status = _note_end(w, rows + word_of(h, accepted, i), node, end)
-        if status < 0:
-            return status
     return np.int64(0)

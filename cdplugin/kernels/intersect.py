@@ -17,7 +17,7 @@ import numpy as np
 
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lattice import follow_skips
+from cdplugin.kernels.starts import follow_skips
 from cdplugin.kernels.workspace import (
     BITS,
     DERIVED,

@@ -62,8 +62,11 @@ from cdplugin.kernels.jit import kernel, view_i64
     NT_MARK,  # per nonterminal: a stamp
     FOLLOWS,  # lexeme (or, last, the beginning of a text) -> set of lexemes, W_SET words: what may come next
     ALLOWED,  # node -> set of lexemes, W_SET words: what may start there, going by the lexemes that end there
-) = range(45)
-N_WORKSPACE = 45
+    PROFILE_OF,  # lexer state -> its record in POOL
+    OUTCOME_HASH,
+    OUTCOMES,
+) = range(48)
+N_WORKSPACE = 48
 
 _S = 2 * N_WORKSPACE
 (
@@ -97,8 +100,9 @@ _S = 2 * N_WORKSPACE
     W_LEFT,  # nodes up to the hole
     W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
     W_SET,  # words of a set of lexemes
+    W_PROFILES,  # whether masks are made of profiles
     W_HOLE_STARTS,  # the lexer states that start at the hole's node: this word and the next
-) = range(_S, _S + 31)
+) = range(_S, _S + 32)
 WORKSPACE_WORDS = _S + 40
 
 GAP, SLOT = -1, -2

@@ -1,0 +1,145 @@
+"""What may start at a node: the lexemes that may follow those that end there, and what comes after skips."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import EXACT as EXACT_KIND
+from cdplugin.kernels.arena import GROW as ARENA_GROW
+from cdplugin.kernels.arena import (
+    LEXEME_WORDS,
+    LEXEMES,
+    STACK,
+    STACK_TOP,
+    X_EXPRESSION,
+    X_IS_SKIP,
+    X_KIND,
+    X_SKIP,
+    has_room,
+    header,
+    i64,
+    pack,
+    sort_unique,
+)
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.lexer import lexer_state
+from cdplugin.kernels.workspace import (
+    ALLOWED,
+    BITS,
+    FOLLOWS,
+    SPANS,
+    W_N_LEXEMES,
+    W_SET,
+    W_WIDTH,
+    end_node,
+    final_node,
+    has_bit,
+    low_bit,
+    or_row,
+    row_in,
+    set_bit,
+    tab,
+    whead,
+)
+
+
+@kernel
+def allow(h, w, starts, lexeme, end):
+    """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started."""
+    words = whead(w)[W_SET]
+    allowed = tab(w, ALLOWED)
+    if not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        follows = tab(w, FOLLOWS)
+        for i in range(words):
+            allowed[end * words + i] |= follows[lexeme * words + i]
+        return
+    bits = tab(w, BITS)
+    for i in range(whead(w)[W_WIDTH]):
+        word = bits[starts + i]
+        while word:
+            node = 64 * i + low_bit(word)
+            word &= word - 1
+            for j in range(words):
+                allowed[end * words + j] |= allowed[node * words + j]
+
+
+@kernel
+def start_state(h, w, node, exact):
+    """The lexer state in which the EXACT, or the other, lexemes that may start at a node start; 0: none; or a status.
+
+    At the beginning of a text no skip comes.
+    """
+    head = whead(w)
+    words = head[W_SET]
+    lexemes = i64(h, LEXEMES)
+    base = header(h)[STACK_TOP]
+    if not has_room(h, STACK, base + 2 * head[W_N_LEXEMES] + 2):
+        return np.int64(ARENA_GROW)
+    stack = i64(h, STACK)
+    count = 0
+    for i in range(words):
+        word = tab(w, ALLOWED)[node * words + i]
+        while word:
+            lexeme = 64 * i + low_bit(word)
+            word &= word - 1
+            record = lexeme * LEXEME_WORDS
+            if lexeme == head[W_N_LEXEMES] - 1 or (lexemes[record + X_KIND] == EXACT_KIND) != exact:
+                continue
+            stack[base + count] = lexeme
+            count += 1
+            if not exact and node > 0 and lexemes[record + X_SKIP] >= 0:
+                stack[base + count] = lexemes[record + X_SKIP]
+                count += 1
+    count = sort_unique(stack, base, count)
+    for i in range(base, base + count):
+        stack[i] = pack(stack[i], lexemes[stack[i] * LEXEME_WORDS + X_EXPRESSION])
+    header(h)[STACK_TOP] = base + count
+    state = lexer_state(h, base, count)
+    header(h)[STACK_TOP] = base
+    return np.int64(state)
+
+
+@kernel
+def follow_skips(h, w, node):
+    """Let lexemes start after a skip: from ``node``, every lexeme that a skip may stand before also spans what it spans from
+    the skip's ends. 0 or a status. Nodes are done from right to left.
+    """
+    head = whead(w)
+    n_lexemes = head[W_N_LEXEMES]
+    width = head[W_WIDTH]
+    lexemes = i64(h, LEXEMES)
+    for skip in range(n_lexemes):
+        row = tab(w, SPANS)[node * n_lexemes + skip]
+        if row == 0 or not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        for i in range(width):
+            word = tab(w, BITS)[row + i]
+            while word:
+                end = 64 * i + low_bit(word)
+                word &= word - 1
+                if end == end_node(w) and _some_has_skip(h, w, node, skip):  # the text may end after a skip
+                    into = row_in(w, SPANS, node * n_lexemes + n_lexemes - 1)
+                    if into < 0:
+                        return into
+                    set_bit(tab(w, BITS), into, final_node(w))
+                if end <= node or end >= end_node(w):
+                    continue
+                for lexeme in range(n_lexemes):
+                    after = tab(w, SPANS)[end * n_lexemes + lexeme]
+                    if after and lexemes[lexeme * LEXEME_WORDS + X_SKIP] == skip:
+                        into = row_in(w, SPANS, node * n_lexemes + lexeme)
+                        if into < 0:
+                            return into
+                        or_row(tab(w, BITS), into, after, width)
+    return np.int64(0)
+
+
+@kernel
+def _some_has_skip(h, w, node, skip):
+    """Whether some lexeme that may start at a node may have ``skip`` before it: only then is the skip read."""
+    head = whead(w)
+    lexemes = i64(h, LEXEMES)
+    for lexeme in range(head[W_N_LEXEMES] - 1):
+        if lexemes[lexeme * LEXEME_WORDS + X_SKIP] == skip and has_bit(tab(w, ALLOWED), node * head[W_SET], lexeme):
+            return True
+    return False

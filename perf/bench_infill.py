@@ -1,0 +1,182 @@
+"""Infilling: time of a completability check, of a mask, of an update of a canvas. One thread, CPU time of the thread.
+
+    python perf/bench_infill.py [--vocab llama3|bytes] [--quick]
+
+Checks: a legal text with 1 to 3 spans cut out at random. Canvas: tokens committed at random places in random order, each taken
+from the slot's mask. Prints medians and worst cases in ms; ``--json FILE`` keeps them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cdplugin as cd
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer"},
+        "email": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "address": {
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "[0-9]{5}"}},
+            "required": ["street", "zip"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["name", "age", "email", "tags", "address"],
+    "additionalProperties": False,
+}
+JSON_TEXT = json.dumps(
+    {
+        "name": "Ada Lovelace",
+        "age": 36,
+        "email": "ada@example.org",
+        "tags": ["mathematician", "countess", "first"],
+        "address": {"street": "12 St James's Square", "zip": "10115"},
+    }
+)
+CPP_TEXT = """#include <vector>
+using namespace std;
+int sum(vector<int> values, int limit) {
+    int total = 0;
+    for (int i = 0; i < limit; i++) {
+        if (values[i] > 0 && total < 100) {
+            total += values[i] * 2;
+        }
+    }
+    return total;
+}
+"""
+SMILES = ["CC(=O)Oc1ccccc1C(=O)O", "CN1C=NC2=C1C(=O)N(C(=O)N2C)C", "CC(C)Cc1ccc(cc1)[C@@H](C)C(=O)O"]
+
+
+def specs() -> list[tuple[str, Any, list[str]]]:
+    """Name, spec, legal texts."""
+    return [
+        ("json", cd.JsonSchema(SCHEMA), [JSON_TEXT]),
+        ("arithmetic", cd.grammars.ARITHMETIC, ["(1 + 23) * 4 - 5 / (6 + 78)"]),
+        ("smiles", cd.grammars.SMILES, SMILES),
+        ("cpp", cd.grammars.CPP, [CPP_TEXT]),
+    ]
+
+
+def vocabulary(name: str) -> cd.Vocabulary:
+    if name == "llama3":
+        from tokenizers_data import llama3
+
+        tokenizer = llama3()
+        return cd.Vocabulary.from_tiktoken(tokenizer)
+    tokens = [bytes([b]) for b in range(256)]
+    return cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=256)
+
+
+def cut(rng: random.Random, text: str, gaps: int) -> list[Any]:
+    """The text with ``gaps`` spans cut out."""
+    cuts = sorted(rng.sample(range(len(text)), 2 * gaps))
+    pieces: list[Any] = []
+    at = 0
+    for left, right in zip(cuts[::2], cuts[1::2], strict=True):
+        pieces += [text[at:left], cd.GAP]
+        at = min(right, left + 40)
+    return [*pieces, text[at:]]
+
+
+def timed(call: Any, *arguments: Any) -> tuple[float, Any]:
+    began = time.thread_time()
+    result = call(*arguments)
+    return 1e3 * (time.thread_time() - began), result
+
+
+def summary(times: list[float]) -> dict[str, float]:
+    ordered = sorted(times)
+    return {
+        "median_ms": round(statistics.median(ordered), 3),
+        "p99_ms": round(ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], 3),
+        "max_ms": round(ordered[-1], 3),
+        "n": len(ordered),
+    }
+
+
+def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for gaps in (1, 2, 3):
+        rng = random.Random(gaps)
+        times, masks, legal = [], [], 0
+        for i in range(count + 5):
+            session = infill.new(cut(rng, rng.choice(texts), gaps))
+            spent, answer = timed(session.completable)
+            legal += answer
+            mask_time, _ = timed(session.mask, 0) if answer else (0.0, None)
+            if i >= 5:
+                times.append(spent)
+                masks.append(mask_time)
+        out[f"check, {gaps} gaps"] = summary(times) | {"completable": legal}
+        out[f"mask, {gaps} gaps"] = summary([m for m in masks if m])
+    return out
+
+
+def canvas(infill: cd.Infill, length: int, runs: int) -> dict[str, Any]:
+    updates, masks, finished = [], [], 0
+    for seed in range(runs):
+        rng = random.Random(seed)
+        mask_id = infill.vocab.eos_token_ids[0] + 1 if infill.vocab.eos_token_ids[0] + 1 < infill.vocab.size else -1
+        session = infill.canvas([mask_id] * length, mask_id)
+        if not session.completable():
+            continue
+        order = rng.sample(range(length), length)
+        for place in order:
+            spent, row = timed(session.mask, place)
+            masks.append(spent)
+            allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+            spent, accepted = timed(session.set, place, int(rng.choice(allowed)))
+            assert accepted
+            updates.append(spent)
+        finished += session.text() is not None
+    return {
+        f"update, canvas {length}": summary(updates),
+        f"mask, canvas {length}": summary(masks),
+        "finished": [finished, runs],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--vocab", default="llama3", choices=["llama3", "bytes"])
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--canvas", type=int, default=0, help="length of canvases to fill; 0: none")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    vocab = vocabulary(arguments.vocab)
+    results: dict[str, Any] = {"vocab": arguments.vocab}
+    for name, spec, texts in specs():
+        if arguments.only and name not in arguments.only:
+            continue
+        grammar = cd.Compiler(vocab).compile(spec)
+        made, infill = timed(cd.Infill, grammar)
+        found = {"make_ms": round(made, 1)} | checks(infill, texts, 20 if arguments.quick else 200)
+        if arguments.canvas:
+            found |= canvas(infill, arguments.canvas, 1 if arguments.quick else 10)
+        results[name] = found
+        for key, value in found.items():
+            print(f"{name:12} {key:22} {value}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

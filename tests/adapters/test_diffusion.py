@@ -1,0 +1,139 @@
+"""The diffusion loop on random logits and on a small trained transformer; gaps filled by a left-to-right model."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from engine_tools import vocabulary
+
+import cdplugin as cd
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+from cdplugin.adapters.diffusion import ORDERS, diffuse, fill_in  # noqa: E402
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def example() -> Any:
+    """examples/train_diffusion.py as a module."""
+    if "train_diffusion" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("train_diffusion", EXAMPLES / "train_diffusion.py")
+        assert spec is not None and spec.loader is not None
+        module = sys.modules["train_diffusion"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules["train_diffusion"]
+
+
+class RandomModel:
+    """Logits at random, the same for the same input."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self.seed = size, seed
+
+    def __call__(self, input_ids: Any) -> Any:
+        generator = torch.Generator().manual_seed(self.seed + int(input_ids.sum()))
+        return SimpleNamespace(logits=torch.randn(*input_ids.shape, self.size, generator=generator))
+
+
+class OneText:
+    """A model that is sure of one text."""
+
+    def __init__(self, size: int, tokens: list[int], before: int = 0) -> None:
+        self.size, self.tokens, self.before = size, tokens, before
+
+    def __call__(self, input_ids: Any) -> Any:
+        logits = torch.zeros(*input_ids.shape, self.size)
+        for i, token in enumerate(self.tokens):
+            logits[0, self.before + i, token] = 9.0 + i % 3
+        return SimpleNamespace(logits=logits)
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+
+
+def infill_for(spec: cd.specs.Spec) -> tuple[cd.Infill, int]:
+    vocab = vocabulary([b'{"', b'": ', b"12", b"}}", b"(1", b"c1", b")C", b"CC"])
+    return cd.Infill(cd.Compiler(vocab).compile(spec)), vocab.size - 2  # the special token is the mask
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_random_logits(order: str) -> None:
+    """Whatever the model says, every canvas is finished within its tokens, by a legal text."""
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    for seed in range(2):
+        model = RandomModel(infill.vocab.size, seed)
+        out = diffuse(model, infill, [1, 2], mask_token_id=mask, length=14, steps=5, order=order, temperature=1.0, seed=seed)
+        assert len(out.tokens) == 14
+        assert isinstance(json.loads(out.text)["a"], int)
+
+
+@pytest.mark.parametrize(
+    ("spec", "length"),
+    [(cd.grammars.ARITHMETIC, 8), (cd.grammars.SMILES, 9), (cd.Regex("[a-c]+(,[0-9]{2})*"), 7)],
+    ids=["arithmetic", "smiles", "regex"],
+)
+def test_random_logits_other_grammars(spec: cd.specs.Spec, length: int) -> None:
+    infill, mask = infill_for(spec)
+    matcher = infill.grammar.matcher()
+    for seed in range(2):
+        model = RandomModel(infill.vocab.size, seed)
+        out = diffuse(model, infill, mask_token_id=mask, length=length, temperature=1.0, seed=seed, block_length=4)
+        ids = [t for t in out.tokens if t not in infill.vocab.eos_token_ids]
+        matcher.reset()
+        assert len(out.tokens) == length
+        assert matcher.accept_tokens(ids) == len(ids) and matcher.is_accepting(), out.text
+
+
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_legal_text_is_left_alone(shift: bool) -> None:
+    """What the model wants is returned unchanged, and no mask is computed, if it is legal."""
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    end = infill.vocab.eos_token_ids[0]
+    wanted = [256, ord("a"), 257, 258, ord("7"), ord("}"), end, end]
+    model = OneText(infill.vocab.size, wanted, 2 if shift else 3)
+    out = diffuse(model, infill, [5, 6, 7], mask_token_id=mask, length=8, steps=4, shift=shift, history=True)
+    assert out.text == '{"a": 127}' and out.tokens == wanted and out.refused == out.masks == 0
+    assert [sum(t is not None for t in tokens) for tokens in out.history] == [2, 4, 6, 8]
+
+
+def test_errors() -> None:
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    model = RandomModel(infill.vocab.size)
+    with pytest.raises(ValueError, match="nothing legal fits a canvas of 3 tokens"):
+        diffuse(model, infill, mask_token_id=mask, length=3)
+    with pytest.raises(ValueError, match="order: expected one of confidence"):
+        diffuse(model, infill, mask_token_id=mask, order="best")
+
+
+@pytest.mark.slow
+def test_trained_model() -> None:
+    """A transformer trained in a minute: legal under the schema at every seed."""
+    jsonschema = pytest.importorskip("jsonschema")
+    toy = example()
+    model = toy.load()
+    infill = cd.Infill(cd.Compiler(toy.vocabulary()).compile(cd.JsonSchema(toy.SCHEMA)))
+    for seed in range(3):
+        out = diffuse(model, infill, mask_token_id=toy.MASK, length=toy.LENGTH, steps=12, temperature=0.8, seed=seed)
+        jsonschema.validate(json.loads(out.text), toy.SCHEMA)
+        assert len(out.tokens) == toy.LENGTH
+
+
+def test_fill_in_the_middle() -> None:
+    """Two gaps, one after the other; the model's end token is taken where the gap may end, and the rest is completed."""
+    infill, _ = infill_for(cd.JsonSchema(SCHEMA))
+    seen: list[tuple[bytes, bytes]] = []
+
+    def prompt(before: bytes, after: bytes) -> list[int]:
+        seen.append((before, after))
+        return [*before, *after]
+
+    text = fill_in(RandomModel(infill.vocab.size), infill, ['{"', cd.GAP, '": ', cd.GAP, "}"], prompt, max_new_tokens=3)
+    assert isinstance(json.loads(text)["a"], int)
+    assert seen[0] == (b'{"', b'": }')
