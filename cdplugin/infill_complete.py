@@ -207,8 +207,7 @@ class _Speller:
         before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
         distance: dict[tuple[int, int], int] = {}
         heap: list[tuple[int, int, int]] = []
-        n_starts = int(self._work.header[ws.W_N_STARTS])
-        for state in self._work.tables[ws.STARTS][:n_starts].tolist():
+        for state in self._start_states(start):
             distance[place, state] = 0
             heapq.heappush(heap, (0, place, state))
         done = set()
@@ -260,7 +259,45 @@ class _Speller:
                 if taken is not None:
                     path.append((at[0], taken))
             found[key] = (cost, path[::-1], state)
+        return self._after_skips(start, found)
+
+    def _after_skips(
+        self, start: int, found: dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
+    ) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
+        """Add the lexemes that a skip stands before, one that ends further right; nodes are numbered from left to right."""
+        if start == 0:
+            return found
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        for (skip, middle), (cost, written, _) in list(found.items()):
+            if not records[skip, layout.X_IS_SKIP] or not start < middle < self._chart.end:
+                continue
+            for (lexeme, end), (more, rest, state) in self._from(middle).items():
+                if records[lexeme, layout.X_SKIP] != skip:
+                    continue
+                known = found.get((lexeme, end))
+                if known is None or cost + more < known[0]:
+                    found[lexeme, end] = (cost + more, written + rest, state)
         return found
+
+    def _start_states(self, node: int) -> list[int]:
+        """The lexer states in which what may start at a node starts, as :func:`cdplugin.kernels.starts.start_state` has it."""
+        words = int(self._work.header[ws.W_SET])
+        row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
+        numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        numbers = numbers[numbers < self._grammar.n_lexemes - 1]
+        states = []
+        for exact in (True, False):
+            group = numbers[(records[numbers, layout.X_KIND] == layout.EXACT) == exact]
+            if not exact and node > 0:
+                skips = records[group, layout.X_SKIP]
+                group = np.union1d(group, skips[skips >= 0])
+            if len(group):
+                stack = (group << 32) | records[group, layout.X_EXPRESSION]
+                self._arena.reserve(layout.STACK, 4 * len(stack) + 16)
+                self._arena.tables[layout.STACK][: len(stack)] = stack
+                states.append(self._work.call(kernels.OP_START_STATE, len(stack)))
+        return states
 
     def _arrive(self, here, after, k, nodes, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
         """Take a transition's target: note the lexemes that end, go on with the rest."""

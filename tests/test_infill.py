@@ -151,8 +151,10 @@ def test_longest_match(vocab: cd.Vocabulary) -> None:
     text = s.complete()
     matcher = grammar.matcher()
     assert matcher.accept_tokens(text.encode()) == len(text) and matcher.is_accepting(), text
-    assert infill.new(["int x = 12;int y=3;"]).completable()
-    assert not infill.new(["intx = 12;"]).completable()
+    for text in ("int x = 12;int y=3;", "intx = 12;", "int x 12;", "int x = 12; ", " int x = 12;", "int x = 1 2;", "int int=1;"):
+        matcher.reset()
+        legal = matcher.accept_tokens(text.encode()) == len(text) and matcher.is_accepting()
+        assert infill.new([text]).completable() == legal, text
     assert not infill.new(["int x = ", cd.GAP, "z;"]).completable()
 
 
