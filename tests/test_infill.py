@@ -151,7 +151,8 @@ def test_longest_match(vocab: cd.Vocabulary) -> None:
     text = s.complete()
     matcher = grammar.matcher()
     assert matcher.accept_tokens(text.encode()) == len(text) and matcher.is_accepting(), text
-    for text in ("int x = 12;int y=3;", "intx = 12;", "int x 12;", "int x = 12; ", " int x = 12;", "int x = 1 2;", "int int=1;"):
+    texts = ["int x = 12;int y=3;", "intx = 12;", "int x 12;", "int x = 12; ", " int x = 12;", "int x = 1 2;", "int int=1;"]
+    for text in texts:
         matcher.reset()
         legal = matcher.accept_tokens(text.encode()) == len(text) and matcher.is_accepting()
         assert infill.new([text]).completable() == legal, text

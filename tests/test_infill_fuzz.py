@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from engine_tools import cases, vocabulary
 from naive import Naive, random_grammar, random_tokens
-from naive_infill import Piece, fillings, fits, random_pieces
+from naive_infill import Piece, fits, random_pieces, short_words
 
 import cdplugin as cd
 from cdplugin.infill import Session
@@ -20,9 +20,8 @@ from cdplugin.infill import Session
 pytestmark = pytest.mark.kernel
 
 ALPHABET = b"xy"
-GAP_BYTES = 4
 N_SEEDS = 4
-PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(1600, 40)
+PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(1600, 8)
 
 
 def session_of(infill: cd.Infill, pieces: list[Piece]) -> Session:
@@ -35,7 +34,7 @@ def bits(row: np.ndarray) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(N_SEEDS))
 def test_equal_to_brute_force(seed: int) -> None:
-    """Completable exactly if some filling is legal; then the completion is one of them; and masks say what may come next."""
+    """Completable: the completion is a word that fits. Not completable: no short word fits. Masks say what may come next."""
     rng = random.Random(seed)
     done = accepted = refused = 0
     while done < PROBLEMS // N_SEEDS:
@@ -48,19 +47,16 @@ def test_equal_to_brute_force(seed: int) -> None:
         if naive.empty:
             continue
         infill = cd.Infill(cd.Compiler(vocab).compile_ir(ir))
-        words = sorted(fillings(naive, [("gap", 5)], texts, ALPHABET))[:200]
-        for _ in range(12):
-            pieces = random_pieces(rng, words, ALPHABET, GAP_BYTES)
+        words, length = short_words(naive, spelt, 60)
+        for _ in range(40):
+            pieces = random_pieces(rng, words, ALPHABET)
             session = session_of(infill, pieces)
-            try:
-                expected = fillings(naive, pieces, texts, spelt, 1000)
-            except OverflowError:
-                continue
             answer = session.completable()
             done += 1
             if not answer:
                 refused += 1
-                assert not expected, (ir.rules, ir.lexemes, pieces, sorted(expected)[:3])
+                legal = [word for word in words if fits(word, pieces, texts)]
+                assert not legal, (ir.rules, ir.lexemes, pieces, legal[:3], length)
                 continue
             accepted += 1
             text = session.complete(rng if rng.random() < 0.3 else None)
@@ -68,9 +64,9 @@ def test_equal_to_brute_force(seed: int) -> None:
             assert naive.accepts(data), (ir.rules, ir.lexemes, pieces, text)
             assert fits(data, pieces, texts), (pieces, text)
             places = session.open_slots()
-            if places and rng.random() < 0.5:
+            if places and rng.random() < 0.15:
                 check_mask(session, infill, rng.choice(places))
-    assert accepted > done // 5 and refused > done // 10, (accepted, refused)
+    assert accepted > done // 10 and refused > done // 10, (accepted, refused)
 
 
 def check_mask(session: Session, infill: cd.Infill, place: int) -> None:

@@ -71,7 +71,7 @@ def test_random_logits(order: str) -> None:
         model = RandomModel(infill.vocab.size, seed)
         out = diffuse(model, infill, [1, 2], mask_token_id=mask, length=14, steps=5, order=order, temperature=1.0, seed=seed)
         assert len(out.tokens) == 14
-        assert isinstance(json.loads(out.text)["a"], int)
+        assert json.loads(out.text)["a"] % 1 == 0
 
 
 @pytest.mark.parametrize(
@@ -135,5 +135,5 @@ def test_fill_in_the_middle() -> None:
         return [*before, *after]
 
     text = fill_in(RandomModel(infill.vocab.size), infill, ['{"', cd.GAP, '": ', cd.GAP, "}"], prompt, max_new_tokens=3)
-    assert isinstance(json.loads(text)["a"], int)
+    assert json.loads(text)["a"] % 1 == 0
     assert seen[0] == (b'{"', b'": }')
