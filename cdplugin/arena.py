@@ -11,10 +11,11 @@ import numpy as np
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.bases import BASE_WORDS
 from cdplugin.kernels.earley import ROW_WORDS
 from cdplugin.kernels.jit import Notice
 from cdplugin.kernels.lexer import LEXER_WORDS
-from cdplugin.kernels.masks import BASE_WORDS, MASK_WORDS
+from cdplugin.kernels.masks import MASK_WORDS
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
@@ -40,6 +41,16 @@ _INITIAL = {
     layout.MASKS: 256,
     layout.TOKEN_LISTS: 2048,
     layout.ENDS: 512,
+}
+
+_FOR_WALKS = {
+    layout.DATA: 1 << 15,
+    layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
+    layout.STACK: 1 << 15,
+    layout.TRANSITIONS: 256 * 256,
+    layout.LEXER_STATES: 256 * LEXER_WORDS,
+    layout.TOKEN_LISTS: 1 << 17,
+    layout.ENDS: 1 << 15,
 }
 
 _HASHED = {layout.INDEX: layout.N_VALUES, layout.MEMO_KEYS: layout.MEMO_USED, layout.MEMO_RESULTS: layout.MEMO_USED}
@@ -231,6 +242,13 @@ class Arena:
             grown = np.zeros(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)  # records numbered 0 mean none
             grown[: len(old)] = old
             self.set_table(table, grown)
+
+    def reserve_for_walks(self) -> None:
+        """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
+        again.
+        """
+        for table, size in _FOR_WALKS.items():
+            self.reserve(table, size)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

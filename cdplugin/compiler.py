@@ -132,6 +132,8 @@ class StaticTables:
             arena.set_table(table, array.copy() if self.rules.is_lazy else array)
         arena.set_table(layout.MARKS, np.zeros(len(self.rules.nullable), np.int64))
         arena.header[layout.END_SYMBOL] = self.rules.end_symbol
+        if (self.lexemes.records[:, layout.X_KIND] != layout.EXACT).any():
+            arena.reserve_for_walks()
         if self.rules.is_lazy:
             arena.expand = Expander(self.rules, arena)
         return arena.call(kernels.OP_ROOT)
@@ -164,7 +166,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     )
 
 
-_SEARCH_BYTES = 8 << 20
+_SEARCH_BYTES = 32 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
 _SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
 _MOST_SPLITS = 1 << 14

@@ -120,7 +120,7 @@ def stepped(matcher: cd.Matcher) -> np.ndarray:
     cursor, call = matcher._cursor(), matcher._arena.call
     allowed = np.zeros(vocab.size, bool)
     for token in np.flatnonzero(np.diff(vocab.token_offsets)).tolist():
-        allowed[token] = call(kernels.OP_ACCEPT, cursor, token) != 0
+        allowed[token] = call(kernels.OP_ACCEPT, cursor, token, 1) != 0
     for token in matcher.stop_token_ids:
         allowed[token] = matcher.validate_tokens([token]) == 1
     return allowed

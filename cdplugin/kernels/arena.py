@@ -70,7 +70,7 @@ EXACT, LONGEST, LAZY = range(3)
 
 # --- kinds of values ------------------------------------------------------------------------------------------------------
 K_NONE, K_EMPTY, K_EPSILON, K_BYTES, K_LITERALS, K_CAT, K_ALT, K_AND, K_NOT, K_REPEAT = range(10)
-K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER = range(10, 18)
+K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER, K_BASE, K_ENDS = range(10, 20)
 
 # --- kinds of memo entries ------------------------------------------------------------------------------------------------
 M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)

@@ -62,8 +62,8 @@ from cdplugin.kernels.saturate import saturate
 from cdplugin.kernels.slices import UNBOUNDED, stay
 
 # record of a lexer state
-L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST = range(7)
-LEXER_WORDS = 7
+L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_UNBOUNDED = range(8)
+LEXER_WORDS = 8
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
@@ -86,6 +86,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + L_SATURATED] = 0
     records[record + L_BASE] = -1
     records[record + L_LONGEST] = 0
+    records[record + L_UNBOUNDED] = 0
     transitions = i32(h, TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
@@ -106,13 +107,13 @@ def lexer_state(h, start, count):
     number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
     if number > 0:
         return number
-    if _kind(h, i64(h, STACK)[start] >> 32) != EXACT_KIND:
+    if kind(h, i64(h, STACK)[start] >> 32) != EXACT_KIND:
         return _longest_state(h, value, start, count)
     return _exact_state(h, value, start, count)
 
 
 @kernel
-def _kind(h, lexeme):
+def kind(h, lexeme):
     """EXACT, LONGEST or LAZY."""
     return i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_KIND]
 
@@ -298,7 +299,7 @@ def stay_of(h, state):
     count = length_of(h, value)
     best = np.int64(0)
     for i in range(count):
-        if _kind(h, word_of(h, value, i) >> 32) == LAZY:
+        if kind(h, word_of(h, value, i) >> 32) == LAZY:
             best = np.int64(0)
             break
         part = stay(h, word_of(h, value, i) & LOW_32)

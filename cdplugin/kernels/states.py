@@ -471,7 +471,9 @@ def _tick(h, cursor):
 
 @kernel
 def _tick_pair(h, base, row, state):
-    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a status."""
+    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a
+    status.
+    """
     head = header(h)
     value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE] if state else np.int64(0)
     count = length_of(h, value) if state else np.int64(0)

@@ -1,0 +1,567 @@
+"""Bases of masks: what a lexer state allows below some nodes of the token trie, whatever the row.
+
+The base of a lexer state holds the tokens that stay inside the state's lexemes, and those at whose last byte a lexeme ends
+(what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest depends on the row:
+the base lists them as *ends* ``(node, begun)``, in *groups* by the lexemes that end there. ``begun`` is 0, or the state of
+LONGEST lexemes that end at the node: then only bytes that do not belong to them (whose transition is ``BEFORE``) go on.
+
+What comes next at a group's ends depends on the row only through the lexer states that the next row starts in. So the base of
+*such a start state below the ends of such a group* is recorded too (:func:`base_after`), and has groups of its own: a token of
+several lexemes is found by a chain of bases, and a new row only has to follow the chains (:mod:`cdplugin.kernels.masks`).
+
+Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
+there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Plain text is not walked at all: where a
+lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.plain`), the mask of the
+tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
+
+Many states of LONGEST lexemes differ only in keywords and operators that are open beside a name or a comment. Such a state
+takes over the base of the state without its finite expressions (its *parent*) and is walked only where it differs from that,
+which is along the spellings of its keywords.
+
+A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length ==
+-1``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import (
+    BASES,
+    C_BASES,
+    C_NODES,
+    ENDS,
+    ENDS_USED,
+    GROW,
+    K_BASE,
+    K_ENDS,
+    LEXER_STATES,
+    LOW_32,
+    MAX_CHARS,
+    MAX_DEPTH,
+    N_BASES,
+    N_NODES,
+    N_SLICES,
+    SLICE_END,
+    STACK,
+    STACK_TOP,
+    TOKEN_LISTS,
+    TOKENS_USED,
+    TRANSITIONS,
+    TRIE_BYTE,
+    TRIE_CHARS,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    USE_SLICES,
+    V_AUX,
+    VALUE_WORDS,
+    VALUES,
+    WORDS,
+    flags_of,
+    has_room,
+    header,
+    i32,
+    i64,
+    intern,
+    length_of,
+    sort_range,
+    sort_unique,
+    u8,
+    word_of,
+)
+from cdplugin.kernels.arena import LONGEST as LONGEST_KIND
+from cdplugin.kernels.expressions import FINITE, push
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.lexer import (
+    BEFORE,
+    ENDS_BIT,
+    L_ACCEPTED,
+    L_BASE,
+    L_LONGEST,
+    L_REST,
+    L_UNBOUNDED,
+    L_VALUE,
+    LEXER_WORDS,
+    STATE_MASK,
+    kind,
+    lexer_state,
+    lexer_step,
+)
+from cdplugin.kernels.plain import plain_chars
+
+# record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its groups, the base whose tokens it has too (or -1)
+B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT = range(6)
+BASE_WORDS = 6
+# in ENDS, an end and a group: its ends as a value of (node, begun) pairs, and how many nodes are below them
+E_NODE, E_SCANNED, E_BEGUN = range(3)
+END_WORDS = 3
+G_SCANNED, G_ENDS, G_NODES = range(3)
+GROUP_WORDS = 3
+
+ROOT_NODE = -1
+
+
+@kernel
+def close_list(h, start):
+    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Length, or
+    ``GROW``.
+    """
+    head = header(h)
+    count = head[TOKENS_USED] - start
+    words = head[WORDS]
+    if count <= words:
+        return count
+    if not has_room(h, TOKEN_LISTS, head[TOKENS_USED] + words):
+        return -2
+    tokens = i32(h, TOKEN_LISTS)
+    end = head[TOKENS_USED]
+    for i in range(end, end + words):
+        tokens[i] = 0
+    for i in range(start, end):
+        token = tokens[i]
+        tokens[end + (token >> 5)] |= np.int32(1 << (token & 31))
+    for i in range(words):
+        tokens[start + i] = tokens[end + i]
+    head[TOKENS_USED] = start + words
+    return -1
+
+
+@kernel
+def base_of(h, state):
+    """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status."""
+    known = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_BASE]
+    if known >= 0:
+        return known
+    parent = np.int64(-1)
+    fewer = _unbounded(h, state)
+    if fewer > 0 and fewer != state:
+        parent = i64(h, LEXER_STATES)[fewer * LEXER_WORDS + L_BASE]
+        if parent < 0:
+            parent = _new_base(h, fewer, np.int64(0), fewer, np.int64(-1))
+            if parent < 0:
+                return parent
+            i64(h, LEXER_STATES)[fewer * LEXER_WORDS + L_BASE] = parent
+    number = fewer if fewer < 0 else _new_base(h, state, np.int64(0), fewer, parent)
+    if number >= 0:
+        i64(h, LEXER_STATES)[state * LEXER_WORDS + L_BASE] = number
+    return number
+
+
+@kernel
+def base_after(h, ends, state):
+    """Record number of the base of a (saturated) state, with which a row starts, below the ends of a group; or a status."""
+    key = _key(h, ends, state)
+    if key < 0:
+        return key
+    known = i64(h, VALUES)[key * VALUE_WORDS + V_AUX]
+    if known > 0:
+        return known - 1
+    parent = np.int64(-1)
+    fewer = _unbounded(h, state)
+    if fewer > 0 and fewer != state:
+        parent_key = _key(h, ends, fewer)
+        if parent_key < 0:
+            return parent_key
+        parent = i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] - 1
+        if parent < 0:
+            parent = _new_base(h, fewer, ends, fewer, np.int64(-1))
+            if parent < 0:
+                return parent
+            i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] = parent + 1
+    number = fewer if fewer < 0 else _new_base(h, state, ends, fewer, parent)
+    if number >= 0:
+        i64(h, VALUES)[key * VALUE_WORDS + V_AUX] = number + 1
+    return number
+
+
+@kernel
+def _key(h, ends, state):
+    """The value under which :func:`base_after` finds its result, or ``GROW``."""
+    top = header(h)[STACK_TOP]
+    if not has_room(h, STACK, top + 2):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    words[top] = ends
+    words[top + 1] = state
+    return intern(h, K_BASE, top, 2)
+
+
+@kernel
+def _unbounded(h, state):
+    """The state of LONGEST lexemes without those whose expressions are finite; ``state`` itself if there are none, or if
+    nothing would be left; or a status.
+    """
+    records = i64(h, LEXER_STATES)
+    known = records[state * LEXER_WORDS + L_UNBOUNDED]
+    if known > 0:
+        return known
+    value = records[state * LEXER_WORDS + L_VALUE]
+    head = header(h)
+    base = head[STACK_TOP]
+    result = state
+    count = length_of(h, value)
+    for i in range(count):
+        word = word_of(h, value, i)
+        if kind(h, word >> 32) == LONGEST_KIND and flags_of(h, word & LOW_32) & FINITE:
+            continue
+        if push(h, word) < 0:
+            return np.int64(GROW)
+    kept = head[STACK_TOP] - base
+    if 0 < kept < count:
+        result = np.int64(lexer_state(h, base, kept))
+    head[STACK_TOP] = base
+    if result > 0:
+        i64(h, LEXER_STATES)[state * LEXER_WORDS + L_UNBOUNDED] = result
+    return result
+
+
+@kernel
+def _new_base(h, state, tops, fewer, parent):
+    """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group.
+
+    ``parent``: -1, or the base, for the same nodes, of the state ``fewer``. Returns the number of the record, or a status.
+    """
+    head = header(h)
+    number = head[N_BASES]
+    if not has_room(h, BASES, (number + 1) * BASE_WORDS):
+        return np.int64(GROW)
+    tokens_start = head[TOKENS_USED]
+    ends_start = head[ENDS_USED]
+    slice_row = np.int64(-1)
+    status = np.int64(0)
+    if tops:
+        for i in range(0, length_of(h, tops), 2):
+            node = word_of(h, tops, i)
+            begun = word_of(h, tops, i + 1)
+            if parent >= 0:
+                status = _walk_beside(h, state, fewer, node, begun)
+            else:
+                status = _walk(h, state, node, begun, node + 1, np.int64(-1))
+            if status < 0:
+                break
+    elif parent >= 0:
+        status = _walk_beside(h, state, fewer, np.int64(ROOT_NODE), np.int64(0))
+    else:
+        first_node = np.int64(0)
+        if head[USE_SLICES]:
+            plain = plain_chars(h, state)
+            if plain < 0:
+                return plain
+            chars = plain >> 1
+            if chars >= head[MAX_CHARS]:  # every slice token
+                slice_row = head[N_SLICES] - 1
+                first_node = head[SLICE_END]
+            else:
+                slice_row = min(chars, head[N_SLICES] - 2)
+                if plain & 1 and slice_row == chars:  # and none of the longer ones
+                    first_node = head[SLICE_END]
+        status = _walk(h, state, np.int64(ROOT_NODE), np.int64(0), first_node, slice_row)
+    groups = np.int64(0)
+    if status >= 0:
+        groups = _group_ends(h, ends_start, parent)
+        status = min(groups, np.int64(0))
+    length = np.int64(0)
+    if status >= 0:
+        length = np.int64(close_list(h, tokens_start))
+        if length == -2:
+            status = np.int64(GROW)
+    if status < 0:
+        head[TOKENS_USED] = tokens_start
+        head[ENDS_USED] = ends_start
+        return status
+    head[C_BASES] += 1
+    bases = i64(h, BASES)
+    record = number * BASE_WORDS
+    bases[record + B_SLICE] = slice_row if slice_row > 0 else -1
+    bases[record + B_TOKENS] = tokens_start
+    bases[record + B_LENGTH] = length
+    bases[record + B_GROUPS] = groups
+    bases[record + B_N_GROUPS] = (head[ENDS_USED] - groups) // GROUP_WORDS
+    bases[record + B_PARENT] = parent
+    head[N_BASES] = number + 1
+    return number
+
+
+@kernel
+def _add_end(h, node, scanned, begun):
+    """Append an end; its place in ENDS, or ``GROW``."""
+    head = header(h)
+    at = head[ENDS_USED]
+    if not has_room(h, ENDS, at + END_WORDS):
+        return np.int64(GROW)
+    ends = i64(h, ENDS)
+    ends[at + E_NODE] = node
+    ends[at + E_SCANNED] = scanned
+    ends[at + E_BEGUN] = begun
+    head[ENDS_USED] = at + END_WORDS
+    return at
+
+
+@kernel
+def _walk(h, state, node, begun, first_node, skip_chars):
+    """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
+
+    Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters are left out: the slice mask holds them.
+    """
+    head = header(h)
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    chars = i32(h, TRIE_CHARS)
+    transitions = i32(h, TRANSITIONS)
+    records = i64(h, LEXER_STATES)
+    slice_end = head[SLICE_END] if skip_chars >= 0 else np.int64(0)
+    top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
+    end = node + skips[node] if node >= 0 else head[N_NODES]
+    saved = head[STACK_TOP]
+    levels = head[MAX_DEPTH] + 2
+    if not has_room(h, STACK, saved + 3 * levels):
+        return np.int64(GROW)
+    head[STACK_TOP] = saved + 3 * levels
+    words = i64(h, STACK)  # by depth: states from base on, then nodes, then whether the node has its end
+    base = saved - top_depth
+    words[saved] = state
+    words[saved + levels] = node
+    words[saved + 2 * levels] = 0
+    out = i32(h, TOKEN_LISTS)
+    room = out.shape[0]
+    used = head[TOKENS_USED]
+    visited = 0
+    at = first_node
+    while at < end:
+        visited += 1
+        if at < slice_end and chars[at] <= skip_chars:
+            at += skips[at]
+            continue
+        depth = base + depths[at]
+        before = words[depth - 1]
+        byte = np.int64(bytes_[at])
+        if begun and depth == saved + 1:
+            own = np.int64(transitions[begun * 256 + byte])
+            if own < 0:
+                own = lexer_step(h, begun, byte)
+                if own < 0:
+                    return own
+            if own != BEFORE:
+                at += skips[at]
+                continue
+        after = np.int64(transitions[before * 256 + byte])
+        if after < 0:
+            after = lexer_step(h, before, byte)
+            if after < 0:
+                return after
+        if after == 0:
+            at += skips[at]
+            continue
+        if after == BEFORE:
+            if words[depth - 1 + 2 * levels] == 0:
+                words[depth - 1 + 2 * levels] = 1
+                scanned = records[before * LEXER_WORDS + L_LONGEST]
+                if _add_end(h, words[depth - 1 + levels], scanned, before) < 0:
+                    return np.int64(GROW)
+            at += skips[at]
+            continue
+        token = tokens[at]
+        if token >= 0:
+            if used == room:
+                has_room(h, TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
+                return np.int64(GROW)
+            out[used] = token
+            used += 1
+        if after & ENDS_BIT:
+            after &= STATE_MASK
+            if skips[at] > 1 and _add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
+                return np.int64(GROW)
+            after = records[after * LEXER_WORDS + L_REST]
+            if after == 0:
+                at += skips[at]
+                continue
+        words[depth] = after
+        words[depth + levels] = at
+        words[depth + 2 * levels] = 0
+        at += 1
+    head[TOKENS_USED] = used
+    head[STACK_TOP] = saved
+    head[C_NODES] += visited
+    return np.int64(0)
+
+
+@kernel
+def _walk_beside(h, state, fewer, node, begun):
+    """Append what the base of ``state`` has and that of ``fewer``, a part of its lexemes, has not; 0 or a status.
+
+    Where both are in the same state, what is below is the same. An end at a node where they differ stands for the other's end
+    there; one that scans nothing only takes it away.
+    """
+    head = header(h)
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    transitions = i32(h, TRANSITIONS)
+    records = i64(h, LEXER_STATES)
+    top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
+    end = node + skips[node] if node >= 0 else head[N_NODES]
+    saved = head[STACK_TOP]
+    levels = head[MAX_DEPTH] + 2
+    if not has_room(h, STACK, saved + 3 * levels):
+        return np.int64(GROW)
+    head[STACK_TOP] = saved + 3 * levels
+    words = i64(h, STACK)  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
+    base = saved - top_depth
+    words[saved] = state
+    words[saved + levels] = fewer
+    words[saved + 2 * levels] = -1
+    if records[state * LEXER_WORDS + L_LONGEST]:
+        place = _add_end(h, node, 0, 0)
+        if place < 0:
+            return np.int64(GROW)
+        words[saved + 2 * levels] = place
+    visited = 0
+    at = node + 1
+    while at < end:
+        visited += 1
+        depth = base + depths[at]
+        before = words[depth - 1]
+        other = words[depth - 1 + levels]
+        byte = np.int64(bytes_[at])
+        if begun and depth == saved + 1:
+            own = np.int64(transitions[begun * 256 + byte])
+            if own < 0:
+                own = lexer_step(h, begun, byte)
+                if own < 0:
+                    return own
+            if own != BEFORE:
+                at += skips[at]
+                continue
+        after = np.int64(transitions[before * 256 + byte])
+        if after < 0:
+            after = lexer_step(h, before, byte)
+            if after < 0:
+                return after
+        beside = np.int64(0)
+        if other:
+            beside = np.int64(transitions[other * 256 + byte])
+            if beside < 0:
+                beside = lexer_step(h, other, byte)
+                if beside < 0:
+                    return beside
+        if after == BEFORE:
+            place = words[depth - 1 + 2 * levels]
+            ends = i64(h, ENDS)
+            ends[place + E_SCANNED] = records[before * LEXER_WORDS + L_LONGEST]
+            ends[place + E_BEGUN] = before
+            at += skips[at]
+            continue
+        if after == beside:
+            at += skips[at]
+            continue
+        token = tokens[at]
+        if token >= 0:
+            used = head[TOKENS_USED]
+            if not has_room(h, TOKEN_LISTS, used + 1):
+                return np.int64(GROW)
+            i32(h, TOKEN_LISTS)[used] = token
+            head[TOKENS_USED] = used + 1
+        if beside & ENDS_BIT:
+            beside = records[(beside & STATE_MASK) * LEXER_WORDS + L_REST]
+        place = np.int64(-1)
+        if after & ENDS_BIT:
+            after &= STATE_MASK
+            if skips[at] > 1 and _add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
+                return np.int64(GROW)
+            after = records[after * LEXER_WORDS + L_REST]
+            if after == 0:
+                at += skips[at]
+                continue
+        elif records[after * LEXER_WORDS + L_LONGEST] and skips[at] > 1:
+            place = _add_end(h, at, 0, 0)
+            if place < 0:
+                return np.int64(GROW)
+        words[depth] = after
+        words[depth + levels] = beside
+        words[depth + 2 * levels] = place
+        at += 1
+    head[STACK_TOP] = saved
+    head[C_NODES] += visited
+    return np.int64(0)
+
+
+@kernel
+def _group_ends(h, start, parent):
+    """Replace the ends from ``start`` on by groups of those at which the same lexemes end. Beside a parent, take over those of
+    its ends at whose nodes there is none. The place of the first group, ``start``; or ``GROW``.
+    """
+    head = header(h)
+    own = (head[ENDS_USED] - start) // END_WORDS
+    base = head[STACK_TOP]
+    if parent >= 0:
+        if not has_room(h, STACK, base + own):
+            return np.int64(GROW)
+        words = i64(h, STACK)
+        for i in range(own):
+            words[base + i] = i64(h, ENDS)[start + END_WORDS * i + E_NODE]
+        sort_range(words, base, own)
+        record = parent * BASE_WORDS
+        for g in range(i64(h, BASES)[record + B_N_GROUPS]):
+            group = i64(h, BASES)[record + B_GROUPS] + GROUP_WORDS * g
+            scanned = i64(h, ENDS)[group + G_SCANNED]
+            theirs = i64(h, ENDS)[group + G_ENDS]
+            for i in range(0, length_of(h, theirs), 2):
+                node = word_of(h, theirs, i)
+                if not _is_among(words, base, own, node) and _add_end(h, node, scanned, word_of(h, theirs, i + 1)) < 0:
+                    return np.int64(GROW)
+    count = (head[ENDS_USED] - start) // END_WORDS
+    if not has_room(h, STACK, base + (END_WORDS + 3) * count):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    ends = i64(h, ENDS)
+    for i in range(count):
+        words[base + i] = (ends[start + END_WORDS * i + E_SCANNED] << 32) | i
+    sort_unique(words, base, count)
+    copy = base + count
+    for i in range(END_WORDS * count):
+        words[copy + i] = ends[start + i]
+    skips = i32(h, TRIE_SKIP)
+    group = start
+    first = np.int64(0)
+    while first < count:
+        scanned = words[base + first] >> 32
+        last = first
+        pairs = copy + END_WORDS * count
+        below = np.int64(0)
+        while last < count and words[base + last] >> 32 == scanned:
+            source = copy + END_WORDS * (words[base + last] & LOW_32)
+            node = words[source + E_NODE]
+            words[pairs] = node
+            words[pairs + 1] = words[source + E_BEGUN]
+            pairs += 2
+            below += skips[node] if node >= 0 else head[N_NODES]
+            last += 1
+        if scanned:
+            value = intern(h, K_ENDS, copy + END_WORDS * count, 2 * (last - first))
+            if value < 0:
+                return np.int64(GROW)
+            ends[group + G_SCANNED] = scanned
+            ends[group + G_ENDS] = value
+            ends[group + G_NODES] = below
+            group += GROUP_WORDS
+        first = last
+    head[ENDS_USED] = group
+    return start
+
+
+@kernel
+def _is_among(words, start, count, word):
+    """Whether the sorted ``words[start:start + count]`` hold ``word``."""
+    low = start
+    high = start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low < start + count and words[low] == word
