@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable
 from importlib import import_module
-from importlib.util import find_spec
 
 from cdplugin.errors import GrammarError, UnsupportedError
 from cdplugin.frontends.bnf import compile_bnf
@@ -72,8 +71,10 @@ class Ebnf(Spec):
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         if self.taken != "lark":
             return compile_bnf(self.grammar, self.taken, self.root, limits, ir)
-        if find_spec("cdplugin.specs_lark") is None:
-            raise UnsupportedError("Lark grammars are not supported yet")
+        if self.root not in ("root", "start"):
+            raise UnsupportedError(
+                "a Lark grammar begins with the rule 'start'; no other root is supported", found=repr(self.root)
+            )
         spec: Spec = import_module("cdplugin.specs_lark").Lark(self.grammar)
         return spec.to_ir(limits, ir)
 

@@ -27,6 +27,7 @@ from cdplugin.expr import (
     literals,
     repeat,
 )
+from cdplugin.frontends.keywords import up_to
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 
 _ALL = complement(EMPTY)
@@ -35,9 +36,14 @@ _BYTE = byte_mask(ALL_BYTES)
 
 def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
     """Any text (of at most ``most_chars`` characters) that holds none of ``texts``."""
+    words = list(dict.fromkeys(texts))
     free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
-    kept = literals(text.encode() for text in texts)
-    return free if kept is EMPTY else both(free, complement(cat(_ALL, kept, _ALL)))
+    if not words:
+        return free
+    plain = None if most_chars is None else up_to(words, None)
+    if plain is not None:
+        return both(free, plain)
+    return both(free, complement(cat(_ALL, literals(word.encode() for word in words), _ALL)))
 
 
 def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
@@ -45,8 +51,12 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
 
     ``stops`` are all texts that end the free text, ``text`` included.
     """
+    words = list(dict.fromkeys(stops))
+    plain = None if most_chars is None else up_to(words, [text])
+    if plain is not None and most_chars is not None:  # the engine drops a bound that is far away from such an expression
+        return both(repeat(ANY_CHAR, 0, most_chars + len(text)), plain)
     free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
-    earlier = cat(_ALL, literals(stop.encode() for stop in stops), _BYTE, _ALL)
+    earlier = cat(_ALL, literals(word.encode() for word in words), _BYTE, _ALL)
     return both(cat(free, literal(text.encode())), complement(earlier))
 
 

@@ -200,3 +200,9 @@ def test_syntaxes() -> None:
         cd.Ebnf("x", "w3c")
     with pytest.raises(GrammarError, match="line 2, column 7"):  # wrong in both: the syntax in which it goes wrong last
         cd.Ebnf("root ::= . a\na ::= &", "auto").to_ir(Limits())
+
+
+def test_a_lark_grammar_has_no_other_root() -> None:
+    with pytest.raises(UnsupportedError, match="a Lark grammar begins with the rule 'start'"):
+        cd.Ebnf('start: "a"\nx: "b"', "lark", root="x").to_ir(Limits())
+    assert cd.Ebnf('start: "a"', "lark").to_ir(Limits()).rules
