@@ -26,7 +26,7 @@ from cdplugin.kernels.states import ACCEPT_MARK
 if TYPE_CHECKING:
     from cdplugin.vocab import Vocabulary
 
-_MOST_KEPT = 200_000  # cursors whose endings are kept
+_MOST_KEPT = 50_000  # cursors whose endings are kept
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
@@ -61,6 +61,7 @@ class Endings:
         """
         if cursor in self._next:
             return self._follow(cursor)
+        self._costs.trim(_MOST_KEPT)
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:

@@ -85,8 +85,7 @@ class Costs:
         self.is_bound = False
         self._load()
         if self._stale:
-            for memo in (self._of_rest, self._of_end, self._of_row, self._of_pair):
-                memo.clear()
+            self._forget()
             self._stale = self._unsure = False
         if cursor >> 32:
             return 0 if cursor & ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & STATE_MASK)
@@ -94,6 +93,19 @@ class Costs:
         for pair in self._arena.sequence(cursor):
             best = min(best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, pair & layout.LOW_32))
         return best
+
+    def trim(self, most: int) -> None:
+        """Forget what was computed, where that is more than ``most`` places."""
+        if len(self._of_pair) + len(self._of_row) + len(self._of_end) > most:
+            self._forget()
+        if len(self._of_expression) > most:
+            self._of_expression.clear()
+            self._looked_for.clear()
+
+    def _forget(self) -> None:
+        for memo in (self._of_rest, self._of_end, self._of_row, self._of_pair):
+            memo.clear()
+        self._bounds.clear()
 
     def look_for(self, cursor: int) -> None:
         """Look for the shortest matches of the lexemes that a cursor is in."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import operator
 import os
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -85,7 +87,23 @@ class Grammar:
         endings = self._endings
         if endings is None or endings.arena is not arena:
             endings = self._endings = completion.Endings(arena)
+            _keep_few(self)
         return endings
+
+
+_with_endings: OrderedDict[int, weakref.ref[Grammar]] = OrderedDict()
+_endings_lock = threading.Lock()
+_MOST_WITH_ENDINGS = 64
+
+
+def _keep_few(grammar: Grammar) -> None:
+    """Let the grammars that began to know endings longest ago forget them: they are as large as the grammars themselves."""
+    with _endings_lock:
+        _with_endings[id(grammar)] = weakref.ref(grammar)
+        while len(_with_endings) > _MOST_WITH_ENDINGS:
+            old = _with_endings.popitem(last=False)[1]()
+            if old is not None:
+                old._endings = None
 
 
 class Matcher:
