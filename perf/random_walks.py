@@ -183,7 +183,8 @@ def main() -> int:
     for entry in faults[:20]:
         print(f"  {entry['id']}: {entry['why']}\n    {entry['text'][:300]}")
     if args.out:
-        args.out.write_text(json.dumps({"counts": counts, "faults": faults, "unfinished": unfinished}, indent=1, ensure_ascii=False))
+        found = {"counts": counts, "faults": faults, "unfinished": unfinished}
+        args.out.write_text(json.dumps(found, indent=1, ensure_ascii=False))
     return 1 if counts["invalid"] or counts["dead end"] else 0
 
 

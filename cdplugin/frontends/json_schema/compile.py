@@ -117,7 +117,7 @@ class _Writer:
             self.ir.rule(whole, [start])
             start = whole
         self.ir.start = start
-        if self._dead or self._reader.has_references:
+        if self._dead or self._reader.has_references or self.ir.instances:
             self._drop_unproductive()
         self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]
         return self.ir
@@ -137,7 +137,6 @@ class _Writer:
             self._shaper.split(place)
         if (not place.arrays and not place.objects) or level.number > MOST_LEVELS:
             if place.scalar is None:
-                self._dead = True
                 return None
             found = self._scalar(place.scalar, bare, level)
         else:
