@@ -104,6 +104,11 @@ class Shaper:
             logician.matters_to = self._unevaluated.matters_to
         self._alias: dict[Subschema, Subschema | None] = {}
 
+    def release(self) -> None:
+        """Forget everything, and with it the references in circles; of no use afterwards."""
+        vars(self._logician).clear()
+        vars(self).clear()
+
     # Places
 
     def place(self, parts: Sequence[Subschema]) -> Place:
