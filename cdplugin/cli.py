@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     from cdplugin.vocab import Vocabulary
 
 OK, REFUSED, USAGE = 0, 1, 2
-KINDS = ("json-schema", "regex", "choice", "json")
-_BY_SUFFIX = {".json": "json-schema", ".regex": "regex", ".re": "regex", ".choice": "choice"}
+KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
+_BY_SUFFIX = {
+    ".json": "json-schema",
+    ".regex": "regex",
+    ".re": "regex",
+    ".choice": "choice",
+    ".lark": "lark",
+    ".gbnf": "gbnf",
+    ".ebnf": "ebnf",
+}
 
 
 class CommandError(Exception):
@@ -47,6 +55,10 @@ def load_spec(name: str, kind: str | None) -> Spec:
         return specs.Regex(text.removesuffix("\n").removesuffix("\r"))
     if kind == "choice":
         return specs.Choice([line for line in text.splitlines() if line])
+    if kind in ("lark", "gbnf", "ebnf"):
+        from cdplugin import specs_lark, specs_text
+
+        return {"lark": specs_lark.Lark, "gbnf": specs_text.Gbnf, "ebnf": specs_text.Ebnf}[kind](text)
     return specs.JsonSchema(text)
 
 

@@ -66,7 +66,7 @@ conjunction: inversion (" and " inversion)*
 inversion: "not " inversion | comparison
 comparison: sum ((COMPARE | " in " | " not in ") sum | " is " ["not "] sum)*
 sum: factor (OPERATOR factor)*
-factor: SIGN factor | primary
+factor: SIGN? primary
 primary: NUMBER | atom ("." NAME | "(" [arguments] ")" | "[" (expr | [sum] ":" [sum]) "]")*
 atom: NAME | STRING (" " STRING)* | "None" | "True" | "False" | "(" ")" | "(" expr [COMMA [exprs]] ")" | "(" expr loop ")"
     | "[" [exprs] "]" | "[" expr loop "]" | "{" "}" | "{" exprs "}" | "{" item (COMMA item)* "}" | "{" item loop "}"
@@ -139,10 +139,11 @@ STRUCT_HEAD: STRUCT NAME /[ \n\t]*/ "{"
 NAME: /[A-Za-z_][A-Za-z0-9_]*/ & ~KEYWORD
 KEYWORD: WORD | "int" | "char" | "long" | "short" | "bool" | "if" | "else" | "while" | "do" | "for" | "return" | "break"
     | "continue" | "struct" | "const" | "unsigned" | "signed" | "switch" | "case" | "default" | "goto" | "sizeof" | "static"
-    | "extern" | "typedef" | "union" | "enum" | "volatile" | "register" | "auto" | "inline" | "restrict" | "class" | "new" | "delete"
-| "this" | "true" | "false" | "template" | "namespace" | "using" | "public" | "private" | "protected" | "virtual" | "operator"
-| "try" | "catch" | "throw" | "typename" | "friend" | "explicit" | "export" | "mutable" | "asm" | "and" | "or" | "not" | "xor"
-| "bitand" | "bitor" | "compl" | "and_eq" | "or_eq" | "xor_eq" | "not_eq" | "nullptr" | "typeid" | /_.*/
+    | "extern" | "typedef" | "union" | "enum" | "volatile" | "register" | "auto" | "inline" | "restrict" | "class" | "new"
+    | "delete" | "this" | "true" | "false" | "template" | "namespace" | "using" | "public" | "private" | "protected"
+    | "virtual" | "operator" | "try" | "catch" | "throw" | "typename" | "friend" | "explicit" | "export" | "mutable" | "asm"
+    | "and" | "or" | "not" | "xor" | "bitand" | "bitor" | "compl" | "and_eq" | "or_eq" | "xor_eq" | "not_eq" | "nullptr"
+    | "typeid" | /_.*/
 ASSIGN: "=" | "+=" | "-=" | "*=" | "/=" | "%=" | "&=" | "|=" | "^=" | "<<=" | ">>="
 NUMBER: /(0|[1-9][0-9]*)(\.[0-9]+)?/
 CHARACTER: /'([a-zA-Z0-9 .,:;+*\/<>=()_-]|\\[nrt0'\\])'/

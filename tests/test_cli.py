@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cdplugin import cli
+from cdplugin.limits import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["a"]}
@@ -150,3 +151,14 @@ def test_as_a_program(folder: Path) -> None:
     assert b"refused at byte 4, line 1, column 5: expected the end of the text" in done.stdout
     version = subprocess.run([sys.executable, "-m", "cdplugin", "--version"], cwd=ROOT, capture_output=True, timeout=60)
     assert version.stdout.decode().strip().count(".") == 2
+
+
+@pytest.mark.parametrize(
+    ("suffix", "grammar"),
+    [(".lark", 'start: "a" /[0-9]+/'), (".gbnf", 'root ::= "a" [0-9]+'), (".ebnf", 'root ::= "a" [0-9]+')],
+)
+def test_grammars_by_suffix(suffix: str, grammar: str, tmp_path: Path) -> None:
+    path = tmp_path / f"grammar{suffix}"
+    path.write_text(grammar)
+    spec = cli.load_spec(str(path), None)
+    assert type(spec).__name__.lower() == suffix[1:] and spec.to_ir(Limits()).rules
