@@ -50,12 +50,11 @@ JSON_TEXT = json.dumps(
     }
 )
 CPP_TEXT = """#include <vector>
-using namespace std;
-int sum(vector<int> values, int limit) {
+int sum(int limit) {
     int total = 0;
     for (int i = 0; i < limit; i++) {
-        if (values[i] > 0 && total < 100) {
-            total += values[i] * 2;
+        if (i > 0 && total < 100) {
+            total += i * 2;
         }
     }
     return total;
