@@ -5,7 +5,7 @@ static tables.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -45,6 +45,7 @@ class Compiler:
         self._cache: OrderedDict[Hashable, Grammar] = OrderedDict()
         self._sizes: dict[Hashable, int] = {}
         self._total = 0
+        self._fresh: deque[Hashable] = deque()  # compiled lately: they grow while they are used for the first time
 
     def compile(self, spec: Spec) -> Grammar:
         """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or
@@ -67,6 +68,11 @@ class Compiler:
             with self._lock:
                 grammar = self._cache.setdefault(key, grammar)
                 self._measure(key, grammar)
+                self._fresh.append(key)
+                if len(self._fresh) > _FRESH:
+                    earlier = self._fresh.popleft()
+                    if earlier in self._cache:
+                        self._measure(earlier, self._cache[earlier])
                 self._evict()
         return grammar
 
@@ -77,7 +83,9 @@ class Compiler:
         return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
 
     def _measure(self, key: Hashable, grammar: Grammar) -> None:
-        """Note what a cached grammar takes now: it grows as it is used, and is measured whenever it is asked for."""
+        """Note what a cached grammar takes now: it grows as it is used, and is measured whenever it is asked for, and once more
+        after some others have been compiled.
+        """
         size = grammar.nbytes
         self._total += size - self._sizes.get(key, 0)
         self._sizes[key] = size
@@ -90,6 +98,10 @@ class Compiler:
             if self._total > self.limits.max_cache_bytes:
                 del self._cache[key]
                 self._total -= self._sizes.pop(key)
+
+
+_FRESH = 16
+"""Grammars that are compiled before one is measured a second time."""
 
 
 @lru_cache(maxsize=1)
@@ -169,7 +181,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
 _SEARCH_BYTES = 32 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
 _SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
-_MOST_SPLITS = 1 << 14
+_MOST_SPLITS = 1 << 12
 
 
 def _split(e: expr.Expr) -> tuple[expr.Expr, expr.Expr]:

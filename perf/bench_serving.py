@@ -5,9 +5,9 @@
     … --loads --valid 200                       # only whether finished outputs are valid
     … --loads --valid 0 --simulate              # only large batches, simulated from measured masks (large_batches.py)
 
-One server per backend stays up (no constraint: cdplugin's), and runs take turns, so that whatever else the machine does hits
-all alike. A run sends requests with distinct schemas that no earlier run used, the same to each backend, and keeps ``load`` of
-them under way. Each asks for exactly ``--tokens`` tokens (``ignore_eos``: after the end of its JSON a request goes on freely).
+One server per backend stays up (no constraint: the first one's), and runs take turns, so that whatever else the machine does
+hits all alike. A run sends requests with distinct schemas that no earlier run used, the same to each backend, ``load`` of them
+at a time. Each asks for exactly ``--tokens`` tokens (``ignore_eos``: after the end of its JSON a request goes on freely).
 
 Reported per backend and load: output tokens per second (median over the runs, and the median of the ratios to no constraint in
 the same run); time to first token and time per output token, p50 and p99 over all requests; requests that failed. Schemas are
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
 
-BACKENDS = ("none", "cdplugin", "guidance", "xgrammar")
+BACKENDS = ("none", "cdplugin", "guidance", "xgrammar")  # the first is no backend
 PROMPT = "Write a JSON document for {}.\n"
 
 
@@ -272,10 +272,10 @@ def measure(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[s
     with contextlib.ExitStack() as stack:
         options = ["--dtype", arguments.dtype, "--enforce-eager"]
         urls: dict[str, str] = {}
-        for backend in BACKENDS[1:]:
+        for backend in arguments.backends:
             print(f"starting vllm serve with {backend}", file=sys.stderr, flush=True)
             urls[backend] = stack.enter_context(Server(str(model_folder()), options, backend=backend, patience=600)).url
-        urls = {"none": urls["cdplugin"], **urls}
+        urls = {"none": next(iter(urls.values())), **urls}
         warm = [next(pool) for _ in range(2)]
         for backend, url in urls.items():
             asyncio.run(offer(url, backend, 2, warm, arguments.tokens))
@@ -317,6 +317,7 @@ def main() -> None:
     parser.add_argument("--valid", type=int, default=0, help="requests that may end, to be validated")
     parser.add_argument("--valid-tokens", type=int, default=200)
     parser.add_argument("--most-bytes", type=int, default=20_000, help="leave out larger schemas")
+    parser.add_argument("--backends", nargs="*", default=BACKENDS[1:], choices=BACKENDS[1:])
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--simulate", action="store_true", help="large batches, simulated")

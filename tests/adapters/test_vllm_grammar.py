@@ -246,6 +246,18 @@ def test_grammars_are_shared_and_forgotten() -> None:
     assert one.accept_tokens("r", [*b"abc"]) and filled(two) == allowed([])
 
 
+def test_the_cache_is_bounded_though_grammars_grow_after_they_are_compiled() -> None:
+    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 8 << 20}))
+    for i in range(cases(80, 20)):
+        state = engine.state("REGEX", f"(a|b)*a(a|b){{7}}c{{{i + 1}}}")
+        for step in range(cases(300, 10)):
+            assert state.accept_tokens("r", [*b"aababbbabaabb"][step % 13 : step % 13 + 1]) and filled(state)
+    cached = engine.compiler._cache.values()
+    assert len(cached) < cases(80, 21)
+    largest = max(grammar.nbytes for grammar in cached)
+    assert sum(grammar.nbytes for grammar in cached) <= (8 << 20) + cases(18, 80) * largest
+
+
 def test_an_engine_belongs_to_a_tokenizer_and_a_width() -> None:
     tokenizers = pytest.importorskip("tokenizers")
     alphabet = {chr(c): i for i, c in enumerate([*range(0x21, 0x7F), 0x120])}
