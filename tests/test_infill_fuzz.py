@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kernel
 
 ALPHABET = b"xy"
 N_SEEDS = 4
-PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(1600, 8)
+PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(800, 8)
 
 
 def session_of(infill: cd.Infill, pieces: list[Piece]) -> Session:
@@ -48,7 +48,7 @@ def test_equal_to_brute_force(seed: int) -> None:
             continue
         infill = cd.Infill(cd.Compiler(vocab).compile_ir(ir))
         words, length = short_words(naive, spelt, 60)
-        for _ in range(40):
+        for _ in range(min(40, PROBLEMS // N_SEEDS)):
             pieces = random_pieces(rng, words, ALPHABET)
             session = session_of(infill, pieces)
             answer = session.completable()
@@ -66,7 +66,7 @@ def test_equal_to_brute_force(seed: int) -> None:
             places = session.open_slots()
             if places and rng.random() < 0.15:
                 check_mask(session, infill, rng.choice(places))
-    assert accepted > done // 10 and refused > done // 10, (accepted, refused)
+    assert done < 100 or (accepted > done // 10 and refused > done // 10), (accepted, refused)
 
 
 def check_mask(session: Session, infill: cd.Infill, place: int) -> None:
