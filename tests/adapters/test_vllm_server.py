@@ -161,7 +161,7 @@ def test_sigterm_under_load(served: Any) -> None:
     with ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(send, i) for i in range(8)]
         time.sleep(2.0)
-        assert server.stop(60.0) == 0
+        assert server.stop(240.0) == 0  # generous: what is asserted is that it ends, and how
         for job in jobs:
             job.result()
     until = time.monotonic() + 20
