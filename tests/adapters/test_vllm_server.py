@@ -147,6 +147,7 @@ def test_bad_requests_between_good_ones(served: Any) -> None:
     assert sorted(server.members()) == engine
 
 
+@pytest.mark.slow  # on two busy cores the server was seen to take longer than a minute to end
 def test_sigterm_under_load(served: Any) -> None:
     """The last: a clean end while requests run, and no process is left."""
     import openai
@@ -161,7 +162,7 @@ def test_sigterm_under_load(served: Any) -> None:
     with ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(send, i) for i in range(8)]
         time.sleep(2.0)
-        assert server.stop(240.0) == 0  # generous: what is asserted is that it ends, and how
+        assert server.stop(240.0) == 0
         for job in jobs:
             job.result()
     until = time.monotonic() + 20
