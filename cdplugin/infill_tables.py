@@ -137,7 +137,7 @@ class InfillGrammar:
                 after_last[right[i]] = after_last.get(right[i], 0) | found
         follows = [0] * (self.n_lexemes + 1)
         for symbol, found in after_last.items():
-            for lexeme in _members(ends[symbol]) if symbol >= 0 else [-2 - symbol]:
+            for lexeme in members(ends[symbol]) if symbol >= 0 else [-2 - symbol]:
                 follows[lexeme] |= found
         follows[self.n_lexemes] = begins[0]
         words = (self.n_lexemes + 63) // 64
@@ -194,7 +194,7 @@ class InfillGrammar:
         return int(work.header[ws.W_N_CLASSES]) - 1
 
 
-def _members(word: int) -> list[int]:
+def members(word: int) -> list[int]:
     """The positions of the bits that are set."""
     out = []
     while word:

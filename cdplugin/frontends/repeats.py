@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from cdplugin.grammar import GrammarIR, Symbol
 
-_CHAIN = 32
+CHAIN = 32
 """Counts up to this are a chain of rules, larger ones are written by doubling."""
 
 
 class Repeats:
-    """Writes repetitions into ``ir``; equal ones are written once. A repeated symbol may derive the empty text."""
+    """Writes repetitions into ``ir``; equal ones are written once. A repeated symbol may derive the empty text.
 
-    def __init__(self, ir: GrammarIR) -> None:
+    ``name``: what its nonterminals are called in messages.
+    """
+
+    def __init__(self, ir: GrammarIR, name: str = "") -> None:
         self.ir = ir
+        self._name = name
         self._known: dict[tuple[str, Symbol, int], Symbol] = {}
 
     def many(self, symbol: Symbol, low: int, high: int | None) -> Symbol:
@@ -38,7 +42,7 @@ class Repeats:
 
     def exactly(self, symbol: Symbol, count: int) -> list[Symbol]:
         """``count`` times, as a sequence."""
-        if count <= _CHAIN:
+        if count <= CHAIN:
             return [symbol] * count
         return [self._power(symbol, n) for n in range(count.bit_length() - 1, -1, -1) if count >> n & 1]
 
@@ -46,12 +50,12 @@ class Repeats:
         found = self._known.get((kind, symbol, n))
         if found is not None:
             return found, False
-        found = self._known[kind, symbol, n] = self.ir.nonterminal()
+        found = self._known[kind, symbol, n] = self.ir.nonterminal(self._name)
         return found, True
 
     def _at_most(self, symbol: Symbol, count: int) -> Symbol:
-        if count > _CHAIN:
-            (out,) = self._fewer(symbol, count + 1)
+        if count > CHAIN:
+            (out,) = self.fewer(symbol, count + 1)
             return out
         rest: list[Symbol] = []
         for n in range(1, count + 1):
@@ -72,7 +76,7 @@ class Repeats:
             out = double
         return out
 
-    def _fewer(self, symbol: Symbol, count: int) -> list[Symbol]:
+    def fewer(self, symbol: Symbol, count: int) -> list[Symbol]:
         """Fewer than ``count`` times, one way for each number: the binary digits of ``count`` from the lowest.
 
         Fewer than ``2**n + rest``: fewer than ``2**n``, or ``2**n`` and then fewer than ``rest``.
@@ -85,7 +89,7 @@ class Repeats:
             if smaller is None:
                 smaller = below
                 continue
-            both = self.ir.nonterminal()
+            both = self.ir.nonterminal(self._name)
             self.ir.rule(both, below)
             self.ir.rule(both, [self._power(symbol, n), *smaller])
             smaller = [both]

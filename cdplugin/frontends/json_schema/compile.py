@@ -20,7 +20,7 @@ from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Ite
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.repetition import Repeats
+from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
@@ -98,7 +98,7 @@ class _Writer:
         self._dead = False
         self._culprit: dict[str, str] = {}
         self._comma = ir.lexeme(self._layout.comma, ",")
-        self._repeats = Repeats(ir, self._comma)
+        self._repeats = Commas(ir, self._comma)
         self._levels = [_Level(ir, self._layout, 0)]
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
         self._bare_members = self._layout.indent is not None
