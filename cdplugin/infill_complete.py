@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.infill_tables import members
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine
 from cdplugin.kernels import infill_engine as kernels
@@ -73,15 +74,6 @@ class _Chart:
         return self.row(ws.REST, node * self.grammar.n_dots + dot) | (1 << node if self.null_rest[dot] else 0)
 
 
-def _bits(word: int) -> list[int]:
-    out = []
-    while word:
-        low = word & -word
-        out.append(low.bit_length() - 1)
-        word ^= low
-    return out
-
-
 def spell_gaps(grammar: InfillGrammar) -> list[bytes]:
     """The texts of the gaps, from left to right, of a cheapest completion. The workspace holds the facts of a completable text
     without open slots.
@@ -116,7 +108,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
             if node == end:
                 found.append(((), None, 0))
         else:
-            for middle in _bits(chart.ends(symbol, node)):
+            for middle in members(chart.ends(symbol, node)):
                 if not chart.rest(dot + 1, middle) >> end & 1:
                     continue
                 after = (dot + 1, middle, end)

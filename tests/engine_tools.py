@@ -43,6 +43,18 @@ def members(bits: bytes) -> set[int]:
     return set(np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")).tolist())
 
 
+YES, OPEN, NO = (True, True), (True, False), (False, False)
+"""What :func:`outcome` says of a whole text, of the beginning of one, and of neither."""
+
+
+def outcome(compiler: cd.Compiler, spec: cd.Spec, text: str | list[int]) -> tuple[bool, bool]:
+    """Whether all tokens (of a vocabulary that begins with the 256 bytes) are taken, and whether the text may end there."""
+    matcher = compiler.compile(spec).matcher()
+    tokens = list(text.encode()) if isinstance(text, str) else text
+    taken = matcher.accept_tokens(tokens) == len(tokens)
+    return taken, taken and matcher.is_accepting()
+
+
 def mask(matcher: cd.Matcher) -> set[int]:
     """The tokens that a matcher allows now."""
     return members(mask_bits(matcher))

@@ -143,7 +143,7 @@ def test_complete_is_deterministic(person: cd.Infill) -> None:
 
 def test_longest_match(vocab: cd.Vocabulary) -> None:
     """Keywords, names and what is ignored between them: `int x` needs its space, which a gap has room for."""
-    lark = "start: (\"int\" NAME \"=\" NUMBER \";\")+\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore / +/\n"
+    lark = 'start: ("int" NAME "=" NUMBER ";")+\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore / +/\n'
     grammar = cd.Compiler(vocab).compile(cd.Lark(lark))
     infill = cd.Infill(grammar)
     s = infill.new(["int", cd.GAP, "x", cd.GAP, ";"])

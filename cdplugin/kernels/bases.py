@@ -87,6 +87,7 @@ from cdplugin.kernels.lexer import (
     kind,
     lexer_state,
     lexer_step,
+    transition,
 )
 from cdplugin.kernels.plain import plain_chars
 
@@ -339,11 +340,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         before = words[depth - 1]
         byte = np.int64(bytes_[at])
         if begun and depth == saved + 1:
-            own = np.int64(transitions[begun * 256 + byte])
+            own = transition(h, begun, byte)
             if own < 0:
-                own = lexer_step(h, begun, byte)
-                if own < 0:
-                    return own
+                return own
             if own != BEFORE:
                 at += skips[at]
                 continue
@@ -400,7 +399,6 @@ def _walk_beside(h, state, fewer, node, begun):
     depths = i32(h, TRIE_DEPTH)
     skips = i32(h, TRIE_SKIP)
     tokens = i32(h, TRIE_TOKEN)
-    transitions = i32(h, TRANSITIONS)
     records = i64(h, LEXER_STATES)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
     end = node + skips[node] if node >= 0 else head[N_NODES]
@@ -428,26 +426,20 @@ def _walk_beside(h, state, fewer, node, begun):
         other = words[depth - 1 + levels]
         byte = np.int64(bytes_[at])
         if begun and depth == saved + 1:
-            own = np.int64(transitions[begun * 256 + byte])
+            own = transition(h, begun, byte)
             if own < 0:
-                own = lexer_step(h, begun, byte)
-                if own < 0:
-                    return own
+                return own
             if own != BEFORE:
                 at += skips[at]
                 continue
-        after = np.int64(transitions[before * 256 + byte])
+        after = transition(h, before, byte)
         if after < 0:
-            after = lexer_step(h, before, byte)
-            if after < 0:
-                return after
+            return after
         beside = np.int64(0)
         if other:
-            beside = np.int64(transitions[other * 256 + byte])
+            beside = transition(h, other, byte)
             if beside < 0:
-                beside = lexer_step(h, other, byte)
-                if beside < 0:
-                    return beside
+                return beside
         if after == BEFORE:
             place = words[depth - 1 + 2 * levels]
             ends = i64(h, ENDS)

@@ -30,8 +30,7 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.states import transition
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.workspace import (
     CLASS_HASH,
     CLASS_OF,

@@ -44,7 +44,7 @@ from cdplugin.kernels.columns import (
 )
 from cdplugin.kernels.intersect import leads_out
 from cdplugin.kernels.jit import kernel, view_i32
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.profiles import (
     ENDS,
     INSIDE,
@@ -57,7 +57,6 @@ from cdplugin.kernels.profiles import (
     push_class,
 )
 from cdplugin.kernels.reach import ends_from
-from cdplugin.kernels.states import transition
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     BITS,

@@ -427,4 +427,3 @@ def _move(h, w, node, dot, end):
                 set_bit(tab(w, BITS), into, origin)
                 moved = np.int64(1)
     return moved
-

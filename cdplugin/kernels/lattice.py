@@ -24,9 +24,8 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.starts import allow, start_state
-from cdplugin.kernels.states import transition
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     ALLOWED,

@@ -100,7 +100,6 @@ def lexer_state(h, start, count):
     """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none."""
     if count == 0:
         return 0
-    header(h)
     value = intern(h, K_LEXER, start, count)
     if value < 0:
         return value
@@ -230,6 +229,13 @@ def _rest_state(h, start, count):
             return np.int64(-2)
     number = _new_lexer_state(h, value, accepted, -1)
     return number if number >= 0 else np.int64(-2)
+
+
+@kernel
+def transition(h, state, byte):
+    """:func:`lexer_step`, but looked up where it is known."""
+    after = np.int64(i32(h, TRANSITIONS)[state * 256 + byte])
+    return after if after >= 0 else lexer_step(h, state, byte)
 
 
 @kernel

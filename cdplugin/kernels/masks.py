@@ -72,8 +72,8 @@ from cdplugin.kernels.bases import (
 from cdplugin.kernels.earley import R_LONGEST, R_START, ROW_WORDS, advance
 from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK, saturated
-from cdplugin.kernels.states import ACCEPT_MARK, boundary_after, start_of, step, transition
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
+from cdplugin.kernels.states import ACCEPT_MARK, start_of, step
 
 # record of a mask: its base, and the tokens that the row adds
 MASK_BASE, MASK_TOKENS, MASK_LENGTH = range(3)
@@ -404,8 +404,9 @@ def add_terminals(h, cursor, out):
 @kernel
 def _add_terminals_of(h, row, state, out):
     """:func:`add_terminals` for one pair."""
-    if i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]:
-        row = boundary_after(h, row, state)
+    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    if matched:
+        row = advance(h, row, matched)
         if row < 0:
             return row
         state = i64(h, ROWS)[row * ROW_WORDS + R_START]

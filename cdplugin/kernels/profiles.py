@@ -35,8 +35,7 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.columns import scan
 from cdplugin.kernels.effects import E_CROSSINGS, E_ENDS, E_FIRST, E_STATES
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import ENDS_BIT, L_ACCEPTED, L_REST, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.states import transition
+from cdplugin.kernels.lexer import ENDS_BIT, L_ACCEPTED, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.workspace import (
     CLASS_OF,
     CLASS_RECORD,

@@ -35,14 +35,12 @@ from cdplugin.kernels.arena import (
     TOKEN_BYTES,
     TOKEN_OFFSETS,
     TOKEN_RANGES,
-    TRANSITIONS,
     X_N_RANGES,
     X_RANGES,
     X_SYMBOL,
     X_TICK,
     has_room,
     header,
-    i32,
     i64,
     intern,
     length_of,
@@ -67,7 +65,7 @@ from cdplugin.kernels.lexer import (
     LEXER_WORDS,
     STATE_MASK,
     lexer_state,
-    lexer_step,
+    transition,
 )
 
 ACCEPT_BIT = 1 << 31
@@ -124,13 +122,6 @@ def _accepts_after(h, row, state):
         return np.int64(0)
     after = advance(h, row, matched)
     return after if after < 0 else i64(h, ROWS)[after * ROW_WORDS + R_ACCEPTS]
-
-
-@kernel
-def transition(h, state, byte):
-    """The lexer's transition, from its row or computed now; may be a status."""
-    after = np.int64(i32(h, TRANSITIONS)[state * 256 + byte])
-    return after if after >= 0 else lexer_step(h, state, byte)
 
 
 @kernel
@@ -405,21 +396,15 @@ def stands_for(h, lexeme, token):
 
 
 @kernel
-def boundary_after(h, row, state):
-    """The row before whose boundary a pair is, where it may end a lexeme: after its LONGEST lexemes, or itself; or a status."""
-    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
-    return advance(h, row, matched) if matched else row
-
-
-@kernel
 def _follow_terminal(h, base, row, state, token):
     """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
     status.
 
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """
-    if i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]:
-        row = boundary_after(h, row, state)
+    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    if matched:
+        row = advance(h, row, matched)
         if row < 0:
             return row
         state = i64(h, ROWS)[row * ROW_WORDS + R_START]

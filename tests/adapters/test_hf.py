@@ -30,19 +30,12 @@ from transformers import (  # noqa: E402
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
 EOS, PAD, SIZE = 256, 257, 260
 NUMBER = r"-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?"
 LIST = r"\[[a-z]{1,4}(,[a-z]{1,4}){0,3}\]"
 TEXT = r"[ -~]{0,40}"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny matrices on several threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -18,6 +17,8 @@ from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf import GrammarLogitsProcessor  # noqa: E402
 from cdplugin.adapters.hf_budget import BudgetError  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 EOS, PAD = 256, 257
 WORDS = [b'{"', b'":', b'", "', b'"}', b"},{", b"[[", b"]]", b'":"', b"name", b"true", b'":{"', b"abc", b"  "]
@@ -129,15 +130,6 @@ def test_rows_that_are_free_and_rows_that_have_ended() -> None:
         assert torch.isfinite(scores[1]).all()
         ids = torch.cat([ids, torch.tensor(tokens)[:, None]], 1)
     assert torch.isfinite(processor(ids, torch.zeros(2, SIZE))[0, EOS])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tiny matrices on several threads spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

@@ -270,9 +270,7 @@ def test_refusals_name_keyword_and_pointer() -> None:
     with pytest.raises(UnsupportedError) as caught:
         compile_schema({"properties": {"a/b": {"items": {"uniqueItems": True}}}})
     assert (caught.value.keyword, caught.value.location) == ("uniqueItems", "/properties/a~1b/items/uniqueItems")
-    relaxed = compile_schema(
-        {"properties": {"a": {"uniqueItems": True, "minProperties": 2}}}, Options(on_unsupported="relax")
-    )
+    relaxed = compile_schema({"properties": {"a": {"uniqueItems": True, "minProperties": 2}}}, Options(on_unsupported="relax"))
     assert sorted(relaxed.relaxed) == [
         ("minProperties", "/properties/a/minProperties"),
         ("uniqueItems", "/properties/a/uniqueItems"),

@@ -297,7 +297,7 @@ MULTIPLYING: dict[str, Any] = {
     "enum beside choices": {"enum": words(3000), "anyOf": [{"pattern": f"x{i}$"} for i in range(30)]},
     "long names": {"properties": {"n" * 20_000 + str(i): {} for i in range(20)}},
     "names of surrogates": {"properties": {"\ud800" * 50: {}, "\U0010ffff" * 3000: {}, "\x00" * 3000: {}}},
-    "escapes": {"enum": ["\\\"/\b\f\n\r\t\u2028" * 2000], "pattern": "\\\\"},
+    "escapes": {"enum": ['\\"/\b\f\n\r\t\u2028' * 2000], "pattern": "\\\\"},
     "wide and shallow": {"properties": {f"p{i}": {"properties": {"a": {"type": ["string", "null"]}}} for i in range(1500)}},
     "all at once": {
         "type": ["object", "array", "string", "number"],

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from engine_tools import mask
+from engine_tools import NO, OPEN, YES, mask, outcome
 
 import cdplugin as cd
 from cdplugin.errors import GrammarError, UnsupportedError
@@ -38,15 +38,6 @@ TOOLS = [
     {"type": "function", "function": {"name": "weather", "description": "the weather", "parameters": WEATHER}},
     {"type": "function", "function": {"name": "add", "parameters": ADD, "strict": True}},
 ]
-YES, OPEN, NO = (True, True), (True, False), (False, False)
-
-
-def outcome(spec: cd.Spec, text: str | list[int]) -> tuple[bool, bool]:
-    """Whether all tokens are taken, and whether the text may end there."""
-    matcher = COMPILER.compile(spec).matcher()
-    tokens = list(text.encode()) if isinstance(text, str) else text
-    taken = matcher.accept_tokens(tokens) == len(tokens)
-    return taken, taken and matcher.is_accepting()
 
 
 def hermes(name: str, arguments: str) -> str:
@@ -125,16 +116,16 @@ A, W = '{"a": 1, "b": 2}', '{"city": "Oslo"}'
 )
 def test_choices_and_formats(options: dict[str, Any], texts: dict[str, tuple[bool, bool]]) -> None:
     for text, expected in texts.items():
-        assert outcome(cd.Tools(TOOLS, **options), text) == expected, text
+        assert outcome(COMPILER, cd.Tools(TOOLS, **options), text) == expected, text
 
 
 def test_calls_with_special_tokens() -> None:
     """``[TOOL_CALLS]`` is a special token of this vocabulary: the call may begin with it."""
     spec = cd.Tools(TOOLS, format="mistral")
     call = ('[{"name": "add", "arguments": ' + A + "}]").encode()
-    assert outcome(spec, [*b"hi ", CALLS, *call]) == YES
-    assert outcome(spec, [CALLS, *b"x"]) == NO
-    assert outcome(spec, [*b"hi ", X]) == NO
+    assert outcome(COMPILER, spec, [*b"hi ", CALLS, *call]) == YES
+    assert outcome(COMPILER, spec, [CALLS, *b"x"]) == NO
+    assert outcome(COMPILER, spec, [*b"hi ", X]) == NO
 
 
 WORDS_END = 256 + WORDS.index(b"</tool_call>")
@@ -181,9 +172,9 @@ def test_a_broken_tool_names_itself_and_spares_the_others() -> None:
     assert caught.value.location == "/2/function/parameters/properties/x/type"
     spec = cd.Tools(tools, on_broken="skip")
     assert list(spec.broken) == ["bad"] and spec.broken["bad"].location == "/2/function/parameters/properties/x/type"
-    assert outcome(spec, hermes("add", A)) == YES and outcome(spec, hermes("bad", "{}")[:33]) == NO
+    assert outcome(COMPILER, spec, hermes("add", A)) == YES and outcome(COMPILER, spec, hermes("bad", "{}")[:33]) == NO
     spec = cd.Tools(tools, on_broken="any")
-    assert outcome(spec, hermes("bad", '{"x": [1]}')) == YES and list(spec.broken) == ["bad"]
+    assert outcome(COMPILER, spec, hermes("bad", '{"x": [1]}')) == YES and list(spec.broken) == ["bad"]
     assert cd.Tools(TOOLS).broken == {}
 
 
@@ -253,19 +244,19 @@ AB = cd.Choice(["yes", "no"])
 )
 def test_after(spec: cd.Spec, texts: dict[str, tuple[bool, bool]]) -> None:
     for text, expected in texts.items():
-        assert outcome(spec, text) == expected, text
+        assert outcome(COMPILER, spec, text) == expected, text
 
 
 def test_after_a_token() -> None:
     spec = cd.After(X, AB)
-    assert outcome(spec, [*b"hi", X, *b"yes"]) == YES and outcome(spec, [*b"hi", X, *b"h"]) == NO
+    assert outcome(COMPILER, spec, [*b"hi", X, *b"yes"]) == YES and outcome(COMPILER, spec, [*b"hi", X, *b"h"]) == NO
     by_name = cd.After("<|x|>", AB)  # spelled out, or as the token
-    assert outcome(by_name, [*b"hi", X, *b"yes"]) == YES and outcome(by_name, "hi<|x|>yes") == YES
-    assert outcome(by_name, [*b"hi", CALLS]) == NO
+    assert outcome(COMPILER, by_name, [*b"hi", X, *b"yes"]) == YES and outcome(COMPILER, by_name, "hi<|x|>yes") == YES
+    assert outcome(COMPILER, by_name, [*b"hi", CALLS]) == NO
     both = cd.After("<|x|>", AB, special_tokens=["[TOOL_CALLS]"])
-    assert outcome(both, [*b"hi", CALLS, *b"<|", CALLS, X, *b"no"]) == YES
-    assert outcome(both, [*b"<|", CALLS, *b"x|>"]) == YES  # a token in between: no trigger
-    assert outcome(cd.After(X, AB, then="free", special_tokens=[CALLS]), [X, *b"no", CALLS, *b"z"]) == YES
+    assert outcome(COMPILER, both, [*b"hi", CALLS, *b"<|", CALLS, X, *b"no"]) == YES
+    assert outcome(COMPILER, both, [*b"<|", CALLS, *b"x|>"]) == YES  # a token in between: no trigger
+    assert outcome(COMPILER, cd.After(X, AB, then="free", special_tokens=[CALLS]), [X, *b"no", CALLS, *b"z"]) == YES
 
 
 def test_the_trigger_may_be_cut_anywhere() -> None:
