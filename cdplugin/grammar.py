@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
-from cdplugin.expr import EMPTY, Expr
+from cdplugin.expr import EMPTY, Expr, both
 
 Symbol = int
 
@@ -92,6 +92,7 @@ class GrammarIR:
     stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
     start : the start symbol; a nonterminal, set by the front end.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
+    restriction : if not None, lexemes are made to match only what this expression matches as well.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
     """
 
@@ -109,7 +110,9 @@ class GrammarIR:
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
-        self._lexeme_of: dict[tuple[int, str, Symbol | None, int | None], Symbol] = {}
+        self.restriction: Expr | None = None
+        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None], Symbol] = {}
+        self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
 
@@ -131,10 +134,14 @@ class GrammarIR:
 
         ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`.
         """
-        key = (id(expression), lexing, skip, max_tokens)
+        key = (id(expression), id(self.restriction), lexing, skip, max_tokens)
         symbol = self._lexeme_of.get(key)
         if symbol is None:
-            self.lexemes.append(expression)  # keeps the object alive, so that its id stays its own
+            self._kept_alive.append(expression)
+            if self.restriction is not None:
+                self._kept_alive.append(self.restriction)
+                expression = both(expression, self.restriction)
+            self.lexemes.append(expression)
             self.lexeme_names.append(name)
             self.lexings.append(lexing)
             symbol = ~(len(self.lexemes) - 1)

@@ -98,7 +98,7 @@ COMMA: /, ?/
 CPP = Lark(
     r"""
 // What C and C++ have in common: functions, structs, declarations, statements, expressions with C's precedence.
-start: (include | function | struct | declaration)+
+start: include* (function | struct | declaration)+
 include: /#include[ \t]*<[a-z_\/.]+>[ \t]*\n/
 struct: STRUCT_HEAD (TYPE NAME dimension* ";")+ "}" ";"
 function: TYPE NAME "(" [parameter ("," parameter)*] ")" (block | ";")

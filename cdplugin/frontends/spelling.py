@@ -11,7 +11,9 @@ import re
 from cdplugin.expr import literal
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 
-_SPECIAL = re.compile(r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]")
+_SPECIAL = re.compile(
+    r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=｜]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]|｜[A-Z]{2,20}｜|\]<\]\w{2,20}\[>\["
+)
 """What the names of special tokens look like."""
 
 

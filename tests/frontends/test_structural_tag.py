@@ -276,6 +276,20 @@ def test_bodies_may_be_specs() -> None:
     assert outcome(COMPILER, cd.StructuralTag(whole(either)), "xxy") == YES
 
 
+def written(grammar: cd.Grammar, rng: random.Random, steps: int, hurry: bytes = b"") -> str:
+    """A text of the language: random ASCII tokens, those of the bytes ``hurry`` rather, then a short ending."""
+    matcher = grammar.matcher()
+    for _ in range(steps):
+        ids = [t for t in mask(matcher) if t != END and (VOCAB.tokens[t] or b"\x80").isascii() and VOCAB.tokens[t] != b"\0"]
+        liked = [t for t in ids if set(VOCAB.tokens[t] or b"") <= set(hurry)]
+        if not ids:
+            break
+        assert matcher.accept_token(rng.choice(sorted(liked if liked and rng.random() < 0.5 else ids)))
+    ending = [t for t in matcher.shortest_completion() if t != END]
+    assert matcher.accept_tokens(ending) == len(ending) and matcher.is_accepting()
+    return VOCAB.decode(matcher.tokens).decode()
+
+
 # --- parameters as XML --------------------------------------------------------------------------------------------------------
 
 ARGUMENTS = {
@@ -319,6 +333,39 @@ ARGUMENTS = {
                 '<｜DSML｜parameter name="name" string="f': NO,
             },
         ),
+        (
+            "kimi_k3_xml",
+            {
+                '<|open|>argument key="name" type="string"<|sep|>x <b><|close|>argument<|sep|>': YES,
+                '<|open|>argument key="name" type="string"<|sep|>x<|close|>argument<|sep|>'
+                '<|open|>argument key="age" type="number"<|sep|> 3<|close|>argument<|sep|>': YES,
+                '<|open|>argument key="name" type="number': NO,
+                '<|open|>argument key="name" type="string"<|sep|>x<|close|>argument<|sep|>'
+                '<|open|>argument key="tags" type="array"<|sep|>["a"]<|close|>argument<|sep|>': YES,
+            },
+        ),
+        (
+            "cohere_xml",
+            {
+                '<cofl:value name="name" type="raw">x</cofl:value>': YES,
+                '<cofl:value name="name" type="raw">x</cofl:value> <cofl:value name="age" type="json">3</cofl:value>': YES,
+                '<cofl:value name="name" type="raw">x</cofl:value><cofl:value name="code" type="json">null</cofl:value>': YES,
+                '<cofl:value name="name" type="raw">x</cofl:value><cofl:value name="tags" type="list">'
+                '<cofl:value type="raw">a</cofl:value><cofl:value type="raw"></cofl:value></cofl:value>': YES,
+                '<cofl:value name="name" type="raw">x</cofl:value><cofl:value name="tags" type="j': NO,
+            },
+        ),
+        (
+            "minimax_m3_xml",
+            {
+                "]<]minimax[>[<name>x]<]minimax[>[</name>": YES,
+                "]<]minimax[>[<name>x]<]minimax[>[</name>]<]minimax[>[<age>3]<]minimax[>[</age>": YES,
+                "]<]minimax[>[<name>x]<]minimax[>[</name>\n]<]minimax[>[<tags>]<]minimax[>[<item>a]<]minimax[>[</item>"
+                "]<]minimax[>[</tags>\n": YES,
+                "]<]minimax[>[<name>x]<]minimax[>[</age": NO,
+                "]<]minimax[>[<name>x]<]minimax[>[</name>]<]minimax[>[<age> ": NO,
+            },
+        ),
     ],
 )
 def test_xml_styles(style: str, texts: dict[str, tuple[bool, bool]]) -> None:
@@ -333,6 +380,133 @@ def test_xml_styles(style: str, texts: dict[str, tuple[bool, bool]]) -> None:
             assert (taken, accepting) == expected, text
             if "mode> 1" not in text:  # xgrammar writes all of a mixed enum as text, without white space
                 assert theirs(peer, text) == (expected == YES), text
+
+
+NESTED = {
+    "type": "object",
+    "properties": {
+        "a&b": {"type": "object", "properties": {"x": {"type": "string"}, "y": {"$ref": "#/$defs/list"}}, "required": ["x"]},
+        "n": {"anyOf": [{"type": "integer"}, {"type": "null"}, {"$ref": "#/$defs/list"}]},
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "required": ["a&b"],
+    "$defs": {
+        "list": {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2},
+        "tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}},
+    },
+}
+
+
+def read_cohere(text: str, at: int = 0) -> tuple[list[tuple[str | None, Any]], int]:
+    """The values of Cohere's XML, read with ``re``; where the list ends."""
+    out: list[tuple[str | None, Any]] = []
+    opening = re.compile(r'\s*<cofl:value(?: name="([^"]*)")? type="(raw|json|dict|list)">')
+    while (found := opening.match(text, at)) is not None:
+        name, kind = found[1], found[2]
+        if kind in ("raw", "json"):
+            end = text.index("</cofl:value>", found.end())
+            value: Any = text[found.end() : end]
+            value = json.loads(value) if kind == "json" else value
+        else:
+            inner, end = read_cohere(text, found.end())
+            value = dict(inner) if kind == "dict" else [value for _, value in inner]
+            if kind == "dict":
+                assert len(value) == len(inner), "a name twice"
+        at = re.compile(r"\s*").match(text, end).end()  # type: ignore[union-attr]
+        assert text.startswith("</cofl:value>", at), text[at:]
+        at += len("</cofl:value>")
+        out.append((None if name is None else name.replace("&amp;", "&"), value))
+    return out, at
+
+
+@pytest.mark.parametrize("any_order", [False, True])
+def test_values_inside_each_other(any_order: bool) -> None:
+    """Random texts of a style with nested elements, read by hand, are instances under jsonschema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    fmt = {"type": "json_schema", "json_schema": NESTED, "style": "cohere_xml", "any_order": any_order}
+    grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(fmt)))
+    rng = random.Random(any_order)
+    orders = set()
+    for _ in range(25):
+        text = written(grammar, rng, 60).strip()
+        pairs, end = read_cohere(text)
+        assert not text[end:].strip() and len({name for name, _ in pairs}) == len(pairs)
+        jsonschema.validate(dict(pairs), NESTED)
+        orders.add(tuple(name for name, _ in pairs))
+    backwards = [names for names in orders if list(names) != sorted(names, key=list(NESTED["properties"]).index)]
+    assert bool(backwards) == any_order
+
+
+def test_special_tokens_in_xml() -> None:
+    """Where the vocabulary has the marks as special tokens, they are written as those, or spelled out."""
+    marks = ["<|open|>", "<|close|>", "<|sep|>", "｜DSML｜", "]<]minimax[>["]
+    size = 256 + len(marks)
+    vocab = cd.Vocabulary.from_bytes(
+        [*(bytes([b]) for b in range(256)), *(m.encode() for m in marks), b"</s>"],
+        eos_token_ids=size,
+        special_token_ids=list(range(256, size)),
+    )
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
+    texts = {
+        "kimi_k3_xml": '<|open|>argument key="a" type="string"<|sep|>x<|close|>argument<|sep|>'
+        '<|open|>argument key="b" type="number"<|sep|>3<|close|>argument<|sep|>',
+        "deepseek_xml": '<｜DSML｜parameter name="a" string="true">x</｜DSML｜parameter>'
+        '<｜DSML｜parameter name="b" string="false">3</｜DSML｜parameter>',
+        "minimax_m3_xml": "]<]minimax[>[<a>x]<]minimax[>[</a>]<]minimax[>[<b>3]<]minimax[>[</b>",
+    }
+    for style, text in texts.items():
+        grammar = cd.Compiler(vocab).compile(
+            cd.StructuralTag(whole({"type": "json_schema", "json_schema": schema, "style": style}))
+        )
+        parts = re.split("(" + "|".join(map(re.escape, marks)) + ")", text)
+        by_token = [t for part in parts for t in ([256 + marks.index(part)] if part in marks else part.encode())]
+        for tokens in (by_token, list(text.encode())):
+            matcher = grammar.matcher()
+            assert matcher.accept_tokens(tokens) == len(tokens) and matcher.is_accepting(), style
+
+
+@pytest.mark.parametrize("style", ["json", "qwen_xml", "kimi_k3_xml"])
+def test_excludes_of_json_schema(style: str) -> None:
+    """No string holds an excluded text, and nothing else changes: beside the same grammar without ``excludes``."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"},
+            "o": {
+                "type": "object",
+                "properties": {"s": {"type": "string", "maxLength": 9}},
+                "additionalProperties": {"enum": ["<x>", "<y"]},
+            },
+            "l": {"type": "array", "items": {"type": ["string", "integer"]}},
+        },
+        "required": ["a", "o"],
+    }
+    fmt: dict[str, Any] = {"type": "json_schema", "json_schema": schema, "style": style}
+    plain = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(fmt)))
+    strict = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole({**fmt, "excludes": ["<x", "k>"]})))
+    rng = random.Random(style)
+    free = held = 0
+    for _ in range(60):
+        text = written(plain, rng, 50, hurry=b"<xk>")
+        matcher = strict.matcher()
+        data = text.encode()
+        legal = matcher.accept_tokens(data) == len(data) and matcher.is_accepting()
+        assert legal == ("<x" not in text and "k>" not in text), text
+        held += not legal
+        free += legal
+    assert free > 5 and held > 5
+    for text in ('a"b', "1.5", "true"):
+        with pytest.raises(UnsupportedError, match="excludes that could match outside strings"):
+            cd.Compiler(VOCAB).compile(cd.StructuralTag(whole({**fmt, "excludes": [text]})))
+
+
+def test_white_space_of_xml() -> None:
+    fmt = {"type": "json_schema", "json_schema": ARGUMENTS, "style": "qwen_xml", "max_whitespace_cnt": 1}
+    spec = cd.StructuralTag(whole(fmt))
+    assert outcome(spec, " <parameter=name>x</parameter>\n<parameter=age> 3 </parameter> ") == YES
+    assert outcome(spec, "  <")[0] is False and outcome(spec, "<parameter=name>x</parameter>\n\n")[0] is False
+    assert outcome(spec, '<parameter=name>x</parameter><parameter=tags>[ "a" , ') == OPEN
+    assert outcome(spec, "<parameter=name>x</parameter><parameter=tags>[  ")[0] is False
 
 
 def test_xml_without_properties_takes_any() -> None:
@@ -396,8 +570,8 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "json_schema", "json_schema": {"type": "strin"}}), GrammarError, "- at /format/json_schema/type"),
         (whole(tag("a", {"type": "regex", "pattern": "("}, "b")), GrammarError, "- at /format/content/pattern, position 0"),
         (whole({"type": "grammar", "grammar": "root ::= x"}), GrammarError, "- at /format/grammar, line 1, column 10"),
-        (whole({"type": "json_schema", "json_schema": {}, "style": "kimi_k3_xml"}), UnsupportedError, "style of json_schema"),
-        (whole({"type": "json_schema", "json_schema": {}, "excludes": ["x"]}), UnsupportedError, "excludes of json_schema"),
+        (whole({"type": "json_schema", "json_schema": {}, "style": "kimi_xml"}), UnsupportedError, "style of json_schema"),
+        (whole({"type": "json_schema", "json_schema": {}, "excludes": ["1"]}), UnsupportedError, "excludes that could match"),
         (
             whole({"type": "qwen_xml_parameter", "json_schema": {"type": "object", "minProperties": 1}}),
             UnsupportedError,
@@ -474,10 +648,9 @@ def test_masks_beside_xgrammar(number: int) -> None:
 # --- what vLLM asks for: xgrammar's tags of whole model families -------------------------------------------------------------
 
 MODELS = (
-    "llama kimi deepseek_r1 deepseek_v3_1 deepseek_v3_2 deepseek_v4 deepseek_v4_1 qwen_3 qwen_3_5 qwen_3_coder mimo harmony"
-    " minimax glm_4_7"
+    "llama kimi kimi_k3 deepseek_r1 deepseek_v3_1 deepseek_v3_2 deepseek_v4 deepseek_v4_1 qwen_3 qwen_3_5 qwen_3_coder mimo"
+    " harmony minimax minimax_m3 glm_4_7 cohere exaone"
 ).split()
-REFUSED = {"kimi_k3": "excludes of json_schema", "cohere": "style of json_schema"}
 WEATHER = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
@@ -487,12 +660,12 @@ WEATHER = {
 NAMED = {"type": "function", "function": {"name": "weather"}}
 
 
-def model_tag(model: str, choice: Any) -> Any:
+def model_tag(model: str, choice: Any, **options: Any) -> Any:
     """The tag that xgrammar builds for a model, as vLLM asks for it."""
     module = pytest.importorskip("xgrammar.builtin_structural_tag")
     tools = [{"type": "function", "function": {"name": name, "parameters": WEATHER}} for name in ("weather", "forecast")]
     try:
-        return module.get_model_structural_tag(model, tools=tools, tool_choice=choice, reasoning=True)
+        return module.get_model_structural_tag(model, tools=tools, tool_choice=choice, reasoning=True, **options)
     except ValueError as problem:
         pytest.skip(f"this xgrammar does not have it: {problem}")
 
@@ -506,26 +679,19 @@ def test_what_is_written_under_a_models_tag_is_xgrammars(model: str, choice: str
     peer = xgrammar.Grammar.from_structural_tag(tag)
     grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(tag))
     rng = random.Random(model + choice)
-    written = 0
-    for _ in range(6):
-        matcher = grammar.matcher()
-        for _ in range(rng.randint(0, 40)):
-            ids = sorted(
-                t for t in mask(matcher) if t != END and (VOCAB.tokens[t] or b"\x80").isascii() and VOCAB.tokens[t] != b"\0"
-            )
-            if not ids:
-                break
-            matcher.accept_token(rng.choice(ids))
-        matcher.accept_tokens([t for t in matcher.shortest_completion() if t != END])
-        if not matcher.is_accepting():
-            continue
-        text = VOCAB.decode(matcher.tokens).decode()
+    for _ in range(4):
+        text = written(grammar, rng, rng.randint(0, 40))
         assert xgrammar.testing._is_grammar_accept_string(peer, text), text
-        written += 1
-    assert written >= 3
 
 
-@pytest.mark.parametrize("model", REFUSED)
-def test_models_that_are_refused_by_name(model: str) -> None:
-    with pytest.raises(UnsupportedError, match=REFUSED[model]):
-        cd.Compiler(VOCAB).compile(cd.StructuralTag(model_tag(model, "auto")))
+@pytest.mark.parametrize("options", [{"any_order": True}, {"max_whitespace_cnt": 2}], ids=["any order", "white space"])
+@pytest.mark.parametrize("model", ["qwen_3_coder", "deepseek_v4", "kimi_k3", "cohere", "minimax_m3", "glm_4_7"])
+def test_options_of_a_models_tag(model: str, options: dict[str, Any]) -> None:
+    """The same with the options that a caller may pass on."""
+    xgrammar = pytest.importorskip("xgrammar")
+    tag = model_tag(model, "required", **options)
+    peer = xgrammar.Grammar.from_structural_tag(tag)
+    grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(tag))
+    for seed in range(4):
+        text = written(grammar, random.Random(seed), 60)
+        assert xgrammar.testing._is_grammar_accept_string(peer, text), text

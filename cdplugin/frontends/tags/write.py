@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cdplugin.errors import GrammarError, UnsupportedError
-from cdplugin.expr import cat, literals
+from cdplugin.expr import Expr, cat, literals
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
 from cdplugin.frontends.json_schema import compile_schema
@@ -20,9 +20,12 @@ from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import Repeats
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token
 from cdplugin.frontends.tags.read import Format, fail, read_tag
-from cdplugin.frontends.tags.xml import STYLES, write_parameters
+from cdplugin.frontends.tags.xml import Layout, write_parameters
+from cdplugin.frontends.tags.xml_styles import STYLES
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
+
+_OUTSIDE_STRINGS = frozenset("{}[],: \t\r\n+-.0123456789Etruefalsn")
 
 Ends = tuple["str | Format", ...]
 
@@ -104,40 +107,57 @@ class TagWriter:
 
     def _json_schema(self, fmt: Format, _: Ends) -> list[Symbol]:
         at = f"{fmt.at}/json_schema"
-        if fmt.excludes:
-            raise UnsupportedError("excludes of json_schema are not supported", location=f"{fmt.at}/excludes")
-        if fmt.style in STYLES:
-            if fmt.any_order or fmt.max_whitespace_cnt is not None:
-                name = "any_order" if fmt.any_order else "max_whitespace_cnt"
-                raise UnsupportedError(f"{name} with style {fmt.style} is not supported", location=f"{fmt.at}/{name}")
-            return [write_parameters(self.ir, fmt.json_schema, fmt.style, self.schema, at)]
-        if fmt.style != "json":
+        bound = fmt.max_whitespace_cnt
+        whitespace = "flexible" if bound is None else f"[ \\n\\r\\t]{{0,{bound}}}"
+        options = Options(whitespace=whitespace, property_order="any" if fmt.any_order else "schema")
+        if fmt.style == "json":
+            return [self.schema(fmt.json_schema, at, options, fmt.excludes)]
+        if fmt.style not in STYLES:
             raise UnsupportedError(
                 "style of json_schema is not supported",
                 location=f"{fmt.at}/style",
                 expected="one of json, " + ", ".join(STYLES),
                 found=repr(fmt.style),
             )
-        whitespace = "flexible" if fmt.max_whitespace_cnt is None else f"[ \\n\\r\\t]{{0,{fmt.max_whitespace_cnt}}}"
+        layout = Layout(fmt.any_order, Layout.space if bound is None else bound, tuple(fmt.excludes))
         return [
-            self.schema(
-                fmt.json_schema, at, Options(whitespace=whitespace, property_order="any" if fmt.any_order else "schema")
+            write_parameters(
+                self.ir,
+                fmt.json_schema,
+                fmt.style,
+                lambda schema, where: self.schema(schema, where, options, fmt.excludes),
+                at,
+                layout,
             )
         ]
 
-    def schema(self, schema: Any, at: str, options: Options | None = None) -> Symbol:
-        """JSON that is valid under ``schema``; equal schemas are written once."""
+    def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
+        """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
         options = options or Options()
         try:
-            key = json.dumps([schema, repr(options)], ensure_ascii=False)
+            key = json.dumps([schema, repr(options), list(excludes)], ensure_ascii=False)
         except (TypeError, ValueError, RecursionError):
-            key = f"{id(schema)} {options!r}"
+            key = f"{id(schema)} {options!r} {excludes!r}"
         found = self._schemas.get(key)
         if found is None:
             inner = self.ir.nested()
+            if excludes:
+                inner.restriction = self._without(excludes, at)
             self._inside(at, lambda: compile_schema(schema, options, self.limits, inner))
             found = self._schemas[key] = self.ir.adopt(inner)
         return found
+
+    def _without(self, excludes: Sequence[str], at: str) -> Expr:
+        """Lexemes of JSON that hold none of ``excludes``. Only texts that cannot stand but within one string are told apart."""
+        for text in excludes:
+            if '"' in text or not set(text) - _OUTSIDE_STRINGS:
+                raise UnsupportedError(
+                    "excludes that could match outside strings are not supported",
+                    location=f"{at.removesuffix('/json_schema')}/excludes",
+                    expected="texts without quotes, with a character that JSON has in strings only",
+                    found=repr(text),
+                )
+        return without(excludes)
 
     def _inside(self, at: str, compile_it: Any) -> None:
         """Run ``compile_it``; where it refuses, say in which format that is."""

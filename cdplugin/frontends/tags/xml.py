@@ -1,222 +1,271 @@
 """Arguments of a tool call as XML-like parameters: ``<parameter=city>Paris</parameter><parameter=days>3</parameter>``.
 
-The top level of the schema must be an object; its properties come in the order in which they are declared, each at most once,
-the required ones always. Strings stand as they are, up to the closing tag; all other values are JSON. As in xgrammar, which
-these styles are taken from, there are no further parameters unless ``additionalProperties`` (or a schema without properties)
-asks for them; several further ones may share a name. What cannot be enforced is refused by name.
+The top level of the schema must be an object. Its properties come in the order in which they are declared, or in any with
+``any_order``, each at most once, the required ones always. Strings stand as they are, up to the closing tag; all other values
+are JSON, but for styles that write objects and lists as elements too. As in xgrammar, which these styles are taken from, there
+are no further parameters unless ``additionalProperties`` (or a schema without properties) asks for them; several further ones
+may share a name. What cannot be enforced is refused by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, UnsupportedError
-from cdplugin.expr import ANY_CHAR, Expr, alt, both, byte_class, cat, complement, literal, literals, repeat
+from cdplugin.expr import (
+    EPSILON,
+    Expr,
+    alt,
+    both,
+    byte_class,
+    cat,
+    complement,
+    literal,
+    literals,
+    negate_ranges,
+    repeat,
+    utf8_ranges,
+)
 from cdplugin.frontends.free_text import without
-from cdplugin.grammar import GrammarIR, Symbol
-from cdplugin.regex import parse
+from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
+from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
+from cdplugin.grammar import Family, GrammarIR, Symbol
 
 SchemaWriter = Callable[[Any, str], Symbol]
+_LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+_NAME = cat(byte_class(_LETTERS), repeat(byte_class(_LETTERS + b"0123456789")))
+_PLAIN = utf8_ranges(negate_ranges([(ord(char), ord(char)) for char in '\0"&<>']))
+_MOST_SPACE = 20
 
 
-class _Style(NamedTuple):
-    """``before`` and ``after`` a name (where the value is a string, and where it is JSON), and what closes the value.
-
-    A line break stands for any white space.
+@dataclass(frozen=True)
+class Layout:
+    """``any_order`` of the parameters, ``space``: at most so many characters of white space in a row, ``excludes``: what
+    strings and the names of further parameters must not hold.
     """
 
-    before: str
-    after_string: str
-    after_json: str
-    close: str
+    any_order: bool = False
+    space: int = _MOST_SPACE
+    excludes: tuple[str, ...] = ()
 
 
-STYLES = {
-    "qwen_xml": _Style("<parameter=", ">", ">", "</parameter>"),
-    "minimax_xml": _Style('<parameter name="', '">', '">', "</parameter>"),
-    "deepseek_xml": _Style('<｜DSML｜parameter name="', '" string="true">', '" string="false">', "</｜DSML｜parameter>"),
-    "deepseek_v4_1_xml": _Style('<｜DSML｜ parameter name="', '" string="true">', '" string="false">', "</｜DSML｜ parameter>"),
-    "glm_xml": _Style("<arg_key>", "</arg_key>\n<arg_value>", "</arg_key>\n<arg_value>", "</arg_value>"),
-}
-_WHITESPACE = repeat(byte_class(b" \n\r\t"), 0, 20)
-_NAME = cat(
-    byte_class(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"),
-    repeat(byte_class(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")),
-)
-_ANNOTATIONS = frozenset(
-    "title description default examples deprecated readOnly writeOnly $schema $id $comment $defs definitions strict".split()
-)
-_OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties"])
-_OF_STRINGS = frozenset(["type", "minLength", "maxLength", "pattern"])
-_TYPES = ("string", "number", "integer", "boolean", "null", "array", "object")
-_MOST_REFERENCES = 32
-
-
-def write_parameters(ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str) -> Symbol:
+def write_parameters(
+    ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout | None = None
+) -> Symbol:
     """The symbol of a parameter list. ``write_schema(schema, at)`` writes JSON. Raises with a JSON Pointer below ``at``."""
-    return _Writer(ir, schema, STYLES[style], write_schema, at).write()
+    return _Writer(ir, schema, style, write_schema, at, layout or Layout()).write()
 
 
 class _Writer:
-    def __init__(self, ir: GrammarIR, schema: Any, style: _Style, write_schema: SchemaWriter, at: str) -> None:
+    """Objects and lists inside each other wait in a queue, so that nothing recurs."""
+
+    def __init__(self, ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
         self.ir = ir
-        self.root = schema
-        self.style = style
+        self.style = STYLES[style]
         self.write_schema = write_schema
         self.at = at
+        self.layout = layout
+        self.space = repeat(byte_class(b" \n\r\t"), 0, layout.space)
+        self.no_space = self.space if self.style.spaced else EPSILON
+        self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]))
+        self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
+        self._waiting: list[tuple[Symbol, str, Any, str]] = []
+        self._repeats = Repeats(ir)
 
     def write(self) -> Symbol:
-        schema = self._resolve(self.root, self.at)
+        schema = self.values.resolve(self.values.root, self.at)
         if schema is True:
             schema = {}
-        self._only(schema, _OF_OBJECTS, self.at)
         if schema.get("type", "object") != "object":
             raise GrammarError(
                 "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=repr(schema["type"])
             )
+        out = self._body("object", schema, self.at)
+        while self._waiting:
+            symbol, kind, waiting, at = self._waiting.pop()
+            (self._object if kind == "object" else self._array)(symbol, waiting, at)
+        return out
+
+    def _body(self, kind: str, schema: Any, at: str) -> Symbol:
+        """What stands in an object or list that is written in this style."""
+        found = self._bodies.get((id(schema), kind))
+        if found is None:
+            found = self._bodies[id(schema), kind] = (self.ir.nonterminal(f"{kind} of parameters"), schema)
+            self._waiting.append((found[0], kind, schema, at))
+        return found[0]
+
+    def _object(self, symbol: Symbol, schema: Any, at: str) -> None:
+        only(schema, OF_OBJECTS if at == self.at else OF_OBJECTS | OF_ARRAYS, at)
         properties = schema.get("properties", {})
         required = schema.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
-            raise GrammarError("bad schema of parameters", location=self.at, expected="properties: an object, required: a list")
+            raise GrammarError("bad schema of parameters", location=at, expected="properties: an object, required: a list")
         for name in required:
             if name not in properties:
                 raise UnsupportedError(
-                    f"a required parameter that is not declared, {name!r}, is not supported", location=f"{self.at}/required"
+                    f"a required parameter that is not declared, {name!r}, is not supported", location=f"{at}/required"
                 )
-        further = schema.get("additionalProperties", not properties)
         ir = self.ir
-        rest: list[Symbol] = [ir.lexeme(_WHITESPACE, "whitespace")]
-        if further is not False:
-            more = ir.nonterminal("further parameters")
-            name = both(_NAME, complement(literals(n.encode() for n in properties))) if properties else _NAME
-            for one in self._parameter(name, further, f"{self.at}/additionalProperties"):
-                ir.rule(more, [*one, more])
-            ir.rule(more, rest)
-            rest = [more]
-        for name, value in reversed(properties.items()):
-            part = ir.nonterminal(f"parameters from {name}")
+        parts = []
+        for name, value in properties.items():
             pointer = name.replace("~", "~0").replace("/", "~1")
-            for one in self._parameter(literal(name.encode()), value, f"{self.at}/properties/{pointer}"):
-                ir.rule(part, [*one, *rest])
-            if name not in required:
-                ir.rule(part, rest)
-            rest = [part]
-        return rest[0]
+            part = ir.nonterminal(f"parameter {name}")
+            for one in self._element(self.style.opening, self.style.escape(name), value, f"{at}/properties/{pointer}"):
+                ir.rule(part, one)
+            parts.append(part)
+        further = self._further(schema, properties, at)
+        last = ir.lexeme(self.space, "whitespace")
+        needed = frozenset(i for i, name in enumerate(properties) if name in required)
+        if self.layout.any_order and len(parts) + len(further) > 1:
+            ir.rule(symbol, [ir.instance(_AnyOrder(ir, parts, further, needed, last), frozenset())])
+            return
+        rest = last
+        if further:
+            rest = ir.nonterminal("further parameters")
+            for symbols in further:
+                ir.rule(rest, [symbols, rest])
+            ir.rule(rest, [last])
+        for i in range(len(parts) - 1, -1, -1):
+            here = ir.nonterminal(f"parameters from {i}")
+            ir.rule(here, [parts[i], rest])
+            if i not in needed:
+                ir.rule(here, [rest])
+            rest = here
+        ir.rule(symbol, [rest])
 
-    def _parameter(self, name: Expr, schema: Any, at: str) -> list[list[Symbol]]:
-        """The ways to write one parameter."""
+    def _further(self, schema: Any, properties: dict[str, Any], at: str) -> list[Symbol]:
+        """Parameters that are not declared: at most one symbol."""
+        further = schema.get("additionalProperties", not properties)
+        if further is False:
+            return []
+        if self.style.item and not self.style.kinds:
+            if "additionalProperties" not in schema:
+                return []  # as xgrammar has it
+            raise UnsupportedError(
+                "additionalProperties with elements that bear their names is not supported",
+                location=f"{at}/additionalProperties",
+                keyword="additionalProperties",
+            )
+        name: Expr = _NAME
+        if self.style.escape is not str:  # any text, escaped
+            name = repeat(alt(_PLAIN, *(literal(self.style.escape(one).encode()) for one in '&<>"')), 1)
+        exclusions = [complement(literals(self.style.escape(n).encode() for n in properties))] if properties else []
+        if self.layout.excludes:
+            exclusions.append(without(self.layout.excludes))
+        out = self.ir.nonterminal("a further parameter")
+        for way in self._element(
+            self.style.opening, both(name, *exclusions) if exclusions else name, further, f"{at}/additionalProperties"
+        ):
+            self.ir.rule(out, way)
+        return [out]
+
+    def _array(self, symbol: Symbol, schema: Any, at: str) -> None:
+        only(schema, OF_OBJECTS | OF_ARRAYS, at)
+        low, high = schema.get("minItems", 0), schema.get("maxItems")
+        for keyword, count in (("minItems", low), ("maxItems", high)):
+            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
+                raise GrammarError("bad count", location=f"{at}/{keyword}", expected="a whole number", found=repr(count))
+        if high is not None and high < low:
+            raise GrammarError("nothing satisfies the schema of a parameter", location=at)
+        last = self.ir.lexeme(self.space, "whitespace")
+        if high == 0:
+            self.ir.rule(symbol, [last])
+            return
+        item = self.ir.nonterminal("item")
+        for one in self._element(self.style.item, "item", schema.get("items", True), f"{at}/items"):
+            self.ir.rule(item, one)
+        self.ir.rule(symbol, [self._repeats.many(item, low, high), last])
+
+    def _element(self, opening: str, name: str | Expr, schema: Any, at: str) -> list[list[Symbol]]:
+        """The ways to write one value with what opens and closes it."""
         style, ir = self.style, self.ir
-        text, others = self._kinds(schema, at)
+        text, others, is_any = self.values.kinds(schema, at)
+        if is_any and not style.kinds:
+            if style.item:
+                raise UnsupportedError(
+                    "a parameter whose type the schema leaves open is not supported",
+                    location=at,
+                    expected="type, enum, const, anyOf or oneOf",
+                )
+            others = {}  # a string may be whatever they are
+        closing = fill(style.closing, name, "", self.space)
         out: list[list[Symbol]] = []
         if text is not None:
-            value = cat(_spaced(style.after_string), text, literal(style.close.encode()))
-            out.append([ir.lexeme(cat(_WHITESPACE, literal(style.before.encode()), name, value), "a parameter")])
-        for other in others:
-            head = cat(_WHITESPACE, literal(style.before.encode()), name, _spaced(style.after_json), _WHITESPACE)
-            tail = ir.lexeme(cat(_WHITESPACE, literal(style.close.encode())), style.close)
-            out.append([ir.lexeme(head, "a parameter"), self.write_schema(other, at), tail])
+            head = [self.space, *fill(opening, name, style.kinds.get("string", ""), self.space)]
+            out += ways_to_write(ir, [*head, text, *closing], "a parameter")
+        by_kind: dict[tuple[str, bool], list[Symbol]] = {}
+        for kind, schemas in others.items():
+            nested = bool(style.item) and kind in ("object", "array")
+            bodies = by_kind.setdefault((style.kinds.get(kind, ""), nested), [])
+            for one in schemas:
+                if not nested:
+                    bodies.append(self.write_schema(self.values.with_definitions(one), at))
+                    continue
+                if any(keyword in one for keyword in ("enum", "const", "oneOf", "anyOf")):
+                    raise UnsupportedError("enum, const and oneOf of objects and lists are not supported here", location=at)
+                bodies.append(self._body(kind, one, at))
+        for (kind, nested), bodies in by_kind.items():
+            head = [self.space, *fill(opening, name, kind, self.space)]
+            before = [] if nested or not style.spaced else [self.space]
+            heads = ways_to_write(ir, [*head, *before], "a parameter")
+            tails = ways_to_write(ir, [*before, *closing], "the end of a parameter")
+            out.append([self._either(heads), self._either([body] for body in bodies), self._either(tails)])
         return out
 
-    def _kinds(self, given: Any, at: str) -> tuple[Expr | None, list[Any]]:
-        """The strings that a value may be, and schemas of what else it may be, as JSON."""
-        schema = self._resolve(given, at)
-        free = without([self.style.close])
-        if schema is True or not schema.keys() - _ANNOTATIONS:
-            return free, []
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema and not schema.keys() - _ANNOTATIONS - {keyword}:
-                return self._union(schema[keyword], keyword, at)
-        if "enum" in schema or "const" in schema:
-            self._only(schema, frozenset(["enum", "const", "type"]), at)
-            values = schema.get("enum", [schema.get("const")])
-            texts = [v for v in values if isinstance(v, str) and self.style.close not in v and schema.get("const", v) == v]
-            others = [v for v in values if not isinstance(v, str)]
-            return literals(t.encode() for t in texts) if texts else None, [{**schema, "enum": others}] if others else []
-        types = schema.get("type")
-        listed = types if isinstance(types, list) else [types]
-        if any(one not in _TYPES for one in listed):
-            raise UnsupportedError(
-                "a parameter whose type the schema leaves open is not supported",
-                location=at,
-                expected="type, enum, const, anyOf or oneOf",
-            )
-        others = [one for one in listed if one != "string"]
-        rest = [self._with_definitions({**schema, "type": others})] if others else []
-        if "string" not in listed:
-            return None, rest
-        if not others:
-            self._only(schema, _OF_STRINGS, at)
-        parts = [free]
-        if "minLength" in schema or "maxLength" in schema:
-            parts.append(repeat(ANY_CHAR, schema.get("minLength", 0), schema.get("maxLength")))
-        if "pattern" in schema:
-            parts.append(parse(schema["pattern"], "ecma").search_expr(UTF8))
-        if "format" in schema:
-            raise UnsupportedError(
-                "format of a parameter that is no JSON is not supported", location=f"{at}/format", keyword="format"
-            )
-        return both(*parts), rest
-
-    def _union(self, branches: Any, keyword: str, at: str) -> tuple[Expr | None, list[Any]]:
-        texts: list[Expr] = []
-        others: list[Any] = []
-        for i, branch in enumerate(branches if isinstance(branches, list) else []):
-            text, more = self._kinds(branch, f"{at}/{keyword}/{i}")
-            others += more
-            if text is not None:
-                texts.append(text)
-        if keyword == "oneOf" and len(texts) > 1:
-            raise UnsupportedError("oneOf with several strings is not supported here", location=f"{at}/oneOf", keyword="oneOf")
-        if keyword == "oneOf" and len(others) > 1:
-            others = [self._with_definitions({"oneOf": others})]
-        return alt(*texts) if texts else None, [self._with_definitions(other) for other in others]
-
-    def _with_definitions(self, schema: Any) -> Any:
-        """``schema`` with what ``#/$defs`` and ``#/definitions`` of the whole hold."""
-        whole = self.root if isinstance(self.root, dict) else {}
-        return {**{name: whole[name] for name in ("$defs", "definitions") if name in whole}, **schema}
-
-    def _resolve(self, schema: Any, at: str) -> Any:
-        """``schema`` without ``$ref`` at its top."""
-        for _ in range(_MOST_REFERENCES):
-            if not isinstance(schema, (dict, bool)):
-                raise GrammarError("bad schema", location=at, expected="an object, true or false", found=type(schema).__name__)
-            if schema is False:
-                raise GrammarError("nothing satisfies the schema of a parameter", location=at)
-            if schema is True or "$ref" not in schema:
-                return schema
-            if schema.keys() - _ANNOTATIONS - {"$ref"}:
-                raise UnsupportedError(
-                    "$ref beside other keywords is not supported here", location=f"{at}/$ref", keyword="$ref"
-                )
-            schema = self._target(schema["$ref"], at)
-        raise GrammarError("$ref leads back to itself", location=f"{at}/$ref", keyword="$ref")
-
-    def _target(self, reference: Any, at: str) -> Any:
-        if reference == "#":
-            return self.root
-        target: Any = self.root
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise UnsupportedError(
-                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=repr(reference)
-            )
-        for part in reference[2:].split("/"):
-            part = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(target, dict) or part not in target:
-                raise GrammarError("$ref leads nowhere", location=f"{at}/$ref", keyword="$ref", found=reference)
-            target = target[part]
-        return target
-
-    def _only(self, schema: dict[str, Any], known: frozenset[str], at: str) -> None:
-        """Refuse keywords that are not enforced."""
-        for keyword in schema:
-            if keyword not in known and keyword not in _ANNOTATIONS:
-                raise UnsupportedError(f"{keyword} is not supported here", location=f"{at}/{keyword}", keyword=keyword)
+    def _either(self, ways: Iterable[Sequence[Symbol]]) -> Symbol:
+        listed = list(ways)
+        if len(listed) == 1 and len(listed[0]) == 1:
+            return listed[0][0]
+        out = self.ir.nonterminal()
+        for one in listed:
+            self.ir.rule(out, one)
+        return out
 
 
-def _spaced(text: str) -> Expr:
-    """``text`` with white space at its line breaks."""
-    parts = [literal(part.encode()) for part in text.split("\n")]
-    return cat(parts[0], *(one for part in parts[1:] for one in (_WHITESPACE, part)))
+class _AnyOrder(Family):
+    """Parameters in any order; a value is the set of those that were there."""
+
+    name = "parameters in any order"
+
+    def __init__(
+        self, ir: GrammarIR, parts: Sequence[Symbol], further: Sequence[Symbol], required: frozenset[int], last: Symbol
+    ) -> None:
+        self._ir = ir
+        self._parts = list(parts)
+        self._further = list(further)
+        self._required = required
+        self._last = last
+
+    def uses(self) -> Iterable[Symbol]:
+        """The parameters, and white space, which may be empty."""
+        return [*self._parts, *self._further, self._last]
+
+    def nullable(self, value: Hashable) -> bool:
+        """Whether no more need come."""
+        return isinstance(value, frozenset) and self._required <= value
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        """Whether all that must come can."""
+        assert isinstance(value, frozenset)
+        return all(productive(self._parts[i]) for i in self._required - value)
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+        """One more, or the end."""
+        assert isinstance(value, frozenset)
+        out: list[Sequence[Symbol]] = [
+            [part, self._ir.instance(self, value | {i})]
+            for i, part in enumerate(self._parts)
+            if i not in value and productive(part)
+        ]
+        out += [[one, self._ir.instance(self, value)] for one in self._further if productive(one)]
+        if self._required <= value:
+            out.append([self._last])
+        return out
+
+    def remaining(self, value: Hashable) -> int:
+        """How many must come."""
+        assert isinstance(value, frozenset)
+        return len(self._required - value)

