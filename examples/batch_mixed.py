@@ -1,7 +1,8 @@
 """One batch, a grammar of another kind for each prompt, one row free. ``python examples/batch_mixed.py [MODEL]``.
 
-What each row must be is checked by something that knows nothing of grammars; the program fails if a row is not that. On busy cores
-``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
+What each row must be is checked by something that knows nothing of grammars; the program fails if a row is not that.
+
+On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
 """
 
 import json

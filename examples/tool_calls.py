@@ -2,8 +2,9 @@
 
 Without an argument the demo's model is taken, which is small and knows little about tools: what it writes is a legal call all
 the same; the program fails if it is not. ``tool_choice="auto"`` lets a model that knows better answer in text, with calls in
-between. On busy cores
-``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
+between.
+
+On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
 """
 
 import json
