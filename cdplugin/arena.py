@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import mmap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.bases import BASE_WORDS
-from cdplugin.kernels.earley import ROW_WORDS
 from cdplugin.kernels.jit import Notice
 from cdplugin.kernels.lexer import LEXER_WORDS
-from cdplugin.kernels.masks import MASK_WORDS
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
 
@@ -53,18 +50,14 @@ _FOR_WALKS = {
     layout.ENDS: 1 << 15,
 }
 
-_HASHED = {layout.INDEX: layout.N_VALUES, layout.MEMO_KEYS: layout.MEMO_USED, layout.MEMO_RESULTS: layout.MEMO_USED}
-"""Hash tables, whose unused slots are 0, and the word of the header that counts the used ones."""
 _IN_USE = {
     layout.DATA: (layout.DATA_USED, 1),
     layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
     layout.LEXER_STATES: (layout.N_LEXER_STATES, LEXER_WORDS),
     layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
-    layout.ROWS: (layout.N_ROWS, ROW_WORDS),
-    layout.BASES: (layout.N_BASES, BASE_WORDS),
-    layout.MASKS: (layout.N_MASKS, MASK_WORDS),
     layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
     layout.ENDS: (layout.ENDS_USED, 1),
+    layout.STACK: (layout.STACK_TOP, 1),
 }
 """Tables that fill from the front: the word of the header that counts their records, and the items of one."""
 
@@ -74,25 +67,70 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
 
 
-def _zeroed(size: int) -> np.ndarray:
-    """``size`` zeroed bytes (uint8), committed at once where the system can (Linux: ``MAP_POPULATE``)."""
-    populate = getattr(mmap, "MAP_POPULATE", None)
-    if populate is None:
-        return np.zeros(size, np.uint8)
-    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | populate), np.uint8)
-
-
 def _dtype(table: int) -> type:
     if table in layout.INT32_TABLES:
         return np.int32
     return np.uint8 if table in layout.UINT8_TABLES else np.int64
 
 
+@dataclass(frozen=True)
+class Block:
+    """Several tables in one piece of memory, so that an arena takes them over at once.
+
+    ``memory``: uint8; ``spans``: of each table its number, where it begins and ends, where what is in use of it ends (all in
+    bytes), and its dtype; ``numbers`` and ``places``: int64, the tables as the header has them: numbers, and pairs (offset in
+    bytes, length in items).
+    """
+
+    memory: np.ndarray
+    spans: Sequence[tuple[int, int, int, int, type]]
+    numbers: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
+        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all)."""
+        at = 0
+        spans, places = [], []
+        for table, array in tables.items():
+            used = in_use.get(table, len(array)) * array.itemsize
+            spans.append((table, at, at + array.nbytes, at + used, _dtype(table)))
+            places.append((at, len(array)))
+            at += -(-array.nbytes // _LINE) * _LINE
+        block = cls(np.zeros(at, np.uint8), spans, np.array(list(tables), np.int64), np.array(places, np.int64))
+        for (_, copy), array in zip(block.tables(), tables.values(), strict=True):
+            copy[:] = array
+        return block
+
+    @classmethod
+    def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
+        """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
+        at = 0
+        spans, places = [], []
+        for table, size in sizes.items():
+            spans.append((table, at, at + 8 * size, at + 8 * size, np.int64))
+            places.append((at, size))
+            at += 8 * size
+        return cls(words.view(np.uint8), spans, np.array(list(sizes), np.int64), np.array(places, np.int64))
+
+    def copy(self) -> Block:
+        """The same in memory of its own; what is not in use is not initialised."""
+        old, memory = self.memory, np.empty(len(self.memory), np.uint8)
+        for _, start, _, used, _ in self.spans:
+            memory[start:used] = old[start:used]
+        return Block(memory, self.spans, self.numbers, self.places)
+
+    def tables(self) -> list[tuple[int, np.ndarray]]:
+        """The tables by number."""
+        memory = self.memory
+        return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
+
+
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
-    ``over_budget``: whether its tables have outgrown ``Limits.max_arena_bytes``; the grammar then starts a fresh one.
-    ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
+    ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``); the grammar then starts a
+    fresh one. ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -104,7 +142,7 @@ class Arena:
         self.lock = threading.Lock()
         self.over_budget = False
         self.expand: Callable[[int], None] | None = None
-        self._block_bytes = 0
+        self._block: Block | None = None
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
@@ -138,43 +176,40 @@ class Arena:
     def set_limits(self, limits: Limits) -> None:
         """Count against these limits from now on."""
         self.limits = limits
+        self.max_bytes = limits.max_arena_bytes
         head = self.header
         head[layout.MAX_WIDTH] = limits.max_expr_width
         head[layout.FUEL] = limits.emptiness_fuel
         head[layout.MAX_ROW_ITEMS] = limits.max_row_items
         head[layout.MAX_PAIRS] = limits.max_pairs
 
-    def clone(self) -> Arena:
-        """An arena that knows everything that this one does and shares only the vocabulary.
+    def freeze(self) -> None:
+        """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
+        in_use = {table: int(self.header[counter]) * words for table, (counter, words) in _IN_USE.items()}
+        self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
+        self.set_block(self._block)
 
-        Its tables are one block, for which the system is asked once: a page fault for each page would cost more than all else.
-        """
+    def clone(self) -> Arena:
+        """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
+        assert self._block is not None
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
+        other.max_bytes = self.max_bytes
         other.over_budget, other.expand = False, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
-        sizes = {table: -(-self.tables[table].nbytes // _LINE) * _LINE for table in _INITIAL}
-        block = _zeroed(sum(sizes.values()))
-        at = 0
-        for table, size in sizes.items():
-            old = self.tables[table]
-            fresh = block[at : at + old.nbytes].view(old.dtype)
-            used = self._in_use(table)
-            fresh[:used] = old[:used]
-            other.set_table(table, fresh)
-            at += size
-        other._block_bytes = len(block)
-        return other
+        other._block = self._block.copy()
+        other.set_block(other._block)
         return other
 
-    def _in_use(self, table: int) -> int:
-        """How many items of a table matter."""
-        if table in _HASHED:
-            return len(self.tables[table]) if self.header[_HASHED[table]] else 0
-        counter, words = _IN_USE.get(table, (layout.STACK_TOP, 0))
-        return int(self.header[counter]) * words
+    def set_block(self, block: Block) -> None:
+        """Make the tables of a block this arena's."""
+        for table, array in block.tables():
+            self.tables[table] = array
+        entries = self.header[: 2 * layout.N_TABLES].reshape(-1, 2)
+        entries[block.numbers] = block.places
+        entries[block.numbers, 0] += block.memory.ctypes.data
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -188,7 +223,7 @@ class Arena:
     def nbytes(self) -> int:
         """Bytes of the arena's own tables, those that a clone began with included."""
         grown = sum(array.nbytes for array in (self.tables[t] for t in _INITIAL) if array.base is None)
-        return self.header.nbytes + self._block_bytes + grown
+        return self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.
@@ -213,11 +248,9 @@ class Arena:
         table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
         old = self.tables[table]
         size = max(int((_GROWTH_SMALL if old.nbytes < 1 << 20 else _GROWTH_LARGE) * len(old)), needed)
-        if self.nbytes > 2 * self.limits.max_arena_bytes:
+        if self.nbytes > 2 * self.max_bytes:
             self.over_budget = True
-            raise LimitExceeded(
-                "one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.limits.max_arena_bytes}"
-            )
+            raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
         if table == layout.INDEX:
             self.set_table(table, np.zeros(1 << (size - 1).bit_length(), np.int32))
             kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
@@ -233,7 +266,7 @@ class Arena:
             self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
         else:
             self.reserve(table, size)
-        self.over_budget = self.nbytes > self.limits.max_arena_bytes
+        self.over_budget = self.nbytes > self.max_bytes
 
     def reserve(self, table: int, size: int) -> None:
         """Make a table (other than an index) hold at least ``size`` items; its content stays."""

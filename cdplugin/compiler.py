@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -127,7 +127,7 @@ class StaticTables:
 
     @property
     def nbytes(self) -> int:
-        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges, *self.rules.tables.values()]
+        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges, self.rules.block.memory]
         return sum(array.nbytes for array in arrays)
 
     def evaluate(self, arena: Arena) -> None:
@@ -139,12 +139,11 @@ class StaticTables:
         arena.set_table(layout.LEXEMES, self.lexemes.records.reshape(-1))
         arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
         arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
-        arena.header[layout.HAS_CLOCKS] = bool((self.lexemes.records[:, layout.X_TICK] >= 0).any())
-        for table, array in self.rules.tables.items():
-            arena.set_table(table, array.copy() if self.rules.is_lazy else array)
-        arena.set_table(layout.MARKS, np.zeros(len(self.rules.nullable), np.int64))
+        arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
+        arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
+        arena.set_table(layout.MARKS, np.zeros(len(self.rules.names), np.int64))
         arena.header[layout.END_SYMBOL] = self.rules.end_symbol
-        if (self.lexemes.records[:, layout.X_KIND] != layout.EXACT).any():
+        if not self.lexemes.all_exact:
             arena.reserve_for_walks()
         if self.rules.is_lazy:
             arena.expand = Expander(self.rules, arena)
@@ -165,10 +164,9 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
     ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
-    _judge(ir, lexemes, arena, used, ids, tokens)
+    nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
     id_of = {~t: e for t, e in zip(used, ids.tolist(), strict=True)}
-    nullable = {~t for t, flags in zip(used, arena.flags(ids).tolist(), strict=True) if flags & expressions.NULLABLE}
     return StaticTables(
         program=words,
         n_results=program.n_results,
@@ -225,39 +223,47 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
 
 def _judge(
     ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: list[int], ids: np.ndarray, tokens: dict[Symbol, TokenRanges]
-) -> None:
-    """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text.
+) -> dict[Symbol, None]:
+    """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text;
+    these are returned.
 
     Its rules are the lexeme (if it matches any text) and the empty string; a lexeme in a rule never matches the empty string.
     A LAZY one that matches the empty string matches nothing else. A token terminal matches if any token does.
     """
-    flags = arena.flags(ids)
-    productive = (ids != expressions.EMPTY) & (ids != expressions.EPSILON)
-    unsure = np.flatnonzero(productive & (flags & expressions.PURE == 0)).tolist()
+    flags = arena.flags(ids).tolist()
+    productive = lexemes.productive
+    nullable: dict[Symbol, None] = {}
+    unsure: list[tuple[Symbol, int]] = []
+    for lexeme, expression, its_flags in zip(used, ids.tolist(), flags, strict=True):
+        symbol = ~lexeme
+        productive[symbol] = expression != expressions.EMPTY and expression != expressions.EPSILON
+        if its_flags & expressions.NULLABLE:
+            nullable[symbol] = None
+        if not its_flags & expressions.PURE and productive[symbol]:
+            unsure.append((symbol, expression))
     if unsure:
-        limits = arena.limits
-        arena.set_limits(replace(limits, max_arena_bytes=min(limits.max_arena_bytes, arena.nbytes + _SEARCH_BYTES)))
-        for i in unsure:
-            productive[i] = _matches_text(arena, int(ids[i]))
-        arena.set_limits(limits)
-        arena.over_budget = arena.nbytes > limits.max_arena_bytes
-    lexemes.productive = {~t: is_productive for t, is_productive in zip(used, productive.tolist(), strict=True)}
-    lexemes.productive.update({symbol: bool(ranges) for symbol, ranges in tokens.items()})
+        arena.max_bytes = min(arena.max_bytes, arena.nbytes + _SEARCH_BYTES)
+        for symbol, expression in unsure:
+            productive[symbol] = _matches_text(arena, expression, symbol in nullable)
+        arena.max_bytes = arena.limits.max_arena_bytes
+        arena.over_budget = arena.nbytes > arena.max_bytes
+    for symbol, ranges in tokens.items():
+        productive[symbol] = bool(ranges)
     skips = set(ir.skips.values())
-    for i in np.flatnonzero(flags & expressions.NULLABLE).tolist():
-        symbol = ~used[i]
+    for symbol in nullable:
         if symbol in skips:
             continue
-        if ir.lexings[used[i]] == LAZY:
-            lexemes.productive[symbol] = False
-        wrapper = ir.nonterminal(ir.lexeme_names[used[i]])
+        if ir.lexings[~symbol] == LAZY:
+            productive[symbol] = False
+        wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
-        if lexemes.productive[symbol]:
+        if productive[symbol]:
             lexemes.rules.append((wrapper, (symbol,)))
+    return nullable
 
 
-def _matches_text(arena: Arena, expression: int) -> bool:
+def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
     """Whether an expression with ``&`` or ``~`` matches a text of at least one byte: if it is nullable, whether some derivative
     is not empty.
     """
@@ -266,6 +272,6 @@ def _matches_text(arena: Arena, expression: int) -> bool:
             return False
     except LimitExceeded as error:
         raise LimitExceeded("whether an expression with '&' or '~' can match takes too much", expected=error.expected) from None
-    if not arena.flags(np.array([expression]))[0] & expressions.NULLABLE:
+    if not nullable:
         return True
     return any(arena.call(kernels.OP_STATUS, arena.call(kernels.OP_DERIVE, expression, byte)) & 1 for byte in range(256))

@@ -21,6 +21,7 @@ from cdplugin.limits import Limits
 
 _LOAD, _KEEP, _CONSTANT = -1, -2, -3
 _KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
+_SEQUENCES = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP))
 _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
 _four_words = struct.Struct("<4q").unpack
 
@@ -34,6 +35,7 @@ def _mask_of(members: bytes) -> int:
     return sum(1 << byte for byte in members)
 
 
+@lru_cache(maxsize=4096)
 def _bytes_words(mask: int) -> tuple[int, ...]:
     """The words that stand for a set of bytes (a 256-bit integer)."""
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
@@ -74,44 +76,53 @@ class Program:
         known = self._result_of.get(id(root))
         if known is not None:
             return known
-        words, constants = self.words, self._known
-        # entries: (node, positive, visited). A node is emitted after its children; shared nodes are loaded.
-        pending: list[tuple[Expr, bool, bool]] = [(root, True, False)]
+        words = self.words
+        # entries: (node, positive, how many children are emitted). A node is emitted after its children.
+        pending: list[tuple[Expr, bool, int]] = []
+        leaf = self._leaf(root, True)
+        if leaf is None:
+            pending.append((root, True, 0))
+        else:
+            words += leaf
         while pending:
-            node, positive, visited = pending.pop()
+            node, positive, at = pending.pop()
             op = node.op
-            if op in _COMPOUND:
-                key = id(node)
-                result_of = self._result_of if positive else self._uncut_result_of
-                if visited:
-                    self._emit(op, node.args)
-                    result_of[key] = self.n_results
-                    words += (_KEEP, self.n_results)
-                    self.n_results += 1
-                elif positive and key in constants:
-                    words += (_CONSTANT, constants[key])
-                elif key in result_of:
-                    words += (_LOAD, result_of[key])
-                else:
-                    pending.append((node, positive, True))
-                    if op == expr.NOT_OP:
-                        pending.append((node.args[0], False, False))
-                    elif op == expr.REPEAT_OP:
-                        pending.append((node.args[0], positive, False))
-                    else:
-                        pending += [(child, positive, False) for child in reversed(node.args)]
-            elif op == expr.LITERALS_OP:
-                self._emit_literals(node.args, positive)
-            elif op == expr.BYTES_OP:
-                words += _bytes_words(node.args[0] & self._allowed if positive else node.args[0])
+            children = node.args if op in _SEQUENCES else node.args[:1]
+            inside = positive and op != expr.NOT_OP
+            while at < len(children):
+                leaf = self._leaf(children[at], inside)
+                at += 1
+                if leaf is None:
+                    pending.append((node, positive, at))
+                    pending.append((children[at - 1], inside, 0))
+                    break
+                words += leaf
             else:
-                words.append(layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY)
+                self._emit(op, node.args)
+                words += (_KEEP, self.n_results)
+                (self._result_of if positive else self._uncut_result_of)[id(node)] = self.n_results
+                self.n_results += 1
         known = self._result_of.get(id(root))
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
             words += (_KEEP, known)
             self.n_results += 1
         return known
+
+    def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...] | None:
+        """The words of a node that has no children to be emitted: none, or they have been; else None."""
+        op = node.op
+        if op == expr.LITERALS_OP:
+            return self._literals_words(node.args, positive)
+        if op in _COMPOUND:
+            key = id(node)
+            if positive and key in self._known:
+                return _CONSTANT, self._known[key]
+            result = (self._result_of if positive else self._uncut_result_of).get(key)
+            return None if result is None else (_LOAD, result)
+        if op == expr.BYTES_OP:
+            return _bytes_words(node.args[0] & self._allowed if positive else node.args[0])
+        return (layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY,)
 
     def results(self) -> dict[int, int]:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
@@ -135,7 +146,7 @@ class Program:
         else:
             words += (_KINDS[op], len(args))
 
-    def _emit_literals(self, texts: tuple[bytes, ...], positive: bool) -> None:
+    def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
         key = id(texts) if positive else ~id(texts)
         words = self._literals_of.get(key)
         if words is None:
@@ -148,7 +159,7 @@ class Program:
                 self.literals += texts
                 words = (layout.K_LITERALS, low, low + len(texts), 0)
             self._literals_of[key] = words
-        self.words += words
+        return words
 
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""

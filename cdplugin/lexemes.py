@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -21,18 +22,22 @@ TokenRanges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class LexemeTable:
-    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number."""
+    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number;
+    ``has_clocks``: whether some lexeme counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
+    """
 
     records: np.ndarray
     ranges: np.ndarray
     names: list[str]
+    has_clocks: bool
+    all_exact: bool
 
 
 def lexeme_table(
     ir: GrammarIR,
     numbers: Mapping[Symbol, int],
     expressions_of: Mapping[Symbol, int],
-    nullable: set[Symbol],
+    nullable: Container[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
@@ -46,16 +51,19 @@ def lexeme_table(
     ranges: list[tuple[int, int]] = []
     begun: list[list[int]] = []
     first_begun = len(numbers) + 1
+    template = [0] * layout.LEXEME_WORDS
+    template[layout.X_KIND] = layout.EXACT
+    template[layout.X_SKIP] = template[layout.X_TICK] = -1
+    lexings = {ir.lexings[~symbol] for symbol in numbers}
     for symbol, number in numbers.items():
-        skip = numbers.get(ir.skips[symbol], -1) if symbol in ir.skips else -1
-        of_tokens = tokens.get(symbol, ())
-        record = [0] * layout.LEXEME_WORDS
+        record = template.copy()
         record[layout.X_EXPRESSION] = expressions.EMPTY if symbol in tokens else expressions_of[symbol]
         record[layout.X_KIND] = _KINDS[ir.lexings[~symbol]]
-        record[layout.X_SKIP] = skip
+        if symbol in ir.skips:
+            record[layout.X_SKIP] = numbers.get(ir.skips[symbol], -1)
+        of_tokens = tokens.get(symbol, ())
         record[layout.X_RANGES], record[layout.X_N_RANGES] = len(ranges), len(of_tokens)
         record[layout.X_SYMBOL] = record[layout.X_BEGUN] = number
-        record[layout.X_TICK] = -1
         record[layout.X_IS_SKIP] = number in skips
         records.append(record)
         ranges += of_tokens
@@ -71,10 +79,16 @@ def lexeme_table(
             later[layout.X_TICK] = -1 if clock is None else min(here + 1, last)
             begun.append(later)
             names.append(names[number])
-    end = [0] * layout.LEXEME_WORDS
+    end = template.copy()
     end[layout.X_SYMBOL] = end[layout.X_BEGUN] = len(numbers)
-    end[layout.X_SKIP] = end[layout.X_TICK] = -1
-    return LexemeTable(np.array([*records, end, *begun], np.int64), np.array(ranges, np.int64).reshape(-1, 2), names)
+    words = np.array([*chain.from_iterable(records), *end, *chain.from_iterable(begun)], np.int64)
+    return LexemeTable(
+        words.reshape(-1, layout.LEXEME_WORDS),
+        np.array(ranges, np.int64).reshape(-1, 2),
+        names,
+        has_clocks=any(record[layout.X_TICK] >= 0 for record in begun),
+        all_exact=lexings <= {EXACT},
+    )
 
 
 def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:

@@ -70,6 +70,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
     values = arena.tables[layout.MARKS]
     known = {node: int(values[result]) for node, result in program.results().items()}
     arena.set_limits(limits)
+    arena.freeze()
     return Template(arena, known, program.literals, list(shared))
 
 

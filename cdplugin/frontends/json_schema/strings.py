@@ -192,9 +192,12 @@ def names_text(names: Iterable[str]) -> Expr:
         if branches is not None:  # all branches below `head` are built
             out.append(cat(head or EPSILON, alt(*branches)))
             continue
-        prefix_end = depth
         first, last = words[start], words[end - 1]
-        while prefix_end < len(first) and prefix_end < len(last) and first[prefix_end] == last[prefix_end]:
+        if end == start + 1:
+            out.append(JSON_STRING.literal_any(first[depth:]))
+            continue
+        prefix_end = depth
+        while prefix_end < len(first) and first[prefix_end] == last[prefix_end]:  # the words are sorted and distinct
             prefix_end += 1
         lead = JSON_STRING.literal_any(first[depth:prefix_end])
         below: list[Expr] = []
