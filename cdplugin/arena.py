@@ -11,6 +11,7 @@ import numpy as np
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels.bases import BASE_WORDS
 from cdplugin.kernels.jit import Notice
 from cdplugin.kernels.lexer import LEXER_WORDS
 from cdplugin.limits import Limits
@@ -34,7 +35,7 @@ _INITIAL = {
     layout.TRANSITIONS: 32 * 256,
     layout.LEXER_STATES: 64 * LEXER_WORDS,
     layout.ROWS: 256,
-    layout.BASES: 256,
+    layout.BASES: 64 * BASE_WORDS,
     layout.MASKS: 256,
     layout.TOKEN_LISTS: 2048,
     layout.ENDS: 512,

@@ -14,9 +14,9 @@ there is no stack but arrays by depth (llguidance's toktrie note derives the loo
 lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.plain`), the mask of the
 tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
-Many states of LONGEST lexemes differ only in keywords and operators that are open beside a name or a comment. Such a state
-takes over the base of the state without its finite expressions (its *parent*) and is walked only where it differs from that,
-which is along the spellings of its keywords.
+Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
+text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
+without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
 
 A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length ==
 -1``).
@@ -34,9 +34,7 @@ from cdplugin.kernels.arena import (
     ENDS_USED,
     GROW,
     K_BASE,
-    K_ENDS,
     LEXER_STATES,
-    LOW_32,
     MAX_CHARS,
     MAX_DEPTH,
     N_BASES,
@@ -58,20 +56,18 @@ from cdplugin.kernels.arena import (
     VALUE_WORDS,
     VALUES,
     WORDS,
-    flags_of,
     has_room,
     header,
     i32,
     i64,
     intern,
     length_of,
-    sort_range,
-    sort_unique,
     u8,
     word_of,
 )
-from cdplugin.kernels.arena import LONGEST as LONGEST_KIND
-from cdplugin.kernels.expressions import FINITE, push
+from cdplugin.kernels.arena import EXACT as EXACT_KIND
+from cdplugin.kernels.ends import E_BEGUN, E_SCANNED, GROUP_WORDS, add_end, group_ends
+from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import (
     BEFORE,
@@ -80,25 +76,19 @@ from cdplugin.kernels.lexer import (
     L_BASE,
     L_LONGEST,
     L_REST,
-    L_UNBOUNDED,
     L_VALUE,
     LEXER_WORDS,
     STATE_MASK,
     kind,
-    lexer_state,
-    lexer_step,
     transition,
 )
 from cdplugin.kernels.plain import plain_chars
+from cdplugin.kernels.plainer import plainer_state
 
-# record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its groups, the base whose tokens it has too (or -1)
-B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT = range(6)
-BASE_WORDS = 6
-# in ENDS, an end and a group: its ends as a value of (node, begun) pairs, and how many nodes are below them
-E_NODE, E_SCANNED, E_BEGUN = range(3)
-END_WORDS = 3
-G_SCANNED, G_ENDS, G_NODES = range(3)
-GROUP_WORDS = 3
+# record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its groups, the base whose tokens it has too (or -1),
+# less so many tokens from there on
+B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS = range(8)
+BASE_WORDS = 8
 
 ROOT_NODE = -1
 
@@ -135,15 +125,18 @@ def base_of(h, state):
     if known >= 0:
         return known
     parent = np.int64(-1)
-    fewer = _unbounded(h, state)
-    if fewer > 0 and fewer != state:
-        parent = i64(h, LEXER_STATES)[fewer * LEXER_WORDS + L_BASE]
+    plainer = plainer_state(h, state)
+    if plainer > 0 and plainer != state:
+        parent = i64(h, LEXER_STATES)[plainer * LEXER_WORDS + L_BASE]
         if parent < 0:
-            parent = _new_base(h, fewer, np.int64(0), fewer, np.int64(-1))
+            parent = _new_base(h, plainer, np.int64(0), plainer, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, LEXER_STATES)[fewer * LEXER_WORDS + L_BASE] = parent
-    number = fewer if fewer < 0 else _new_base(h, state, np.int64(0), fewer, parent)
+            i64(h, LEXER_STATES)[plainer * LEXER_WORDS + L_BASE] = parent
+        elif i64(h, BASES)[parent * BASE_WORDS + B_PARENT] >= 0:
+            plainer = state  # it has a parent itself
+            parent = np.int64(-1)
+    number = plainer if plainer < 0 else _new_base(h, state, np.int64(0), plainer, parent)
     if number >= 0:
         i64(h, LEXER_STATES)[state * LEXER_WORDS + L_BASE] = number
     return number
@@ -159,18 +152,20 @@ def base_after(h, ends, state):
     if known > 0:
         return known - 1
     parent = np.int64(-1)
-    fewer = _unbounded(h, state)
-    if fewer > 0 and fewer != state:
-        parent_key = _key(h, ends, fewer)
+    plainer = state
+    if kind(h, word_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE], 0) >> 32) != EXACT_KIND:
+        plainer = plainer_state(h, state)
+    if plainer > 0 and plainer != state:
+        parent_key = _key(h, ends, plainer)
         if parent_key < 0:
             return parent_key
         parent = i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] - 1
         if parent < 0:
-            parent = _new_base(h, fewer, ends, fewer, np.int64(-1))
+            parent = _new_base(h, plainer, ends, plainer, np.int64(-1))
             if parent < 0:
                 return parent
             i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] = parent + 1
-    number = fewer if fewer < 0 else _new_base(h, state, ends, fewer, parent)
+    number = plainer if plainer < 0 else _new_base(h, state, ends, plainer, parent)
     if number >= 0:
         i64(h, VALUES)[key * VALUE_WORDS + V_AUX] = number + 1
     return number
@@ -189,39 +184,10 @@ def _key(h, ends, state):
 
 
 @kernel
-def _unbounded(h, state):
-    """The state of LONGEST lexemes without those whose expressions are finite; ``state`` itself if there are none, or if
-    nothing would be left; or a status.
-    """
-    records = i64(h, LEXER_STATES)
-    known = records[state * LEXER_WORDS + L_UNBOUNDED]
-    if known > 0:
-        return known
-    value = records[state * LEXER_WORDS + L_VALUE]
-    head = header(h)
-    base = head[STACK_TOP]
-    result = state
-    count = length_of(h, value)
-    for i in range(count):
-        word = word_of(h, value, i)
-        if kind(h, word >> 32) == LONGEST_KIND and flags_of(h, word & LOW_32) & FINITE:
-            continue
-        if push(h, word) < 0:
-            return np.int64(GROW)
-    kept = head[STACK_TOP] - base
-    if 0 < kept < count:
-        result = np.int64(lexer_state(h, base, kept))
-    head[STACK_TOP] = base
-    if result > 0:
-        i64(h, LEXER_STATES)[state * LEXER_WORDS + L_UNBOUNDED] = result
-    return result
-
-
-@kernel
-def _new_base(h, state, tops, fewer, parent):
+def _new_base(h, state, tops, plainer, parent):
     """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group.
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``fewer``. Returns the number of the record, or a status.
+    ``parent``: -1, or the base, for the same nodes, of the state ``plainer``. Returns the number of the record, or a status.
     """
     head = header(h)
     number = head[N_BASES]
@@ -236,13 +202,13 @@ def _new_base(h, state, tops, fewer, parent):
             node = word_of(h, tops, i)
             begun = word_of(h, tops, i + 1)
             if parent >= 0:
-                status = _walk_beside(h, state, fewer, node, begun)
+                status = _walk_beside(h, state, plainer, node, begun)
             else:
                 status = _walk(h, state, node, begun, node + 1, np.int64(-1))
             if status < 0:
                 break
     elif parent >= 0:
-        status = _walk_beside(h, state, fewer, np.int64(ROOT_NODE), np.int64(0))
+        status = _walk_beside(h, state, plainer, np.int64(ROOT_NODE), np.int64(0))
     else:
         first_node = np.int64(0)
         if head[USE_SLICES]:
@@ -260,13 +226,24 @@ def _new_base(h, state, tops, fewer, parent):
         status = _walk(h, state, np.int64(ROOT_NODE), np.int64(0), first_node, slice_row)
     groups = np.int64(0)
     if status >= 0:
-        groups = _group_ends(h, ends_start, parent)
+        if parent >= 0:
+            groups = group_ends(
+                h, ends_start, i64(h, BASES)[parent * BASE_WORDS + B_GROUPS], i64(h, BASES)[parent * BASE_WORDS + B_N_GROUPS]
+            )
+        else:
+            groups = group_ends(h, ends_start, 0, 0)
         status = min(groups, np.int64(0))
     length = np.int64(0)
+    saved = head[STACK_TOP]
+    n_less = np.int64(0)
+    if status >= 0 and parent >= 0:
+        n_less = _set_apart(h, tokens_start)
+        status = min(n_less, np.int64(0))
     if status >= 0:
         length = np.int64(close_list(h, tokens_start))
-        if length == -2:
+        if length == -2 or not has_room(h, TOKEN_LISTS, head[TOKENS_USED] + n_less):
             status = np.int64(GROW)
+    head[STACK_TOP] = saved
     if status < 0:
         head[TOKENS_USED] = tokens_start
         head[ENDS_USED] = ends_start
@@ -280,23 +257,33 @@ def _new_base(h, state, tops, fewer, parent):
     bases[record + B_GROUPS] = groups
     bases[record + B_N_GROUPS] = (head[ENDS_USED] - groups) // GROUP_WORDS
     bases[record + B_PARENT] = parent
+    bases[record + B_LESS] = head[TOKENS_USED]
+    bases[record + B_N_LESS] = n_less
+    for i in range(n_less):
+        i32(h, TOKEN_LISTS)[head[TOKENS_USED] + i] = i64(h, STACK)[saved + i]
+    head[TOKENS_USED] += n_less
     head[N_BASES] = number + 1
     return number
 
 
 @kernel
-def _add_end(h, node, scanned, begun):
-    """Append an end; its place in ENDS, or ``GROW``."""
+def _set_apart(h, start):
+    """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status."""
     head = header(h)
-    at = head[ENDS_USED]
-    if not has_room(h, ENDS, at + END_WORDS):
-        return np.int64(GROW)
-    ends = i64(h, ENDS)
-    ends[at + E_NODE] = node
-    ends[at + E_SCANNED] = scanned
-    ends[at + E_BEGUN] = begun
-    head[ENDS_USED] = at + END_WORDS
-    return at
+    tokens = i32(h, TOKEN_LISTS)
+    kept = start
+    count = np.int64(0)
+    for i in range(start, head[TOKENS_USED]):
+        token = np.int64(tokens[i])
+        if token >= 0:
+            tokens[kept] = token
+            kept += 1
+        elif push(h, ~token) < 0:
+            return np.int64(GROW)
+        else:
+            count += 1
+    head[TOKENS_USED] = kept
+    return count
 
 
 @kernel
@@ -348,7 +335,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                 continue
         after = np.int64(transitions[before * 256 + byte])
         if after < 0:
-            after = lexer_step(h, before, byte)
+            after = transition(h, before, byte)
             if after < 0:
                 return after
         if after == 0:
@@ -358,7 +345,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if words[depth - 1 + 2 * levels] == 0:
                 words[depth - 1 + 2 * levels] = 1
                 scanned = records[before * LEXER_WORDS + L_LONGEST]
-                if _add_end(h, words[depth - 1 + levels], scanned, before) < 0:
+                if add_end(h, words[depth - 1 + levels], scanned, before) < 0:
                     return np.int64(GROW)
             at += skips[at]
             continue
@@ -371,7 +358,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             used += 1
         if after & ENDS_BIT:
             after &= STATE_MASK
-            if skips[at] > 1 and _add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
+            if skips[at] > 1 and add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
                 return np.int64(GROW)
             after = records[after * LEXER_WORDS + L_REST]
             if after == 0:
@@ -388,8 +375,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 
 
 @kernel
-def _walk_beside(h, state, fewer, node, begun):
-    """Append what the base of ``state`` has and that of ``fewer``, a part of its lexemes, has not; 0 or a status.
+def _walk_beside(h, state, plainer, node, begun):
+    """Append what tells the base of ``state`` from that of ``plainer``: tokens ``t`` that it has and the other has not, ``~t``
+    the other way round, and the ends at which other lexemes end, or none. 0 or a status.
 
     Where both are in the same state, what is below is the same. An end at a node where they differ stands for the other's end
     there; one that scans nothing only takes it away.
@@ -410,10 +398,10 @@ def _walk_beside(h, state, fewer, node, begun):
     words = i64(h, STACK)  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
     base = saved - top_depth
     words[saved] = state
-    words[saved + levels] = fewer
+    words[saved + levels] = plainer
     words[saved + 2 * levels] = -1
     if records[state * LEXER_WORDS + L_LONGEST]:
-        place = _add_end(h, node, 0, 0)
+        place = add_end(h, node, 0, 0)
         if place < 0:
             return np.int64(GROW)
         words[saved + 2 * levels] = place
@@ -432,14 +420,10 @@ def _walk_beside(h, state, fewer, node, begun):
             if own != BEFORE:
                 at += skips[at]
                 continue
-        after = transition(h, before, byte)
-        if after < 0:
-            return after
-        beside = np.int64(0)
-        if other:
-            beside = transition(h, other, byte)
-            if beside < 0:
-                return beside
+        after = transition(h, before, byte) if before else np.int64(0)
+        beside = transition(h, other, byte) if other else np.int64(0)
+        if after < 0 or beside < 0:
+            return min(after, beside)
         if after == BEFORE:
             place = words[depth - 1 + 2 * levels]
             ends = i64(h, ENDS)
@@ -447,31 +431,36 @@ def _walk_beside(h, state, fewer, node, begun):
             ends[place + E_BEGUN] = before
             at += skips[at]
             continue
+        if beside == BEFORE:
+            beside = np.int64(0)
         if after == beside:
             at += skips[at]
             continue
-        token = tokens[at]
-        if token >= 0:
+        token = np.int64(tokens[at])
+        if token >= 0 and (after == 0 or beside == 0):
             used = head[TOKENS_USED]
             if not has_room(h, TOKEN_LISTS, used + 1):
                 return np.int64(GROW)
-            i32(h, TOKEN_LISTS)[used] = token
+            i32(h, TOKEN_LISTS)[used] = token if after else ~token
             head[TOKENS_USED] = used + 1
+        scanned = np.int64(0)
+        scanned_beside = np.int64(0)
         if beside & ENDS_BIT:
-            beside = records[(beside & STATE_MASK) * LEXER_WORDS + L_REST]
-        place = np.int64(-1)
+            beside &= STATE_MASK
+            scanned_beside = records[beside * LEXER_WORDS + L_ACCEPTED]
+            beside = records[beside * LEXER_WORDS + L_REST]
         if after & ENDS_BIT:
             after &= STATE_MASK
-            if skips[at] > 1 and _add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
-                return np.int64(GROW)
+            scanned = records[after * LEXER_WORDS + L_ACCEPTED]
             after = records[after * LEXER_WORDS + L_REST]
-            if after == 0:
-                at += skips[at]
-                continue
-        elif records[after * LEXER_WORDS + L_LONGEST] and skips[at] > 1:
-            place = _add_end(h, at, 0, 0)
+        place = np.int64(-1)
+        if skips[at] > 1 and (scanned != scanned_beside or records[after * LEXER_WORDS + L_LONGEST]):
+            place = add_end(h, at, scanned, 0)
             if place < 0:
                 return np.int64(GROW)
+        if after == beside:
+            at += skips[at]
+            continue
         words[depth] = after
         words[depth + levels] = beside
         words[depth + 2 * levels] = place
@@ -479,81 +468,3 @@ def _walk_beside(h, state, fewer, node, begun):
     head[STACK_TOP] = saved
     head[C_NODES] += visited
     return np.int64(0)
-
-
-@kernel
-def _group_ends(h, start, parent):
-    """Replace the ends from ``start`` on by groups of those at which the same lexemes end. Beside a parent, take over those of
-    its ends at whose nodes there is none. The place of the first group, ``start``; or ``GROW``.
-    """
-    head = header(h)
-    own = (head[ENDS_USED] - start) // END_WORDS
-    base = head[STACK_TOP]
-    if parent >= 0:
-        if not has_room(h, STACK, base + own):
-            return np.int64(GROW)
-        words = i64(h, STACK)
-        for i in range(own):
-            words[base + i] = i64(h, ENDS)[start + END_WORDS * i + E_NODE]
-        sort_range(words, base, own)
-        record = parent * BASE_WORDS
-        for g in range(i64(h, BASES)[record + B_N_GROUPS]):
-            group = i64(h, BASES)[record + B_GROUPS] + GROUP_WORDS * g
-            scanned = i64(h, ENDS)[group + G_SCANNED]
-            theirs = i64(h, ENDS)[group + G_ENDS]
-            for i in range(0, length_of(h, theirs), 2):
-                node = word_of(h, theirs, i)
-                if not _is_among(words, base, own, node) and _add_end(h, node, scanned, word_of(h, theirs, i + 1)) < 0:
-                    return np.int64(GROW)
-    count = (head[ENDS_USED] - start) // END_WORDS
-    if not has_room(h, STACK, base + (END_WORDS + 3) * count):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    ends = i64(h, ENDS)
-    for i in range(count):
-        words[base + i] = (ends[start + END_WORDS * i + E_SCANNED] << 32) | i
-    sort_unique(words, base, count)
-    copy = base + count
-    for i in range(END_WORDS * count):
-        words[copy + i] = ends[start + i]
-    skips = i32(h, TRIE_SKIP)
-    group = start
-    first = np.int64(0)
-    while first < count:
-        scanned = words[base + first] >> 32
-        last = first
-        pairs = copy + END_WORDS * count
-        below = np.int64(0)
-        while last < count and words[base + last] >> 32 == scanned:
-            source = copy + END_WORDS * (words[base + last] & LOW_32)
-            node = words[source + E_NODE]
-            words[pairs] = node
-            words[pairs + 1] = words[source + E_BEGUN]
-            pairs += 2
-            below += skips[node] if node >= 0 else head[N_NODES]
-            last += 1
-        if scanned:
-            value = intern(h, K_ENDS, copy + END_WORDS * count, 2 * (last - first))
-            if value < 0:
-                return np.int64(GROW)
-            ends[group + G_SCANNED] = scanned
-            ends[group + G_ENDS] = value
-            ends[group + G_NODES] = below
-            group += GROUP_WORDS
-        first = last
-    head[ENDS_USED] = group
-    return start
-
-
-@kernel
-def _is_among(words, start, count, word):
-    """Whether the sorted ``words[start:start + count]`` hold ``word``."""
-    low = start
-    high = start + count
-    while low < high:
-        middle = (low + high) >> 1
-        if words[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low < start + count and words[low] == word

@@ -39,6 +39,7 @@ from cdplugin.kernels.expressions import (
     FINITE,
     NULLABLE,
     PURE,
+    THIN,
     evaluate,
     make_not,
     nullable,
@@ -79,8 +80,8 @@ def _constants(h):
     if empty < 0 or epsilon < 0:
         return GROW
     values = i64(h, VALUES)
-    values[empty * VALUE_WORDS + V_FLAGS] = PURE | FINITE
-    values[epsilon * VALUE_WORDS + V_FLAGS] = PURE | FINITE | NULLABLE
+    values[empty * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN
+    values[epsilon * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN | NULLABLE
     head[STACK_TOP] = 0
     return make_not(h, EMPTY)
 

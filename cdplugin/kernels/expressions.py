@@ -54,8 +54,10 @@ FINITE = 4  # certainly a finite language
 NONEMPTY = 8  # known not to be empty
 IS_EMPTY = 16  # known to be empty
 SEEN = 32  # on the list of the emptiness search that is running
+THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where literals branch
 KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
 
+FEW = 8
 UNBOUNDED = 1 << 20  # "any number of characters" in stay()
 
 
@@ -102,7 +104,16 @@ def make_bytes(h, w0, w1, w2, w3):
     words[top + 1] = w1
     words[top + 2] = w2
     words[top + 3] = w3
-    return _finish(h, intern(h, K_BYTES, top, 4), PURE | FINITE)
+    thin = THIN
+    count = 0
+    for i in range(4):
+        word = words[top + i]
+        while word != 0 and count <= FEW:
+            word &= word - 1
+            count += 1
+    if count > FEW:
+        thin = 0
+    return _finish(h, intern(h, K_BYTES, top, 4), PURE | FINITE | thin)
 
 
 @kernel
@@ -122,7 +133,7 @@ def make_literals(h, low, high, depth):
     words[top] = low
     words[top + 1] = high
     words[top + 2] = depth
-    return _finish(h, intern(h, K_LITERALS, top, 3), PURE | FINITE | (NULLABLE if nullable_ else 0))
+    return _finish(h, intern(h, K_LITERALS, top, 3), PURE | FINITE | THIN | (NULLABLE if nullable_ else 0))
 
 
 @kernel
@@ -149,7 +160,7 @@ def make_repeat(h, a, low, high):
     words[top] = a
     words[top + 1] = low
     words[top + 2] = high
-    out = flags & PURE
+    out = flags & (PURE | THIN)
     if flags & KNOWN_NONEMPTY:
         out |= NONEMPTY
     if low == 0:
@@ -185,7 +196,7 @@ def _cat_pair(h, a, b):
     words = i64(h, STACK)
     words[top] = a
     words[top + 1] = b
-    flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE)
+    flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE | THIN)
     if flags_of(h, a) & KNOWN_NONEMPTY and flags_of(h, b) & KNOWN_NONEMPTY:
         flags |= NONEMPTY
     return _finish(h, intern(h, K_CAT, top, 2), flags)
@@ -281,7 +292,7 @@ def make_alt(h, start, count):
         result = i64(h, STACK)[base]
     elif n > 1:
         words = i64(h, STACK)
-        flags = PURE | FINITE
+        flags = PURE | FINITE | THIN
         gained = 0
         for i in range(base, base + n):
             part = flags_of(h, words[i])

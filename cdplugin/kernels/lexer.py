@@ -62,8 +62,8 @@ from cdplugin.kernels.saturate import saturate
 from cdplugin.kernels.slices import UNBOUNDED, stay
 
 # record of a lexer state
-L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_UNBOUNDED = range(8)
-LEXER_WORDS = 8
+L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_PLAINER, L_OWN = range(9)
+LEXER_WORDS = 12  # L_OWN: four words
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
@@ -86,7 +86,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + L_SATURATED] = 0
     records[record + L_BASE] = -1
     records[record + L_LONGEST] = 0
-    records[record + L_UNBOUNDED] = 0
+    records[record + L_PLAINER] = 0
     transitions = i32(h, TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
@@ -233,9 +233,37 @@ def _rest_state(h, start, count):
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known."""
+    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its plainer one."""
     after = np.int64(i32(h, TRANSITIONS)[state * 256 + byte])
-    return after if after >= 0 else lexer_step(h, state, byte)
+    if after >= 0:
+        return after
+    records = i64(h, LEXER_STATES)
+    record = state * LEXER_WORDS
+    plainer = records[record + L_PLAINER]
+    if plainer == 0 or plainer == state or (records[record + L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+        return lexer_step(h, state, byte)
+    after = np.int64(i32(h, TRANSITIONS)[plainer * 256 + byte])
+    if after < 0:
+        after = lexer_step(h, plainer, byte)
+        if after < 0:
+            return after
+    if not _shared(after, i64(h, LEXER_STATES)[record + L_LONGEST]):
+        return lexer_step(h, state, byte)
+    transitions = i32(h, TRANSITIONS)
+    for other in range(256):
+        theirs = np.int64(transitions[plainer * 256 + other])
+        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, records[record + L_LONGEST]):
+            if (records[record + L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
+                transitions[state * 256 + other] = theirs
+    return after
+
+
+@kernel
+def _shared(after, longest):
+    """Whether the plainer state's transition is the state's, by a byte with which nothing of its own goes on: unless it is only
+    now that a lexeme ended before the byte.
+    """
+    return after != BEFORE and (after > 0 or longest == 0)
 
 
 @kernel

@@ -56,20 +56,19 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.bases import (
     B_GROUPS,
     B_LENGTH,
+    B_LESS,
     B_N_GROUPS,
+    B_N_LESS,
     B_PARENT,
     B_SLICE,
     B_TOKENS,
     BASE_WORDS,
-    G_ENDS,
-    G_NODES,
-    G_SCANNED,
-    GROUP_WORDS,
     base_after,
     base_of,
     close_list,
 )
 from cdplugin.kernels.earley import R_LONGEST, R_START, ROW_WORDS, advance
+from cdplugin.kernels.ends import G_ENDS, G_NODES, G_SCANNED, GROUP_WORDS
 from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
@@ -329,30 +328,32 @@ def _add_list(h, start, length, out):
 
 
 @kernel
-def _add_mask(h, number, out, fresh):
-    """OR mask ``number`` into ``out``; if ``fresh``, ``out`` holds garbage and is written over."""
+def _write_mask(h, number, out):
+    """Write mask ``number`` over the mask row ``out``."""
     masks = i64(h, MASKS)
     record = number * MASK_WORDS
     bases = i64(h, BASES)
     words = header(h)[WORDS]
     base = masks[record + MASK_BASE]
     parent = bases[base * BASE_WORDS + B_PARENT]
-    slice_row = bases[(base if parent < 0 else parent) * BASE_WORDS + B_SLICE]
+    whole = base if parent < 0 else parent
+    slice_row = bases[whole * BASE_WORDS + B_SLICE]
     if slice_row >= 0:
         slices = i32(h, SLICE_MASKS)
         offset = slice_row * words
-        if fresh:
-            for i in range(words):
-                out[i] = slices[offset + i]
-        else:
-            for i in range(words):
-                out[i] |= slices[offset + i]
-    elif fresh:
+        for i in range(words):
+            out[i] = slices[offset + i]
+    else:
         for i in range(words):
             out[i] = 0
-    while base >= 0:
+    _add_list(h, bases[whole * BASE_WORDS + B_TOKENS], bases[whole * BASE_WORDS + B_LENGTH], out)
+    if parent >= 0:
+        tokens = i32(h, TOKEN_LISTS)
+        first = bases[base * BASE_WORDS + B_LESS]
+        for i in range(first, first + bases[base * BASE_WORDS + B_N_LESS]):
+            token = tokens[i]
+            out[token >> 5] &= ~np.int32(1 << (token & 31))
         _add_list(h, bases[base * BASE_WORDS + B_TOKENS], bases[base * BASE_WORDS + B_LENGTH], out)
-        base = bases[base * BASE_WORDS + B_PARENT]
     _add_list(h, masks[record + MASK_TOKENS], masks[record + MASK_LENGTH], out)
 
 
@@ -368,19 +369,25 @@ def fill(h, cursor, out):
             number = mask_of(h, (cursor >> 32) - 1, state)
             if number < 0:
                 return number
-            _add_mask(h, number, out, True)
+            _write_mask(h, number, out)
             return 0
     elif cursor > 0:
-        fresh = True
+        count = 0
+        beside = out
         for i in range(length_of(h, cursor)):
             pair = word_of(h, cursor, i)
             if pair != ACCEPT_MARK:
                 number = mask_of(h, pair >> 32, pair & LOW_32)
                 if number < 0:
                     return number
-                _add_mask(h, number, out, fresh)
-                fresh = False
-        if not fresh:
+                if count == 1:
+                    beside = np.empty(len(out), np.int32)
+                _write_mask(h, number, beside)
+                if count:
+                    for k in range(head[WORDS]):
+                        out[k] |= beside[k]
+                count += 1
+        if count:
             return 0
     for i in range(head[WORDS]):
         out[i] = 0
