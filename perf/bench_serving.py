@@ -10,9 +10,10 @@ hits all alike. A run sends requests with distinct schemas that no earlier run u
 at a time. Each asks for exactly ``--tokens`` tokens (``ignore_eos``: after the end of its JSON a request goes on freely).
 
 Reported per backend and load: output tokens per second (median over the runs, and the median of the ratios to no constraint in
-the same run); time to first token and time per output token, p50 and p99 over all requests; requests that failed. Schemas are
-drawn from MaskBench, of those that all three backends take at the door. *Valid*: requests that may end, the share of finished
-outputs that ``jsonschema`` accepts.
+the same run); time to first token and time per output token, p50 and p99 over all requests; processor time of the front end and
+of the engine per request (the model's own, in the worker, is left out); requests that failed. Schemas are drawn from MaskBench,
+of those that all three backends take at the door. *Valid*: requests that may end, the share of finished outputs that
+``jsonschema`` accepts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import os
 import platform
 import random
 import statistics
@@ -52,6 +54,7 @@ class Run:
     each: list[float] = field(default_factory=list)  # seconds per further token, per request
     failed: int = 0
     texts: list[tuple[str, str]] = field(default_factory=list)  # (how it finished, text), if wanted
+    cpu: dict[str, float] = field(default_factory=dict)  # seconds of processor time, per kind of process
 
 
 # ---- schemas --------------------------------------------------------------------------------------------------------------
@@ -159,6 +162,26 @@ async def offer(url: str, backend: str, load: int, rows: list[dict[str, Any]], t
     return run
 
 
+def processor_time(server: Any) -> dict[str, float]:
+    """Seconds that a server's processes have worked, by their kind: ``front end``, ``engine``, ``worker``."""
+    out: dict[str, float] = {}
+    for process in server.members():
+        with contextlib.suppress(OSError):
+            name, _, rest = Path(f"/proc/{process}/stat").read_text().partition("(")[2].rpartition(")")
+            kind = next((kind for kind in ("engine", "worker") if kind in name.lower()), "front end")
+            ticks = sum(map(int, rest.split()[11:13]))
+            out[kind] = out.get(kind, 0.0) + ticks / os.sysconf("SC_CLK_TCK")
+    return out
+
+
+def timed(server: Any, *arguments: Any) -> Run:
+    """:func:`offer`, with the processor time that the server took for it."""
+    before = processor_time(server)
+    run = asyncio.run(offer(server.url, *arguments))
+    run.cpu = {kind: seconds - before.get(kind, 0.0) for kind, seconds in processor_time(server).items()}
+    return run
+
+
 # ---- results --------------------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +214,10 @@ def summary(runs: list[list[Run]]) -> list[dict[str, Any]]:
                     "TTFT p99 ms": round(1000 * percentile(first, 0.99), 1),
                     "TPOT p50 ms": round(1000 * percentile(each, 0.5), 1),
                     "TPOT p99 ms": round(1000 * percentile(each, 0.99), 1),
+                    **{
+                        f"{kind} ms": round(1000 * statistics.mean(run.cpu.get(kind, 0.0) / len(run.texts) for run in mine), 1)
+                        for kind in ("front end", "engine")
+                    },
                     "requests": sum(len(run.texts) for run in mine),
                     "failed": sum(run.failed for run in mine),
                 }
@@ -271,28 +298,28 @@ def measure(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[s
     valid: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
         options = ["--dtype", arguments.dtype, "--enforce-eager"]
-        urls: dict[str, str] = {}
+        servers: dict[str, Any] = {}
         for backend in arguments.backends:
             print(f"starting vllm serve with {backend}", file=sys.stderr, flush=True)
-            urls[backend] = stack.enter_context(Server(str(model_folder()), options, backend=backend, patience=600)).url
-        urls = {"none": next(iter(urls.values())), **urls}
+            servers[backend] = stack.enter_context(Server(str(model_folder()), options, backend=backend, patience=600))
+        servers = {"none": next(iter(servers.values())), **servers}
         warm = [next(pool) for _ in range(2)]
-        for backend, url in urls.items():
-            asyncio.run(offer(url, backend, 2, warm, arguments.tokens))
+        for backend, server in servers.items():
+            asyncio.run(offer(server.url, backend, 2, warm, arguments.tokens))
         for turn in range(arguments.runs):
             for load in arguments.loads:
-                mine = [next(pool) for _ in range(max(load, arguments.least))]
-                order = [*urls][turn % len(urls) :] + [*urls][: turn % len(urls)]
-                done = {name: asyncio.run(offer(urls[name], name, load, mine, arguments.tokens)) for name in order}
-                runs.append([done[name] for name in urls])
+                mine = [next(pool) for _ in range(max(load * arguments.rounds, arguments.least))]
+                order = [*servers][turn % len(servers) :] + [*servers][: turn % len(servers)]
+                done = {name: timed(servers[name], name, load, mine, arguments.tokens) for name in order}
+                runs.append([done[name] for name in servers])
                 print(
                     f"run {turn + 1}, load {load}: " + ", ".join(f"{n} {r.tokens / r.seconds:.1f}" for n, r in done.items()),
                     file=sys.stderr,
                 )
         if arguments.valid:
             mine = [next(pool) for _ in range(min(arguments.valid, 40))] * max(1, arguments.valid // 40)
-            for name, url in urls.items():
-                run = asyncio.run(ordered(url, name, mine, arguments.valid_tokens))
+            for name, server in servers.items():
+                run = asyncio.run(ordered(server.url, name, mine, arguments.valid_tokens))
                 valid.append(validity(run, mine))
     return {"runs": [[asdict(run) for run in turn] for turn in runs], "summary": summary(runs), "valid": valid}
 
@@ -313,6 +340,7 @@ def main() -> None:
     parser.add_argument("--loads", type=int, nargs="*", default=[1, 4, 16, 64])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=1, help="requests of a run, in multiples of its load")
     parser.add_argument("--least", type=int, default=4, help="requests of a run at a small load")
     parser.add_argument("--valid", type=int, default=0, help="requests that may end, to be validated")
     parser.add_argument("--valid-tokens", type=int, default=200)
@@ -325,14 +353,18 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     print(machine(), flush=True)
-    result: dict[str, Any] = {"machine": machine(), "arguments": {k: str(v) for k, v in vars(arguments).items()}}
+    result: dict[str, Any] = {
+        "machine": machine(),
+        "arguments": {k: getattr(v, "name", str(v)) for k, v in vars(arguments).items()},
+    }
     if arguments.simulate:
         import large_batches
 
         result["large batches"] = large_batches.simulate(arguments.data, seed=arguments.seed)
         show(result["large batches"])
     if arguments.loads or arguments.valid:
-        count = 2 + arguments.runs * sum(max(load, arguments.least) for load in arguments.loads) + min(arguments.valid, 40)
+        each = sum(max(load * arguments.rounds, arguments.least) for load in arguments.loads)
+        count = 2 + arguments.runs * each + min(arguments.valid, 40)
         result |= measure(arguments, load_schemas(arguments.data, count, arguments.seed, arguments.most_bytes))
         show(result["summary"])
         show(result["valid"])

@@ -47,6 +47,8 @@ def part_of(module: str) -> str:
         return "regex"
     if first == "explain":
         return "matcher"
+    if first == "admission":
+        return "compiler"
     if first.startswith("cli"):
         return "cli"
     if first.startswith("specs") or first == "grammars":

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import cdplugin
+from cdplugin.admission import is_admitted
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
@@ -171,7 +172,10 @@ class Engine:
         return GrammarState(grammar.matcher(stops or None))
 
     def check(self, request_type: str, text: str) -> None:
-        """Raises the :class:`GrammarError` that :meth:`state` would raise."""
+        """Raises the :class:`GrammarError` that :meth:`state` would raise.
+
+        The rules of a JSON schema are compiled only where that may fail: its front end finds by itself what nothing satisfies.
+        """
         key = (request_type, text)
         error: GrammarError | None = None
         with self._lock:
@@ -182,7 +186,10 @@ class Engine:
         if not known:
             try:
                 spec = spec_of(request_type, text, self.options)
-                self.compiler.compile_ir(spec.to_ir(self.compiler.limits))
+                ir = spec.to_ir(self.compiler.limits)
+                is_json = isinstance(spec, (JsonSchema, JsonObject))
+                if not (is_json and is_admitted(ir, self.compiler.limits)):
+                    self.compiler.compile_ir(ir)
             except GrammarError as caught:
                 error = caught
             with self._lock:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -147,26 +147,42 @@ def test_bad_requests_between_good_ones(served: Any) -> None:
     assert sorted(server.members()) == engine
 
 
-@pytest.mark.slow  # on two busy cores the server was seen to take longer than a minute to end
+def running(server: Any) -> bool:
+    """Whether the server's engine has requests now."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=30) as response:
+        found = re.search(r"^vllm:num_requests_running\{.*\} ([0-9.]+)$", response.read().decode(), re.MULTILINE)
+    return found is not None and float(found[1]) > 0
+
+
 def test_sigterm_under_load(served: Any) -> None:
-    """The last: a clean end while requests run, and no process is left."""
+    """The last: a clean end while requests run, and no process is left.
+
+    vLLM cancels its task that hands out answers before or after that task has told the waiting requests that the engine is gone
+    (its issue 48745; seen with every backend and without one). If before, the server goes on until the clients give up: these
+    give up after some seconds.
+    """
     import openai
 
     example, server, _ = served
+    client = server.client.with_options(timeout=15.0)
 
-    def send(_: int) -> None:
-        with contextlib.suppress(openai.OpenAIError, ValueError):  # cut off, as expected
-            example.person(server.client)
+    def send(_: int) -> str:
+        try:
+            example.person(client)
+        except (openai.OpenAIError, ValueError) as error:  # refused, cut off or given up
+            return type(error).__name__
+        return "answered"
 
     before = len(server.members())
     with ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(send, i) for i in range(8)]
-        time.sleep(2.0)
-        assert server.stop(240.0) == 0
-        for job in jobs:
-            job.result()
+        until = time.monotonic() + 30
+        while not running(server) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert server.stop(90.0) == 0
+        outcomes = [job.result() for job in jobs]
     until = time.monotonic() + 20
     while server.members() and time.monotonic() < until:
         time.sleep(0.2)
-    assert before > 1 and server.members() == []
-    assert "Traceback" not in server.log.read_text().split("[shutdown]")[0]
+    assert before > 1 and server.members() == [], outcomes
+    assert "/cdplugin/" not in server.log.read_text().partition("[shutdown]")[2]  # no traceback through our files
