@@ -9,6 +9,7 @@ tokenizer; it keeps the compiled grammars, which vLLM itself does not.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -191,13 +192,13 @@ class Engine:
                 if not (is_json and is_admitted(ir, self.compiler.limits)):
                     self.compiler.compile_ir(ir)
             except GrammarError as caught:
-                error = caught
+                error = copy.copy(caught)  # without its traceback, which would keep all that was made so far
             with self._lock:
                 self._outcomes[key] = error
                 if len(self._outcomes) > self._MOST_OUTCOMES:
                     self._outcomes.popitem(last=False)
         if error is not None:
-            raise error.with_traceback(None)
+            raise copy.copy(error)
 
     def warm(self) -> None:
         """Load the kernels and make what the first request would make: shared tables, a mask, a step.
