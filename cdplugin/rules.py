@@ -7,6 +7,7 @@ nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplu
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -216,7 +217,7 @@ class Expander:
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
         self._rules = rules
-        self._arena = arena
+        self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
         self._number = rules.number
         self._symbol = {number: symbol for symbol, number in self._number.items()}
         self._nullable = arena.tables[layout.NULLABLE].tolist()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
@@ -14,6 +16,7 @@ from cdplugin import expr
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
 from cdplugin.grammar import Family, GrammarIR, Symbol
+from cdplugin.specs import JsonSchema
 from cdplugin.vocab import Vocabulary
 
 KEYS = b"abcd"
@@ -157,3 +160,20 @@ def test_a_fresh_arena_makes_the_rules_again() -> None:
     grammar._arena.over_budget = True
     assert matcher.accept_tokens(b",a") == 1
     assert matcher.accept_tokens(b"c1}") == 3 and matcher.is_accepting()
+
+
+def test_a_grammar_that_nobody_holds_is_gone() -> None:
+    """At once, without the garbage collector: a server lets go of grammars as fast as it compiles them."""
+    schema = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}}
+    compiler = Compiler(VOCAB)
+    gc.collect()
+    gc.disable()
+    try:
+        grammar = compiler.compile_ir(JsonSchema(schema, property_order="any").to_ir(compiler.limits))
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(b'{"b":null') == 9 and grammar._arena.expand is not None
+        arena = weakref.ref(grammar._arena)
+        del grammar, matcher
+        assert arena() is None
+    finally:
+        gc.enable()

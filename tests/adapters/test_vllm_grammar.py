@@ -81,6 +81,17 @@ def test_bad_requests_say_what_is_wrong_each_time(kind: str, text: str, message:
     engine.check("CHOICE", CHOICE)
 
 
+def test_a_remembered_refusal_keeps_nothing_else() -> None:
+    """An error's traceback would hold all that was made before it."""
+    engine = Engine(VOCAB, Options(limits={"max_spec_bytes": 3}))
+    for _ in range(2):
+        with pytest.raises(cd.LimitExceeded, match="max_spec_bytes") as caught:
+            engine.check("REGEX", "aaaa")
+    (error,) = engine._outcomes.values()
+    assert error is not None and error is not caught.value and str(error) == str(caught.value)
+    assert error.__traceback__ is None and error.__context__ is None and error.__cause__ is None
+
+
 def test_a_kind_that_this_version_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm_grammar, "cdplugin", object())
     with pytest.raises(cd.GrammarError, match="no cdplugin.Gbnf"):
