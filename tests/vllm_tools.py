@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -77,3 +78,46 @@ LEGACY = {
     "structures": [{"begin": "<call>", "schema": TAG["json_schema"], "end": "</call>"}],
     "triggers": ["<call>"],
 }
+
+
+def is_object(text: str) -> bool:
+    """Whether a text is a JSON object."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def is_tagged(text: str) -> bool:
+    """Whether a text is one call, as :data:`STRUCTURAL` asks."""
+    inside = text.removeprefix("<call>").removesuffix("</call>")
+    return len(text) == len(inside) + len("<call></call>") and is_valid(TAG["json_schema"], inside)
+
+
+def calls_are_valid(text: str) -> bool:
+    """Whether each call within free text is as :data:`LEGACY` asks."""
+    return all(is_valid(TAG["json_schema"], inside) for inside in re.findall("<call>(.*?)</call>", text, re.DOTALL))
+
+
+Asked = tuple[dict[str, Any], Callable[[str], Any]]
+
+
+def two_hundred() -> list[Asked]:
+    """Two hundred requests of every kind, with a check each: four of each of the forty schemas, one of these as text; and forty
+    of other kinds.
+    """
+    others: list[Asked] = [
+        ({"json_object": True}, is_object),
+        ({"regex": PHONE}, re.compile(PHONE).fullmatch),
+        ({"choice": ["Rome", "Paris", "Berlin"]}, {"Rome", "Paris", "Berlin"}.__contains__),
+        ({"grammar": LARK}, brackets),
+        ({"grammar": GBNF}, brackets),
+        ({"structural_tag": json.dumps(STRUCTURAL)}, is_tagged),
+        ({"structural_tag": json.dumps(LEGACY)}, calls_are_valid),
+        ({"regex": "(yes|no)!?"}, re.compile("(yes|no)!?").fullmatch),
+    ]
+    listed = schemas()
+    out: list[Asked] = [
+        ({"json": schema if i else json.dumps(schema)}, validator(schema)) for i in range(4) for schema in listed
+    ]
+    return out + others * 5

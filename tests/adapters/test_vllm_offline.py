@@ -138,6 +138,21 @@ def test_forty_schemas_sampled(engines: Any) -> None:
     assert len(ended) >= 0.9 * len(requests)
 
 
+@pytest.mark.slow
+def test_two_hundred_requests(engines: Any) -> None:
+    """Forty schemas and all other kinds, sampled, sixteen at a time: what ended is valid."""
+    asked = tools.two_hundred()
+    requests = [(f"Make up {NAMES[i % 4]}.", params(100, temperature=1.0, **kind)) for i, (kind, _) in enumerate(asked)]
+    done = chat(engines("plain"), requests)
+    wrong = [
+        (kind, d.text) for (kind, check), d in zip(asked, done, strict=True) if d.finish_reason == "stop" and not check(d.text)
+    ]
+    assert wrong == []
+    ended = sum(d.finish_reason == "stop" for d in done)
+    print(f"{ended} of {len(asked)} requests ended, all valid")
+    assert ended >= 0.8 * len(asked)
+
+
 # --- the same text, however it is made -------------------------------------------------------------------------------------
 
 

@@ -101,50 +101,76 @@ def test_other_kinds(served: Any, kind: dict[str, Any], check: Any) -> None:
     assert check(choice.message.content) or choice.finish_reason == "length"
 
 
-def bad_formats() -> list[tuple[dict[str, Any], str]]:
-    """Twenty requests that are wrong, with what the message must name."""
+def bad_formats(count: int) -> list[tuple[dict[str, Any], str]]:
+    """Requests that are wrong, with what the message must name."""
     out: list[tuple[dict[str, Any], str]] = []
-    for i in range(5):
+    for i in range(count // 4):
         schema = {"type": "object", "properties": {f"p{i}": {"type": "strng"}}}
-        out.append(({"structured_outputs": {"json": schema}}, f"/properties/p{i}/type"))
-        out.append(({"structured_outputs": {"regex": "a" * i + "("}}, f"position {i}"))
-        out.append(({"structured_outputs": {"grammar": f'root ::= "a" missing{i}\n'}}, f"missing{i}"))
-        out.append(({"structured_outputs": {"json": {"allOf": [{"const": i}, {"const": -1}]}}}, "unsatisfiable"))
+        out.append(({"json": schema}, f"/properties/p{i}/type"))
+        out.append(({"regex": "a" * i + "("}, f"position {i}"))
+        out.append(({"grammar": f'root ::= "a" missing{i}\n'}, f"missing{i}"))
+        out.append(({"json": {"allOf": [{"const": i}, {"const": -1}]}}, "unsatisfiable"))
     return out
 
 
-def test_bad_requests_between_good_ones(served: Any) -> None:
-    """Forty at once: twenty clear errors, twenty valid answers, the same engine before and after."""
+Outcome = tuple[Any, Any]
+
+
+def send_all(served: Any, kinds: list[dict[str, Any]], at_once: int, temperature: float = 0.0) -> list[Outcome]:
+    """How each request ended, and its text; or its HTTP status and the message."""
     import openai
 
     example, server, _ = served
-    engine = sorted(server.members())
-    good = schemas()[:20]
 
-    def send(body: dict[str, Any]) -> Any:
-        messages = example.ask("Make something up.")
-        extra = {**body, **example.DIRECTLY}
+    def send(kind: dict[str, Any]) -> Outcome:
         try:
             done = server.client.chat.completions.create(
-                model="small", messages=messages, max_tokens=120, temperature=0, extra_body=extra
+                model="small",
+                messages=example.ask("Make something up."),
+                max_tokens=120,
+                temperature=temperature,
+                seed=1,
+                extra_body={"structured_outputs": kind, **example.DIRECTLY},
             )
         except openai.APIStatusError as error:
             return error.status_code, str(error)
         return done.choices[0].finish_reason, done.choices[0].message.content
 
-    bodies = [
-        body
-        for pair in zip([{"structured_outputs": {"json": s}} for s in good], bad_formats())
-        for body in (pair[0], pair[1][0])
-    ]
-    with ThreadPoolExecutor(len(bodies)) as pool:
-        answers = list(pool.map(send, bodies))
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(send, kinds))
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(100, marks=pytest.mark.slow)])
+def test_bad_requests_between_good_ones(served: Any, count: int) -> None:
+    """As many of each, at once: clear errors, valid answers, the same engine before and after."""
+    engine = sorted(served[1].members())
+    good = (schemas() * 3)[:count]
+    bad = bad_formats(count)
+    mixed = [kind for pair in zip([{"json": s} for s in good], [kind for kind, _ in bad], strict=True) for kind in pair]
+    answers = send_all(served, mixed, min(len(mixed), 64))
     for schema, (reason, text) in zip(good, answers[::2], strict=True):
         assert reason == "length" or (reason == "stop" and is_valid(schema, text)), (schema, reason, text)
-    assert sum(reason == "stop" for reason, _ in answers[::2]) >= 15
-    for (_, name), (status, text) in zip(bad_formats(), answers[1::2], strict=True):
+    ended = sum(reason == "stop" for reason, _ in answers[::2])
+    print(f"{ended} of {count} good requests ended, all valid")
+    assert ended >= 0.75 * count
+    for (_, name), (status, text) in zip(bad, answers[1::2], strict=True):
         assert status == 400 and name in text, (name, status, text)
-    assert sorted(server.members()) == engine
+    assert sorted(served[1].members()) == engine
+
+
+@pytest.mark.slow
+def test_two_hundred_requests(served: Any) -> None:
+    """Forty schemas and all other kinds, sampled, sixteen at a time: what ended is valid."""
+    asked = tools.two_hundred()
+    answers = send_all(served, [kind for kind, _ in asked], 16, temperature=1.0)
+    wrong = [
+        (kind, text) for (kind, check), (how, text) in zip(asked, answers, strict=True) if how == "stop" and not check(text)
+    ]
+    assert wrong == []
+    assert {how for how, _ in answers} <= {"stop", "length"}
+    ended = sum(how == "stop" for how, _ in answers)
+    print(f"{ended} of {len(asked)} requests ended, all valid")
+    assert ended >= 0.8 * len(asked)
 
 
 def running(server: Any) -> bool:
