@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,6 +67,19 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
+
+
+_OWN_PAGES = 128 << 10
+
+
+def _zeros(items: int, dtype: type | np.dtype) -> np.ndarray:
+    """Zeroed, 1-D. Large ones have pages of their own, which are the system's again as soon as the array goes: from malloc, a
+    process through which thousands of grammars pass would grow for a long time.
+    """
+    size = items * np.dtype(dtype).itemsize
+    if size < _OWN_PAGES or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.zeros(items, dtype)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
 
 
 def _dtype(table: int) -> type:
@@ -223,7 +237,8 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """Bytes of the arena's own tables, those that a clone began with included."""
-        grown = sum(array.nbytes for array in (self.tables[t] for t in _INITIAL) if array.base is None)
+        own = (array for array in (self.tables[t] for t in _INITIAL) if not isinstance(array.base, np.ndarray))
+        grown = sum(array.nbytes for array in own)  # the others lie in the block
         return self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
@@ -253,15 +268,15 @@ class Arena:
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
         if table == layout.INDEX:
-            self.set_table(table, np.zeros(1 << (size - 1).bit_length(), np.int32))
+            self.set_table(table, _zeros(1 << (size - 1).bit_length(), np.int32))
             kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
         elif table == layout.MEMO_KEYS:
             results = self.tables[layout.MEMO_RESULTS]
             self.set_table(layout.OLD_KEYS, old)
             self.set_table(layout.OLD_RESULTS, results)
             size = 1 << (size - 1).bit_length()
-            self.set_table(table, np.zeros(size, np.int64))
-            self.set_table(layout.MEMO_RESULTS, np.zeros(size, np.int64))
+            self.set_table(table, _zeros(size, np.int64))
+            self.set_table(layout.MEMO_RESULTS, _zeros(size, np.int64))
             kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
             self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
             self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
@@ -273,7 +288,7 @@ class Arena:
         """Make a table (other than an index) hold at least ``size`` items; its content stays."""
         old = self.tables[table]
         if len(old) < size:
-            grown = np.zeros(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)  # records numbered 0 mean none
+            grown = _zeros(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)  # records numbered 0 mean none
             grown[: len(old)] = old
             self.set_table(table, grown)
 
