@@ -127,14 +127,7 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
     The passes over the rules are kernels (:mod:`cdplugin.kernels.rules`); what families are asked for is here.
     """
-    rewrite = lexemes.rewrite
-    is_kept = rewrite.keys().isdisjoint
-    rules = dict.fromkeys(lexemes.rules)
-    rules.update(dict.fromkeys([rule if is_kept(rule[1]) else (rule[0], lexemes.rewritten(rule[1])) for rule in ir.rules]))
-    lefts = np.array([left for left, _ in rules], np.int64)
-    offsets = np.zeros(len(rules) + 1, np.int64)
-    np.cumsum(np.array([len(right) for _, right in rules], np.int64), out=offsets[1:])
-    symbols = np.array([symbol for _, right in rules for symbol in right], np.int64)
+    lefts, offsets, symbols = _flat(ir, lexemes)
     known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
     start = lexemes.rewritten((ir.start,))[0]
     if not known[start]:
@@ -182,13 +175,35 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, n_lexemes, is_lazy)
 
 
+def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct rules as :mod:`cdplugin.kernels.rules` takes them, with every lexeme replaced by what stands for it."""
+    lefts: list[int] = []
+    lengths: list[int] = [0]
+    symbols: list[int] = []
+    for left, right in dict.fromkeys(lexemes.rules):
+        lefts.append(left)
+        lengths.append(len(right))
+        symbols += right
+    stands_for = lexemes.rewrite.get
+    for left, right in dict.fromkeys(ir.rules):
+        size = len(symbols)
+        for symbol in right:
+            parts = stands_for(symbol)
+            if parts is None:
+                symbols.append(symbol)
+            else:
+                symbols += parts
+        lefts.append(left)
+        lengths.append(len(symbols) - size)
+    return np.array(lefts, np.int64), np.cumsum(np.array(lengths, np.int64)), np.array(symbols, np.int64)
+
+
 def _productive(
     ir: GrammarIR, lefts: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lexemes: Lexemes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which nonterminals derive a string (1), and which rules do (0)."""
-    barren = np.zeros(len(ir.lexemes), np.int64)
-    for symbol, is_productive in lexemes.productive.items():
-        barren[~symbol] = not is_productive
+    productive = lexemes.productive
+    barren = np.array([not productive.get(~lexeme, True) for lexeme in range(len(ir.lexemes))], np.int64)
     known = np.zeros(len(ir.names), np.int64)
     work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
     pending = dict(ir.instances)
