@@ -15,6 +15,7 @@ token that may come next, until the text is legal.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,9 @@ class Slots:
 
 
 Piece = "str | bytes | Sequence[int] | _Gap | Slots"
-_MOST_PLANNED = 3000  # nodes that the classes of open slots may make
+_MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
+_FEWEST_CLASSES = 8  # of a slot near something fixed
+_NEAR = 2  # slots
 
 
 class Infill:
@@ -151,8 +154,9 @@ class Session:
         self._places = places
         self._padded = padded and bool(infill.vocab.eos_token_ids)
         self._eos = frozenset(infill.vocab.eos_token_ids)
-        self._history: list[tuple[int, _Part]] = []
+        self._history: list[tuple[int, _Part, bool | None]] = []
         self._known: bool | None = None
+        self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
@@ -184,6 +188,8 @@ class Session:
         """
         part = self._open_part(place)
         vocab = self._infill.vocab
+        if self._row is not None and self._row[0] == place:
+            return self._row[1].copy()
         row = np.zeros((vocab.size + 31) // 32, np.int32)
         if not self.completable():
             return row
@@ -198,7 +204,8 @@ class Session:
         if part.slot and self._padded and self._can_pad(place):
             for token in self._eos:
                 row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
-        return row
+        self._row = (place, row)
+        return row.copy()
 
     def masks(self, places: Sequence[int]) -> np.ndarray:
         """:meth:`mask` for several places, each as the text is now: int32, ``(len(places), words)``."""
@@ -214,9 +221,9 @@ class Session:
             raise ValueError(f"place {place}: expected a slot, found a gap")
         token = int(token_id)
         if token in self._eos and self._padded:
-            return self._replace(place, _Part(slot=True, token=token))
+            return self._replace(place, _Part(slot=True, token=token), token)
         text = self._text_of(token)
-        return bool(text) and self._replace(place, _Part(text, slot=True, token=token))
+        return bool(text) and self._replace(place, _Part(text, slot=True, token=token), token)
 
     def insert(self, place: int, token_id: int) -> bool:
         """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
@@ -226,7 +233,7 @@ class Session:
         text = self._text_of(int(token_id))
         if not text:
             return False
-        return self._replace(place, _Part(part.text + text, gap=True, written=(*part.written, int(token_id))))
+        return self._replace(place, _Part(part.text + text, gap=True, written=(*part.written, int(token_id))), int(token_id))
 
     def close(self, place: int) -> bool:
         """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
@@ -240,9 +247,8 @@ class Session:
         if not 0 <= n <= len(self._history):
             raise ValueError(f"undo: expected 0 to {len(self._history)} changes, found {n}")
         for _ in range(n):
-            at, part = self._history.pop()
-            self._parts[at] = part
-            self._known = None
+            at, self._parts[at], self._known = self._history.pop()
+            self._row = None
 
     def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
         """Fill everything that is open and return the text; the session stays as it is.
@@ -284,19 +290,22 @@ class Session:
             raise ValueError(f"token id: expected 0 to {vocab.size - 1}, found {token}")
         return b"" if token in self._eos else vocab.tokens[token] or b""
 
-    def _replace(self, place: int, part: _Part) -> bool:
+    def _replace(self, place: int, part: _Part, token: int | None = None) -> bool:
         at = self._places[place]
         before = self._parts[at]
-        self._parts[at] = part
-        known, self._known = self._known, None
+        known, row = self._known, self._row
+        in_mask = None
+        if token is not None and row is not None and row[0] == place:
+            in_mask = bool(row[1][token >> 5] >> (token & 31) & 1)
+        self._parts[at], self._known, self._row = part, in_mask, None
         try:
             if self.completable() and self._is_legal_if_closed():
-                self._history.append((at, before))
+                self._history.append((at, before, known))
                 return True
         except LimitExceeded:
-            self._parts[at], self._known = before, known
+            self._parts[at], self._known, self._row = before, known, row
             raise
-        self._parts[at], self._known = before, known
+        self._parts[at], self._known, self._row = before, known, row
         return False
 
     def _is_legal_if_closed(self) -> bool:
@@ -319,21 +328,21 @@ class Session:
         elements: list[int] = []
         ends: list[int] = []  # where the text may end, if it is padded
         at_hole = -1
-        n_slots = 0
+        slots = self._planned(parts[:last], hole)
         for i, part in enumerate(parts[:last]):
             if self._padded:
                 if part.token is None:
                     ends.append(len(elements))
                 else:
                     ends.clear()
-            elements += part.text
+            if part.text:
+                elements += part.text
             if i == hole:
                 at_hole = len(elements)
             if part.gap and not part.closed:
                 elements.append(ws.GAP)
             elif part.slot and part.token is None:
-                elements.append(ws.SLOT)
-                n_slots += 1
+                elements.append(slots[i])
         accepts = [0] * (len(elements) + 1)
         for i in (*ends, len(elements)):
             accepts[i] = 1
@@ -344,10 +353,6 @@ class Session:
         if hole >= 0 and at_hole < 0:
             return 0
         work = self._tables.workspace
-        if n_slots:
-            n_classes = self._tables.classify()
-            cap = n_classes if n_slots * n_classes <= _MOST_PLANNED else max(_MOST_PLANNED // n_slots, 8)
-            work.header[ws.W_CLASS_CAP] = cap
         work.reserve(ws.ELEMENTS, len(elements) + 1)
         work.reserve(ws.ACCEPTS, len(elements) + 1)
         work.tables[ws.ELEMENTS][: len(elements)] = elements
@@ -355,6 +360,30 @@ class Session:
         work.header[ws.W_ELEMENTS] = len(elements)
         work.header[ws.W_HOLE] = at_hole
         return work.call(kernels.OP_BUILD)
+
+    def _planned(self, parts: Sequence[_Part], hole: int) -> dict[int, int]:
+        """The element of each open slot: :data:`workspace.SLOT` less the number of classes to plan it with.
+
+        All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs
+        only tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more
+        classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed.
+        """
+        slots = [i for i, part in enumerate(parts) if part.slot and part.token is None]
+        if not slots:
+            return {}
+        most = self._tables.classify()
+        n_open = len(slots) - (hole in slots)
+        if n_open * most <= _MOST_PLANNED:
+            return dict.fromkeys(slots, ws.SLOT - most)
+        near = min(max(_MOST_PLANNED // n_open, _FEWEST_CLASSES), most)
+        out = {}
+        fixed = [-1, *(i for i, p in enumerate(parts) if i == hole or not (p.slot and p.token is None)), len(parts)]
+        for left, right in itertools.pairwise(fixed):
+            for i in range(left + 1, right):
+                out[i] = ws.SLOT - (near if i - left <= _NEAR or right - i <= _NEAR else 0)
+        if hole >= 0:
+            out[hole] = ws.SLOT - near
+        return out
 
     def _can_pad(self, place: int) -> bool:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""

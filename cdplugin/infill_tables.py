@@ -40,6 +40,7 @@ _INITIAL = {
     ws.CHECKED: 2048,
     ws.CROSS_MARK: 1024,
     ws.OUTCOME_HASH: 1024,
+    ws.WAY_HASH: 1024,
 }
 
 
@@ -227,16 +228,17 @@ class Workspace:
 
     def reserve(self, table: int, size: int) -> None:
         """Make a table hold at least ``size`` items; new ones are 0."""
+        if self.header[2 * table + 1] >= size:
+            return
         # the kernels exchange two tables of live states, so the owner looks for the array by its address
         address = self.header[2 * table]
         old = next(a for a in self.tables if a.ctypes.data == address)
-        if len(old) < size:
-            grown = np.zeros(max(size, 2 * len(old)), np.int64)
-            grown[: len(old)] = old
-            at = next(i for i, a in enumerate(self.tables) if a is old)
-            self.tables[at] = grown
-            self.header[2 * table] = grown.ctypes.data
-            self.header[2 * table + 1] = len(grown)
+        grown = np.zeros(max(size, 2 * len(old)), np.int64)
+        grown[: len(old)] = old
+        at = next(i for i, a in enumerate(self.tables) if a is old)
+        self.tables[at] = grown
+        self.header[2 * table] = grown.ctypes.data
+        self.header[2 * table + 1] = len(grown)
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""
@@ -248,7 +250,7 @@ class Workspace:
                 return result
             if result == ws.W_GROW:
                 table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table in (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH):  # open addressing: powers of two
+                if table in (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH):  # open addressing: powers of two
                     size = 1 << (size - 1).bit_length()
                 self.reserve(table, size)
             elif result == ws.WIDEN:

@@ -35,9 +35,10 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.arena import GROW as ARENA_GROW
-from cdplugin.kernels.intersect import END_OF_RULE, leads_out
+from cdplugin.kernels.intersect import END_OF_RULE
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import L_VALUE, LEXER_WORDS, lexer_state
+from cdplugin.kernels.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
     BITS,
     COLUMN_HASH,
@@ -272,6 +273,12 @@ def _build_out(h, w, column, first, n_items):
             if outer == 0:
                 continue
             index = origin * n_nonterminals + symbols[dot]
+            if is_long(w):
+                grew = _add_way(h, w, index, dot + 1, outer)
+                if grew < 0:
+                    return grew
+                grown = grown or grew == 1
+                continue
             for node in range(head[W_LEFT], head[W_NODES] + 1):
                 end = node if node < head[W_NODES] else end_node(w)
                 into = tab(w, OUT)[index]
@@ -284,6 +291,31 @@ def _build_out(h, w, column, first, n_items):
                     set_bit(tab(w, BITS), into, end)
                     grown = True
     return np.int64(0)
+
+
+@kernel
+def _add_way(h, w, index, dot, outer):
+    """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
+    head = whead(w)
+    way = way_of(w, dot, outer)
+    if way < 0:
+        return way
+    into = row_in(w, OUT, index)
+    if into < 0:
+        return into
+    grew = np.int64(0)
+    for i in range(head[W_WIDTH]):
+        word = np.int64(0)
+        for node in range(64 * i, 64 * i + 64):
+            if head[W_LEFT] <= node < head[W_NODES] or node == end_node(w):
+                word |= np.int64(1) << (node & 63)
+        if word == 0:
+            continue
+        word = ask(h, w, dot, outer, way, i, word)
+        if word & ~tab(w, BITS)[into + i]:
+            tab(w, BITS)[into + i] |= word
+            grew = np.int64(1)
+    return grew
 
 
 @kernel

@@ -12,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import (
+    LEXEME_WORDS,
+    LEXEMES,
     LEXER_STATES,
     MAX_DEPTH,
     N_NODES,
@@ -21,6 +23,8 @@ from cdplugin.kernels.arena import (
     TRIE_DEPTH,
     TRIE_SKIP,
     TRIE_TOKEN,
+    X_IS_SKIP,
+    X_SYMBOL,
     header,
     i32,
     i64,
@@ -30,14 +34,16 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, L_VALUE, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.workspace import (
+    CLASS_FIRSTS,
     CLASS_HASH,
     CLASS_OF,
     CLASS_RECORD,
     CLOSURE_OF,
     CROSS_MARK,
     EFFECT_OF,
+    FOLLOWS,
     LEXEME_MARK,
     LIMIT_STATES,
     MARK,
@@ -51,6 +57,7 @@ from cdplugin.kernels.workspace import (
     W_N_LEXEMES,
     W_N_STARTS,
     W_POOL_USED,
+    W_SET,
     W_STAMP,
     WORK,
     WORK_B,
@@ -150,6 +157,8 @@ def _note_crossings(h, w, accepted, token, depth, stamp, count):
     n_lexemes = whead(w)[W_N_LEXEMES]
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
+        if not _may_follow(h, w, lexeme, group):
+            continue
         key = group * n_lexemes + lexeme
         if not room(w, CROSS_MARK, key + 1) or not room(w, QUEUE, count + 1):
             return np.int64(W_GROW)
@@ -159,6 +168,52 @@ def _note_crossings(h, w, accepted, token, depth, stamp, count):
             tab(w, QUEUE)[count] = (lexeme << 32) | group
             count += 1
     return np.int64(count)
+
+
+@kernel
+def _may_follow(h, w, lexeme, group):
+    """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar."""
+    if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        return True
+    words = whead(w)[W_SET]
+    follows = tab(w, FOLLOWS)
+    firsts = tab(w, CLASS_FIRSTS)
+    for i in range(words):
+        if follows[lexeme * words + i] & firsts[group * words + i]:
+            return True
+    return False
+
+
+@kernel
+def _set_firsts(h, w, group):
+    """Fill ``CLASS_FIRSTS`` of a class from its record; 0 or ``W_GROW``."""
+    words = whead(w)[W_SET]
+    if not room(w, CLASS_FIRSTS, (group + 1) * words):
+        return np.int64(W_GROW)
+    firsts = tab(w, CLASS_FIRSTS)
+    for i in range(words):
+        firsts[group * words + i] = 0
+    record = tab(w, CLASS_RECORD)[group]
+    pool = tab(w, POOL)
+    lexemes = i64(h, LEXEMES)
+    first = record + E_FIRST
+    n_states = pool[record + E_STATES]
+    n_ends = pool[record + E_ENDS]
+    skips = False
+    for i in range(first, first + n_states):
+        value = i64(h, LEXER_STATES)[pool[i] * LEXER_WORDS + L_VALUE]
+        for j in range(length_of(h, value)):
+            lexeme = lexemes[(word_of(h, value, j) >> 32) * LEXEME_WORDS + X_SYMBOL]
+            skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    for i in range(first + n_states, first + n_states + n_ends + pool[record + E_CROSSINGS]):
+        lexeme = pool[i] if i < first + n_states + n_ends else pool[i] >> 32
+        skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+        firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    if skips:
+        for i in range(words):
+            firsts[group * words + i] = -1
+    return np.int64(0)
 
 
 @kernel
@@ -310,7 +365,7 @@ def classify(h, w, first, last):
             if n_states + n_ends + n_crossings == 0:
                 class_of[begin] = 0
                 continue
-            found = _intern_class(w, n_states, n_ends, n_crossings)
+            found = _intern_class(h, w, n_states, n_ends, n_crossings)
             if found < 0:
                 return found
             class_of[begin] = found
@@ -318,7 +373,7 @@ def classify(h, w, first, last):
 
 
 @kernel
-def _intern_class(w, n_states, n_ends, n_crossings):
+def _intern_class(h, w, n_states, n_ends, n_crossings):
     """The class with the effect in ``WORK_B``, ``WORK`` and ``QUEUE``; 0 if there are too many classes; or ``W_GROW``.
 
     The parts are sorted first, so that equal sets are equal records.
@@ -355,8 +410,10 @@ def _intern_class(w, n_states, n_ends, n_crossings):
         slot = (slot + 1) & size
     if number > head[W_MOST_CLASSES]:
         return np.int64(0)
-    index[slot] = number
     records[number] = base
+    if _set_firsts(h, w, number) < 0:
+        return np.int64(W_GROW)
+    index[slot] = number
     head[W_N_CLASSES] = number + 1
     head[W_POOL_USED] = base + total
     return number

@@ -42,7 +42,6 @@ from cdplugin.kernels.columns import (
     forget_columns,
     scan,
 )
-from cdplugin.kernels.intersect import leads_out
 from cdplugin.kernels.jit import kernel, view_i32
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.profiles import (
@@ -57,6 +56,7 @@ from cdplugin.kernels.profiles import (
     push_class,
 )
 from cdplugin.kernels.reach import ends_from
+from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     BITS,
@@ -211,7 +211,7 @@ def _prepare(h, w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
     head[W_BITS_USED] = head[W_BITS_KEPT]
-    if forget_columns(w) < 0 or not room(w, CHECKED, 2048):
+    if forget_columns(w) < 0 or forget_ways(w) < 0 or not room(w, CHECKED, 2048):
         return np.int64(W_GROW)
     checked = tab(w, CHECKED)
     for i in range(checked.shape[0]):
@@ -438,22 +438,22 @@ def _goes_on_inside(h, w, column, state):
         row = tab(w, ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
-        is_skip = lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
-        for i in range(width):
-            word = tab(w, BITS)[row + i]
-            while word:
-                node = 64 * i + low_bit(word)
-                word &= word - 1
-                if is_skip:
+        if lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            for i in range(width):
+                word = tab(w, BITS)[row + i]
+                while word:
+                    node = 64 * i + low_bit(word)
+                    word &= word - 1
                     if _goes_on(h, w, column, node):
                         return np.int64(1)
-                    continue
-                for j in range(first, first + n_items):
-                    item = tab(w, COLUMN_ITEMS)[j]
-                    dot = item >> 32
-                    if symbols[dot] != -2 - lexeme:
-                        continue
-                    out = tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]
-                    if leads_out(h, w, node, dot + 1, out):
-                        return np.int64(1)
+            continue
+        for j in range(first, first + n_items):
+            item = tab(w, COLUMN_ITEMS)[j]
+            dot = item >> 32
+            if symbols[dot] != -2 - lexeme:
+                continue
+            out = tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]
+            answer = some_leads_out(h, w, dot + 1, out, row)
+            if answer != 0:
+                return answer
     return np.int64(0)

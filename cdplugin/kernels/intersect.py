@@ -18,34 +18,44 @@ import numpy as np
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.starts import follow_skips
+from cdplugin.kernels.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
     BITS,
     DERIVED,
+    DONE,
     FIRST_DOTS,
     FIRST_HEADS,
     IS_FIRST,
+    ITEM_SETS,
     ITEMS,
     OUT,
     QUEUE,
     REST,
+    SPAN_SETS,
     SPANS,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
+    W_BITS_FACTS,
     W_BITS_KEPT,
     W_BITS_USED,
+    W_DOT_SET,
     W_GROW,
     W_LEFT,
     W_N_DOTS,
     W_N_LEXEMES,
     W_N_SYMBOLS_NT,
+    W_N_TOUCHED,
     W_NODES,
+    W_SET,
+    W_TOUCHED_FACTS,
     W_WIDTH,
     WORK,
     end_node,
     final_node,
+    forget_rows,
     has_bit,
+    item_row,
     low_bit,
-    meet,
     new_row,
     or_row,
     room,
@@ -68,7 +78,11 @@ def build_rests(h, w):
         return np.int64(W_GROW)
     if not room(w, QUEUE, 2 * n_nonterminals + 2):
         return np.int64(W_GROW)
-    _clear(w, final_node(w))
+    if not room(w, DONE, n_lexemes_and_dots(w)):
+        return np.int64(W_GROW)
+    done = tab(w, DONE)
+    for lexeme in range(head[W_N_LEXEMES]):
+        done[lexeme] = -1
     status = _rests_of(h, w, end_node(w))
     if status < 0:
         return status
@@ -79,40 +93,28 @@ def build_rests(h, w):
             status = _rests_of(h, w, node)
         if status < 0:
             return status
+    head[W_BITS_FACTS] = head[W_BITS_USED]
+    head[W_TOUCHED_FACTS] = head[W_N_TOUCHED]
     row = tab(w, REST)[0]
     return np.int64(1 if row and has_bit(tab(w, BITS), row, final_node(w)) else 0)
 
 
 @kernel
-def _clear(w, node):
-    head = whead(w)
-    n_dots = head[W_N_DOTS]
-    rest = tab(w, REST)
-    for i in range(node * n_dots, (node + 1) * n_dots):
-        rest[i] = 0
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    derived = tab(w, DERIVED)
-    for i in range(node * n_nonterminals, (node + 1) * n_nonterminals):
-        derived[i] = 0
-
-
-@kernel
 def _rests_of(h, w, node):
     """Fill a node's rows, given those of all nodes right of it; 0 or a status."""
-    _clear(w, node)
     head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
     n_nonterminals = head[W_N_SYMBOLS_NT]
     width = head[W_WIDTH]
     heads = tab(w, SYMBOL_HEADS)
     dots = tab(w, SYMBOL_DOTS)
     waiting = np.int64(0)  # nonterminals with ends that were not followed: QUEUE
-    for lexeme in range(n_lexemes):
-        row = tab(w, SPANS)[node * n_lexemes + lexeme]
-        if row == 0:
-            continue
-        for i in range(heads[n_nonterminals + lexeme], heads[n_nonterminals + lexeme + 1]):
-            waiting = _gather(h, w, node, dots[i], row, waiting)
+    words = head[W_SET]
+    for k in range(words):
+        set_ = tab(w, SPAN_SETS)[node * words + k]
+        while set_:
+            lexeme = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            waiting = _rests_by(h, w, node, lexeme, waiting)
             if waiting < 0:
                 return waiting
     at = 0
@@ -136,6 +138,76 @@ def _rests_of(h, w, node):
             at = 0
             waiting = np.int64(0)
     return np.int64(0)
+
+
+@kernel
+def _rests_by(h, w, node, lexeme, waiting):
+    """Follow the lexeme from ``node`` to all of its ends; returns how many nonterminals wait in ``QUEUE``, or a status.
+
+    Long lexemes end at many nodes, most of which are also ends from a node further right: what is known there is taken over.
+    """
+    head = whead(w)
+    n_lexemes = head[W_N_LEXEMES]
+    symbol = head[W_N_SYMBOLS_NT] + lexeme
+    width = head[W_WIDTH]
+    heads = tab(w, SYMBOL_HEADS)
+    dots = tab(w, SYMBOL_DOTS)
+    row = tab(w, SPANS)[node * n_lexemes + lexeme]
+    other = np.int64(-1)
+    if width > 1:
+        other = tab(w, DONE)[lexeme]
+        tab(w, DONE)[lexeme] = node
+    if other >= 0:
+        known = tab(w, SPANS)[other * n_lexemes + lexeme]
+        if contains(tab(w, BITS), row, known, width):
+            ends = new_row(w)
+            if ends < 0:
+                return ends
+            bits = tab(w, BITS)
+            for i in range(width):
+                bits[ends + i] = bits[row + i] & ~bits[known + i]
+            row = ends
+        else:
+            other = np.int64(-1)
+    for i in range(heads[symbol], heads[symbol + 1]):
+        if other >= 0:
+            waiting = _take_over(h, w, node, dots[i], other, waiting)
+            if waiting < 0:
+                return waiting
+        waiting = _gather(h, w, node, dots[i], row, waiting)
+        if waiting < 0:
+            return waiting
+    return np.int64(waiting)
+
+
+@kernel
+def n_lexemes_and_dots(w):
+    """The size of ``DONE``."""
+    return max(whead(w)[W_N_LEXEMES], 2 * whead(w)[W_N_DOTS])
+
+
+@kernel
+def contains(bits, row, other, width):
+    """Whether a row has all nodes of another."""
+    for i in range(width):
+        if bits[other + i] & ~bits[row + i]:
+            return False
+    return True
+
+
+@kernel
+def _take_over(h, w, node, dot, other, waiting):
+    """Add ``REST[dot]`` of another node; returns how many nonterminals wait in ``QUEUE``, or a status."""
+    n_dots = whead(w)[W_N_DOTS]
+    known = tab(w, REST)[other * n_dots + dot]
+    if known == 0:
+        return np.int64(waiting)
+    into = row_in(w, REST, node * n_dots + dot)
+    if into < 0:
+        return into
+    if not or_row(tab(w, BITS), into, known, whead(w)[W_WIDTH]):
+        return np.int64(waiting)
+    return _grown(h, w, node, dot, waiting)
 
 
 @kernel
@@ -196,12 +268,9 @@ def _grown(h, w, node, dot, waiting):
             index = node * n_nonterminals + left
             entry = tab(w, DERIVED)[index]
             if entry == 0:
-                entry = new_row(w)
-                if entry < 0:
-                    return entry
-                if new_row(w) < 0:
+                entry = row_in(w, DERIVED, index)
+                if entry < 0 or new_row(w) < 0:
                     return np.int64(W_GROW)
-                tab(w, DERIVED)[index] = entry
             bits = tab(w, BITS)
             pending = False
             for i in range(width):
@@ -246,17 +315,25 @@ def build_items(h, w):
     n_dots = head[W_N_DOTS]
     n_nonterminals = head[W_N_SYMBOLS_NT]
     nodes = head[W_LEFT]
-    if not room(w, ITEMS, nodes * n_dots) or not room(w, OUT, (64 * head[W_WIDTH] + 1) * n_nonterminals):
+    head[W_DOT_SET] = (n_dots + 63) >> 6
+    if not room(w, ITEMS, nodes * n_dots) or not room(w, ITEM_SETS, nodes * head[W_DOT_SET]):
+        return np.int64(W_GROW)
+    if not room(w, OUT, (64 * head[W_WIDTH] + 1) * n_nonterminals):
         return np.int64(W_GROW)
     if not room(w, QUEUE, 2 * n_dots + 2) or not room(w, WORK, n_dots):
         return np.int64(W_GROW)
-    items = tab(w, ITEMS)
-    for i in range(nodes * n_dots):
-        items[i] = 0
-    out = tab(w, OUT)
-    for i in range(nodes * n_nonterminals):
-        out[i] = 0
-    row = row_in(w, ITEMS, 0)
+    forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
+    for dot in range(n_dots):
+        tab(w, WORK)[dot] = 0
+    sets = tab(w, ITEM_SETS)
+    for i in range(nodes * head[W_DOT_SET]):
+        sets[i] = 0
+    if not room(w, DONE, n_lexemes_and_dots(w)) or forget_ways(w) < 0:
+        return np.int64(W_GROW)
+    done = tab(w, DONE)
+    for dot in range(n_dots):
+        done[2 * dot] = -1
+    row = item_row(w, 0, np.int64(0))
     all_out = row_in(w, OUT, 0)
     if row < 0 or all_out < 0:
         return np.int64(W_GROW)
@@ -276,15 +353,17 @@ def _items_of(h, w, node):
     head = whead(w)
     n_dots = head[W_N_DOTS]
     n_nonterminals = head[W_N_SYMBOLS_NT]
-    width = head[W_WIDTH]
     lefts = i64(h, DOT_LEFT)
     symbols = i64(h, DOT_SYMBOL)
     queue = tab(w, QUEUE)
     marks = tab(w, WORK)
     count = np.int64(0)
-    for dot in range(n_dots):
-        marks[dot] = 0
-        if tab(w, ITEMS)[node * n_dots + dot]:
+    words = head[W_DOT_SET]
+    for k in range(words):
+        set_ = tab(w, ITEM_SETS)[node * words + k]
+        while set_:
+            dot = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
             queue[count] = dot
             marks[dot] = 1
             count += 1
@@ -307,7 +386,7 @@ def _items_of(h, w, node):
             if grown:
                 for i in range(tab(w, FIRST_HEADS)[symbol], tab(w, FIRST_HEADS)[symbol + 1]):
                     first = tab(w, FIRST_DOTS)[i]
-                    row = row_in(w, ITEMS, node * n_dots + first)
+                    row = item_row(w, node, first)
                     if row < 0:
                         return row
                     set_bit(tab(w, BITS), row, node)
@@ -322,24 +401,78 @@ def _items_of(h, w, node):
             ends = tab(w, DERIVED)[node * n_nonterminals + symbol]
         else:
             ends = tab(w, SPANS)[node * head[W_N_LEXEMES] - 2 - symbol]
-        null_here = symbol >= 0 and i64(h, NULLABLE)[symbol] != 0
-        for i in range(width):
-            word = tab(w, BITS)[ends + i] if ends else np.int64(0)
-            if null_here and node >> 6 == i:
-                word |= np.int64(1) << (node & 63)
-            while word:
-                end = 64 * i + low_bit(word)
-                word &= word - 1
-                if end >= head[W_LEFT]:
-                    continue
-                moved = _move(h, w, node, dot, end)
-                if moved < 0:
-                    return moved
-                if moved and end == node and not marks[dot + 1]:
-                    marks[dot + 1] = 1
-                    queue[count] = dot + 1
-                    count += 1
+        moved = np.int64(0)
+        if symbol >= 0 and i64(h, NULLABLE)[symbol]:
+            moved = _move(h, w, node, dot, node, origins)
+        if moved >= 0 and ends:
+            to_itself = _move_all(h, w, node, dot, ends, symbol)
+            moved = to_itself if to_itself < 0 else moved | to_itself
+        if moved < 0:
+            return moved
+        if moved and not marks[dot + 1]:
+            marks[dot + 1] = 1
+            queue[count] = dot + 1
+            count += 1
     return np.int64(0)
+
+
+@kernel
+def _move_all(h, w, node, dot, ends, symbol):
+    """Move the items at ``dot`` over ``symbol`` to the nodes of the row ``ends``: 1 if there are new ones at ``node``, 0, or
+    ``W_GROW``.
+
+    Where the node at which this dot was followed last had all of these ends, its origins have been moved there already.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    origins = tab(w, ITEMS)[node * head[W_N_DOTS] + dot]
+    if width > 1:
+        if tab(w, DONE)[2 * dot] < 0:
+            fresh = new_row(w)
+            if fresh < 0:
+                return fresh
+            tab(w, DONE)[2 * dot + 1] = fresh
+        moving = new_row(w)
+        if moving < 0:
+            return moving
+        last = tab(w, DONE)[2 * dot]
+        covered = last == node
+        if last >= 0 and last != node:
+            table, index = SPANS, last * head[W_N_LEXEMES] - 2 - symbol
+            if symbol >= 0:
+                table, index = DERIVED, last * head[W_N_SYMBOLS_NT] + symbol
+            known = tab(w, table)[index]
+            covered = known != 0 and contains(tab(w, BITS), known, ends, width)
+        tab(w, DONE)[2 * dot] = node
+        done = tab(w, DONE)[2 * dot + 1]
+        bits = tab(w, BITS)
+        for i in range(width):
+            if not covered:
+                bits[done + i] = 0
+            bits[moving + i] = bits[origins + i] & ~bits[done + i]
+            bits[done + i] |= bits[moving + i]
+        if has_bit(bits, origins, node):  # what may come of items that began here is still growing
+            set_bit(bits, moving, node)
+        origins = moving
+        some = False
+        for i in range(width):
+            some = some or bits[moving + i] != 0
+        if not some:
+            return np.int64(0)
+    moved = np.int64(0)
+    for i in range((head[W_LEFT] + 63) >> 6):
+        word = tab(w, BITS)[ends + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            if end >= head[W_LEFT]:
+                break
+            some_new = _move(h, w, node, dot, end, origins)
+            if some_new < 0:
+                return some_new
+            if end == node:
+                moved = some_new
+    return moved
 
 
 @kernel
@@ -363,18 +496,6 @@ def _united_out(w, origins, left):
 
 
 @kernel
-def leads_out(h, w, end, dot, out):
-    """Whether a rule that stands at ``dot`` at node ``end`` can be ended at a node of the row ``out``."""
-    bits = tab(w, BITS)
-    if out == 0:
-        return False
-    if i64(h, DOT_NULL_REST)[dot] and has_bit(bits, out, end):
-        return True
-    rest = tab(w, REST)[end * whead(w)[W_N_DOTS] + dot]
-    return rest != 0 and meet(bits, rest, out, whead(w)[W_WIDTH])
-
-
-@kernel
 def _predict(h, w, node, dot, nonterminal, out):
     """Add to ``OUT`` of ``nonterminal`` at ``node`` the ends from which the rule after ``dot`` leads out: 1 if new, 0, or
     ``W_GROW``. A nonterminal that is predicted for the first time is new.
@@ -390,10 +511,21 @@ def _predict(h, w, node, dot, nonterminal, out):
         return into
     derived = tab(w, DERIVED)[index]
     null = i64(h, NULLABLE)[nonterminal] != 0
+    way = np.int64(0)
+    if is_long(w):
+        way = way_of(w, dot + 1, out)
+        if way < 0:
+            return way
     for i in range(width):
         word = tab(w, BITS)[derived + i] if derived else np.int64(0)
         if null and node >> 6 == i:
             word |= np.int64(1) << (node & 63)
+        if way:
+            word = ask(h, w, dot + 1, out, way, i, word)
+            if word & ~tab(w, BITS)[into + i]:
+                tab(w, BITS)[into + i] |= word
+                grown = np.int64(1)
+            continue
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
@@ -403,25 +535,34 @@ def _predict(h, w, node, dot, nonterminal, out):
 
 
 @kernel
-def _move(h, w, node, dot, end):
-    """Move the items at ``dot`` over their symbol to node ``end``, those that lead out from there: 1 if some are new, 0, or
-    ``W_GROW``.
+def _move(h, w, node, dot, end, origins):
+    """Move the items at ``dot`` with the given origins over their symbol to node ``end``, those that lead out from there: 1 if
+    some are new, 0, or ``W_GROW``.
     """
     head = whead(w)
     n_dots = head[W_N_DOTS]
     left = i64(h, DOT_LEFT)[dot]
-    origins = tab(w, ITEMS)[node * n_dots + dot]
     into = tab(w, ITEMS)[end * n_dots + dot + 1]
     moved = np.int64(0)
     for i in range(head[W_WIDTH]):
         word = tab(w, BITS)[origins + i]
+        if into:
+            word &= ~tab(w, BITS)[into + i]
         while word:
             origin = 64 * i + low_bit(word)
             word &= word - 1
-            if into and has_bit(tab(w, BITS), into, origin):
-                continue
-            if leads_out(h, w, end, dot + 1, tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]):
-                into = row_in(w, ITEMS, end * n_dots + dot + 1)
+            out = tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]
+            leads = False
+            if is_long(w) and out:
+                way = way_of(w, dot + 1, out)
+                if way < 0:
+                    return way
+                bit = np.int64(1) << (end & 63)
+                leads = ask(h, w, dot + 1, out, way, end >> 6, bit) != 0
+            else:
+                leads = leads_out(h, w, end, dot + 1, out)
+            if leads:
+                into = item_row(w, end, dot + 1)
                 if into < 0:
                     return into
                 set_bit(tab(w, BITS), into, origin)

@@ -25,7 +25,7 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
-from cdplugin.kernels.starts import allow, start_state
+from cdplugin.kernels.starts import allow, start_states
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     ALLOWED,
@@ -42,10 +42,12 @@ from cdplugin.kernels.workspace import (
     NODE_BEFORE,
     POOL,
     QUEUE,
+    SLOT,
     SLOT_CLASSES,
     SNAPSHOT,
+    SPAN_SETS,
     SPANS,
-    W_BITS_USED,
+    START_SETS,
     W_CLASS_CAP,
     W_CLASS_LIST_USED,
     W_ELEMENTS,
@@ -64,13 +66,14 @@ from cdplugin.kernels.workspace import (
     WIDEN,
     end_node,
     final_node,
+    forget_rows,
     has_bit,
     low_bit,
     new_row,
     or_row,
     room,
-    row_in,
     set_bit,
+    span_row,
     tab,
     whead,
 )
@@ -80,7 +83,7 @@ from cdplugin.kernels.workspace import (
 def build_lattice(h, w):
     """Fill ``SPANS``, ``NODE_BEFORE`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
     head = whead(w)
-    head[W_BITS_USED] = 1  # 0 is no row
+    forget_rows(w, 0, 1)  # row 0 is none
     head[W_NODES] = 0
     head[W_CLASS_LIST_USED] = 0
     head[W_HOLE_NODE] = -1
@@ -91,6 +94,8 @@ def build_lattice(h, w):
     if not room(w, NODE_BEFORE, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
         return np.int64(W_GROW)
     if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * head[W_SET]):
+        return np.int64(W_GROW)
+    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * head[W_SET]):
         return np.int64(W_GROW)
     elements = tab(w, ELEMENTS)
     accepts = tab(w, ACCEPTS)
@@ -150,14 +155,12 @@ def build_lattice(h, w):
 
 @kernel
 def _clear_node(w, node):
-    n_lexemes = whead(w)[W_N_LEXEMES]
-    spans = tab(w, SPANS)
-    for i in range(node * n_lexemes, (node + 1) * n_lexemes):
-        spans[i] = 0
     words = whead(w)[W_SET]
     allowed = tab(w, ALLOWED)
+    spans = tab(w, SPAN_SETS)
     for i in range(node * words, (node + 1) * words):
         allowed[i] = 0
+        spans[i] = 0
 
 
 @kernel
@@ -175,7 +178,7 @@ def _node(w):
 @kernel
 def _edge(w, start, lexeme, end):
     """Note that ``lexeme`` may span from node ``start`` to node ``end``; 0 or ``W_GROW``."""
-    row = row_in(w, SPANS, start * whead(w)[W_N_LEXEMES] + lexeme)
+    row = span_row(w, start, lexeme)
     if row < 0:
         return row
     set_bit(tab(w, BITS), row, end)
@@ -260,12 +263,13 @@ def _start(h, w, node, at_hole):
     if row < 0:
         return row
     set_bit(tab(w, BITS), row, node)
-    for exact in range(2):
-        state = start_state(h, w, node, exact == 1)
-        if state < 0:
-            return state
+    at = start_states(h, w, node)
+    if at < 0:
+        return at
+    for group in range(2):
+        state = tab(w, START_SETS)[at + group]
         if at_hole:
-            head[W_HOLE_STARTS + exact] = state
+            head[W_HOLE_STARTS + group] = state
         if state > 0:
             count = _add_live(w, LIVE, count, state, row, stamp)
             if count < 0:
@@ -437,7 +441,8 @@ def _pass_slot(h, w, k, accepts):
     """
     head = whead(w)
     n_live = head[W_N_LIVE]
-    cap = head[W_CLASS_CAP]
+    cap = np.int64(SLOT) - tab(w, ELEMENTS)[k]
+    head[W_CLASS_CAP] = cap
     for i in range(n_live):
         record = effect_of(h, w, tab(w, LIVE)[2 * i])
         if record < 0:

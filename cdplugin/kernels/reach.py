@@ -23,7 +23,6 @@ from cdplugin.kernels.workspace import (
     NODE_BEFORE,
     POOL,
     SLOT_CLASSES,
-    W_CLASS_CAP,
     W_ELEMENTS,
     W_ENDS_USED,
     W_GROW,
@@ -177,7 +176,7 @@ def _through_slot(h, w, rows, state, node, end, n_next, stamp):
     first += pool[record + E_ENDS]
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
-        if group > whead(w)[W_CLASS_CAP] or not room(w, CLASS_NODE, group + 1):
+        if tab(w, CLASS_NODE).shape[0] <= group:
             continue
         known = tab(w, CLASS_NODE)[group]
         if known >> 32 == stamp:

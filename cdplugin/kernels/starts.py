@@ -18,6 +18,7 @@ from cdplugin.kernels.arena import (
     has_room,
     header,
     i64,
+    mix,
     pack,
     sort_unique,
 )
@@ -27,8 +28,13 @@ from cdplugin.kernels.workspace import (
     ALLOWED,
     BITS,
     FOLLOWS,
+    SPAN_SETS,
     SPANS,
+    START_HASH,
+    START_SETS,
+    W_GROW,
     W_N_LEXEMES,
+    W_N_START_SETS,
     W_SET,
     W_WIDTH,
     end_node,
@@ -36,11 +42,14 @@ from cdplugin.kernels.workspace import (
     has_bit,
     low_bit,
     or_row,
-    row_in,
+    room,
     set_bit,
+    span_row,
     tab,
     whead,
 )
+
+MOST_START_SETS = 2048
 
 
 @kernel
@@ -64,7 +73,57 @@ def allow(h, w, starts, lexeme, end):
 
 
 @kernel
-def start_state(h, w, node, exact):
+def start_states(h, w, node):
+    """Where in ``START_SETS`` the lexer states stand in which EXACT lexemes, and the others, start at a node; or a status.
+
+    They depend on the lexemes that may start there alone, and are kept for other texts.
+    """
+    head = whead(w)
+    words = head[W_SET]
+    count = head[W_N_START_SETS]
+    if count >= MOST_START_SETS:
+        count = np.int64(0)
+    if not room(w, START_HASH, 4 * MOST_START_SETS) or not room(w, START_SETS, (count + 1) * (words + 3)):
+        return np.int64(W_GROW)
+    index = tab(w, START_HASH)
+    if count == 0:
+        head[W_N_START_SETS] = 0
+        for i in range(index.shape[0]):
+            index[i] = 0
+    sets = tab(w, START_SETS)
+    allowed = tab(w, ALLOWED)
+    skips = 1 if node > 0 else 0
+    hash_ = mix(2166136261, skips)
+    for i in range(words):
+        hash_ = mix(hash_, allowed[node * words + i])
+    size = index.shape[0] - 1
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while index[slot] != 0:
+        at = (index[slot] - 1) * (words + 3)
+        same = sets[at + words] == skips
+        for i in range(words):
+            if sets[at + i] != allowed[node * words + i]:
+                same = False
+                break
+        if same:
+            return at + words + 1
+        slot = (slot + 1) & size
+    at = count * (words + 3)
+    for i in range(words):
+        sets[at + i] = allowed[node * words + i]
+    sets[at + words] = skips
+    for group in range(2):
+        state = _start_state(h, w, node, group == 0)
+        if state < 0:
+            return state
+        sets[at + words + 1 + group] = state
+    index[slot] = count + 1
+    head[W_N_START_SETS] = count + 1
+    return at + words + 1
+
+
+@kernel
+def _start_state(h, w, node, exact):
     """The lexer state in which the EXACT, or the other, lexemes that may start at a node start; 0: none; or a status.
 
     At the beginning of a text no skip comes.
@@ -108,29 +167,51 @@ def follow_skips(h, w, node):
     n_lexemes = head[W_N_LEXEMES]
     width = head[W_WIDTH]
     lexemes = i64(h, LEXEMES)
-    for skip in range(n_lexemes):
-        row = tab(w, SPANS)[node * n_lexemes + skip]
-        if row == 0 or not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
-            continue
-        for i in range(width):
-            word = tab(w, BITS)[row + i]
-            while word:
-                end = 64 * i + low_bit(word)
-                word &= word - 1
-                if end == end_node(w) and _some_has_skip(h, w, node, skip):  # the text may end after a skip
-                    into = row_in(w, SPANS, node * n_lexemes + n_lexemes - 1)
-                    if into < 0:
-                        return into
-                    set_bit(tab(w, BITS), into, final_node(w))
-                if end <= node or end >= end_node(w):
-                    continue
-                for lexeme in range(n_lexemes):
-                    after = tab(w, SPANS)[end * n_lexemes + lexeme]
-                    if after and lexemes[lexeme * LEXEME_WORDS + X_SKIP] == skip:
-                        into = row_in(w, SPANS, node * n_lexemes + lexeme)
-                        if into < 0:
-                            return into
-                        or_row(tab(w, BITS), into, after, width)
+    words = head[W_SET]
+    for k in range(words):
+        set_ = tab(w, SPAN_SETS)[node * words + k]
+        while set_:
+            skip = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            if not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+                continue
+            row = tab(w, SPANS)[node * n_lexemes + skip]
+            for i in range(width):
+                word = tab(w, BITS)[row + i]
+                while word:
+                    end = 64 * i + low_bit(word)
+                    word &= word - 1
+                    status = _follow_skip(h, w, node, skip, end)
+                    if status < 0:
+                        return status
+    return np.int64(0)
+
+
+@kernel
+def _follow_skip(h, w, node, skip, end):
+    """:func:`follow_skips` for one skip and one end of it."""
+    head = whead(w)
+    n_lexemes = head[W_N_LEXEMES]
+    words = head[W_SET]
+    lexemes = i64(h, LEXEMES)
+    if end == end_node(w) and _some_has_skip(h, w, node, skip):  # the text may end after a skip
+        into = span_row(w, node, n_lexemes - 1)
+        if into < 0:
+            return into
+        set_bit(tab(w, BITS), into, final_node(w))
+    if end <= node or end >= end_node(w):
+        return np.int64(0)
+    for k in range(words):
+        set_ = tab(w, SPAN_SETS)[end * words + k]
+        while set_:
+            lexeme = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            if lexemes[lexeme * LEXEME_WORDS + X_SKIP] != skip:
+                continue
+            into = span_row(w, node, lexeme)
+            if into < 0:
+                return into
+            or_row(tab(w, BITS), into, tab(w, SPANS)[end * n_lexemes + lexeme], head[W_WIDTH])
     return np.int64(0)
 
 

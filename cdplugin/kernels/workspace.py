@@ -17,7 +17,7 @@ import numpy as np
 from cdplugin.kernels.jit import kernel, view_i64
 
 (
-    ELEMENTS,  # the text: a byte (>= 0), GAP or SLOT
+    ELEMENTS,  # the text: a byte (>= 0), GAP, or SLOT less the number of classes that it is planned with
     ACCEPTS,  # before each element and at the end: 1 where the text may end
     NODE_BEFORE,  # before each element and at the end: the node there, or -1
     SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
@@ -65,8 +65,17 @@ from cdplugin.kernels.jit import kernel, view_i64
     PROFILE_OF,  # lexer state -> its record in POOL
     OUTCOME_HASH,
     OUTCOMES,
-) = range(48)
-N_WORKSPACE = 48
+    WAY_HASH,  # open addressing: stamp << 32 | way
+    WAYS,
+    DONE,  # per dot (or lexeme): the node at which it was followed last, and the row of the origins that were
+    START_HASH,  # open addressing: 1 + entry of START_SETS
+    START_SETS,  # set of lexemes, whether skips may come first, the lexer states in which they start: EXACT ones, others
+    CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all if a skip is among them
+    SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
+    ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
+    TOUCHED,  # table << 40 | index: the entries that name rows; they are 0 again before the next text
+) = range(57)
+N_WORKSPACE = 57
 
 _S = 2 * N_WORKSPACE
 (
@@ -87,7 +96,7 @@ _S = 2 * N_WORKSPACE
     W_N_DOTS,
     W_N_STARTS,
     W_N_CLASSES,
-    W_CLASS_CAP,  # classes above it are not used in planning
+    W_CLASS_CAP,  # of the slot under way: classes above it are not used in planning
     W_CLASS_LIST_USED,
     W_N_COLUMNS,
     W_COLUMN_ITEMS_USED,
@@ -101,9 +110,16 @@ _S = 2 * N_WORKSPACE
     W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
     W_SET,  # words of a set of lexemes
     W_PROFILES,  # whether masks are made of profiles
+    W_WAY_STAMP,
+    W_N_WAYS,
+    W_N_START_SETS,
+    W_N_TOUCHED,
+    W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
+    W_TOUCHED_FACTS,
+    W_DOT_SET,  # words of a set of dots
     W_HOLE_STARTS,  # the lexer states that start at the hole's node: this word and the next
-) = range(_S, _S + 32)
-WORKSPACE_WORDS = _S + 40
+) = range(_S, _S + 39)
+WORKSPACE_WORDS = _S + 48
 
 GAP, SLOT = -1, -2
 
@@ -154,13 +170,45 @@ def new_row(w):
 @kernel
 def row_in(w, table, index):
     """The row named by entry ``index`` of a table, made now if there is none; or ``W_GROW``."""
-    rows = tab(w, table)
-    row = rows[index]
+    row = tab(w, table)[index]
     if row == 0:
+        head = whead(w)
+        count = head[W_N_TOUCHED]
+        if not room(w, TOUCHED, count + 1):
+            return np.int64(W_GROW)
         row = new_row(w)
         if row > 0:
             tab(w, table)[index] = row
+            tab(w, TOUCHED)[count] = (table << 40) | index
+            head[W_N_TOUCHED] = count + 1
     return row
+
+
+@kernel
+def forget_rows(w, touched_before, bits_before):
+    """Every entry that came to name a row since then is 0 again."""
+    head = whead(w)
+    touched = tab(w, TOUCHED)
+    for i in range(touched_before, head[W_N_TOUCHED]):
+        tab(w, touched[i] >> 40)[touched[i] & 0xFFFFFFFFFF] = 0
+    head[W_N_TOUCHED] = touched_before
+    head[W_BITS_USED] = bits_before
+
+
+@kernel
+def span_row(w, node, lexeme):
+    """The row of ``SPANS`` for a lexeme that starts at a node, made now if there is none; or ``W_GROW``."""
+    head = whead(w)
+    tab(w, SPAN_SETS)[node * head[W_SET] + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    return row_in(w, SPANS, node * head[W_N_LEXEMES] + lexeme)
+
+
+@kernel
+def item_row(w, node, dot):
+    """The row of ``ITEMS`` for a dot at a node, made now if there is none; or ``W_GROW``."""
+    head = whead(w)
+    tab(w, ITEM_SETS)[node * head[W_DOT_SET] + (dot >> 6)] |= np.int64(1) << (dot & 63)
+    return row_in(w, ITEMS, node * head[W_N_DOTS] + dot)
 
 
 @kernel
