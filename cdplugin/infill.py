@@ -366,7 +366,7 @@ class Session:
 
         All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs
         only tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more
-        classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed.
+        classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
         """
         slots = [i for i, part in enumerate(parts) if part.slot and part.token is None]
         if not slots:
@@ -382,7 +382,7 @@ class Session:
             for i in range(left + 1, right):
                 out[i] = ws.SLOT - (near if i - left <= _NEAR or right - i <= _NEAR else 0)
         if hole >= 0:
-            out[hole] = ws.SLOT - near
+            out[hole] = ws.SLOT - most
         return out
 
     def _can_pad(self, place: int) -> bool:

@@ -30,6 +30,8 @@ MOST_CLASSES = 1 << 14
 _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _TOKENS_AT_ONCE = 4096
 
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH)  # open addressing: powers of two
+
 _INITIAL = {
     ws.POOL: 1 << 14,
     ws.QUEUE: 1 << 10,
@@ -41,6 +43,7 @@ _INITIAL = {
     ws.CROSS_MARK: 1024,
     ws.OUTCOME_HASH: 1024,
     ws.WAY_HASH: 1024,
+    ws.REACH_HASH: 1024,
 }
 
 
@@ -250,7 +253,13 @@ class Workspace:
                 return result
             if result == ws.W_GROW:
                 table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table in (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH):  # open addressing: powers of two
+                if table in (
+                    ws.COLUMN_HASH,
+                    ws.CHECKED,
+                    ws.OUTCOME_HASH,
+                    ws.WAY_HASH,
+                    ws.REACH_HASH,
+                ):  # open addressing: powers of two
                     size = 1 << (size - 1).bit_length()
                 self.reserve(table, size)
             elif result == ws.WIDEN:

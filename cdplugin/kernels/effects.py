@@ -30,6 +30,7 @@ from cdplugin.kernels.arena import (
     i64,
     length_of,
     mix,
+    sort_range,
     u8,
     word_of,
 )
@@ -68,7 +69,7 @@ from cdplugin.kernels.workspace import (
 
 # a closure's record: counts, then the states and the lexemes
 C_STATES, C_LEXEMES, C_FIRST = range(3)
-# an effect's record: counts, then the states, the lexemes that end, and the pairs (lexeme << 32 | class)
+# an effect's record: counts, then the states, the lexemes that end, and the pairs (lexeme << 32 | class), smaller classes first
 E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
 
 
@@ -294,6 +295,7 @@ def effect_of(h, w, state):
         return np.int64(W_GROW)
     pool = tab(w, POOL)
     queue = tab(w, QUEUE)
+    _sort_crossings(queue, n_crossings)
     for i in range(n_states - 1, -1, -1):
         pool[base + E_FIRST + i] = pool[base + i]
     pool[base + E_STATES] = n_states
@@ -391,7 +393,9 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     pool[base + E_CROSSINGS] = n_crossings
     _copy_sorted(tab(w, WORK_B), n_states, pool, base + E_FIRST)
     _copy_sorted(tab(w, WORK), n_ends, pool, base + E_FIRST + n_states)
-    _copy_sorted(tab(w, QUEUE), n_crossings, pool, base + E_FIRST + n_states + n_ends)
+    _sort_crossings(tab(w, QUEUE), n_crossings)
+    for i in range(n_crossings):
+        pool[base + E_FIRST + n_states + n_ends + i] = tab(w, QUEUE)[i]
     hash_ = mix(2166136261, total)
     for i in range(base, base + total):
         hash_ = mix(hash_, pool[i])
@@ -417,6 +421,16 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     head[W_N_CLASSES] = number + 1
     head[W_POOL_USED] = base + total
     return number
+
+
+@kernel
+def _sort_crossings(pairs, count):
+    """Sort (lexeme << 32 | class) pairs by class."""
+    for i in range(count):
+        pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
+    sort_range(pairs, 0, count)
+    for i in range(count):
+        pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
 
 
 @kernel

@@ -55,7 +55,7 @@ from cdplugin.kernels.profiles import (
     profile_of,
     push_class,
 )
-from cdplugin.kernels.reach import ends_from
+from cdplugin.kernels.reach import ends_from, forget_reached
 from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,
@@ -64,7 +64,6 @@ from cdplugin.kernels.workspace import (
     COLUMN_ITEMS,
     COLUMNS,
     ELEMENTS,
-    ENDS_FROM,
     ENDS_ROWS,
     GAP,
     NODE_BEFORE,
@@ -76,7 +75,6 @@ from cdplugin.kernels.workspace import (
     W_BITS_USED,
     W_C_CHECKS,
     W_C_NODES,
-    W_ENDS_USED,
     W_GROW,
     W_HOLE,
     W_HOLE_NODE,
@@ -174,7 +172,7 @@ def _add_mask(h, w, column, state, out):
         if kind == INSIDE:
             answer = _completes(h, w, column, what)
         else:
-            after = scan(h, w, column, what)
+            after = _scanned(h, w, column, what)
             if after < 0:
                 return after
             if after > 0 and kind == ENDS:
@@ -186,6 +184,17 @@ def _add_mask(h, w, column, state, out):
         if answer:
             add_tokens(h, w, profile, i, out)
     return np.int64(0)
+
+
+@kernel
+def _scanned(h, w, column, accepted):
+    """:func:`scan`, memoised."""
+    key = (np.int64(1) << 62) | (column << 31) | accepted
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    after = scan(h, w, column, accepted)
+    return after if after < 0 else _remember(w, key, after)
 
 
 @kernel
@@ -211,16 +220,12 @@ def _prepare(h, w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
     head[W_BITS_USED] = head[W_BITS_KEPT]
-    if forget_columns(w) < 0 or forget_ways(w) < 0 or not room(w, CHECKED, 2048):
+    if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, CHECKED, 2048):
         return np.int64(W_GROW)
     checked = tab(w, CHECKED)
     for i in range(checked.shape[0]):
         checked[i] = 0
     head[W_N_CHECKED] = 0
-    ends = tab(w, ENDS_FROM)
-    for i in range(ends.shape[0]):
-        ends[i] = 0
-    head[W_ENDS_USED] = 0
     depth = header(h)[MAX_DEPTH] + 2
     if not room(w, WALK_AT, depth + 1):
         return np.int64(W_GROW)

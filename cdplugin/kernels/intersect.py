@@ -108,6 +108,10 @@ def _rests_of(h, w, node):
     heads = tab(w, SYMBOL_HEADS)
     dots = tab(w, SYMBOL_DOTS)
     waiting = np.int64(0)  # nonterminals with ends that were not followed: QUEUE
+    fresh = new_row(w)
+    if fresh < 0:
+        return fresh
+    bits = tab(w, BITS)
     words = head[W_SET]
     for k in range(words):
         set_ = tab(w, SPAN_SETS)[node * words + k]
@@ -122,11 +126,6 @@ def _rests_of(h, w, node):
         nonterminal = tab(w, QUEUE)[at]
         at += 1
         entry = tab(w, DERIVED)[node * n_nonterminals + nonterminal]
-        bits = tab(w, BITS)
-        fresh = new_row(w)
-        if fresh < 0:
-            return fresh
-        bits = tab(w, BITS)
         for i in range(width):  # the second row of an entry: what was followed already
             bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
             bits[entry + width + i] = bits[entry + i]
@@ -216,13 +215,17 @@ def _gather(h, w, node, dot, ends, waiting):
 
     Returns how many nonterminals wait in ``QUEUE``, or a status.
     """
-    width = whead(w)[W_WIDTH]
-    n_dots = whead(w)[W_N_DOTS]
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_dots = head[W_N_DOTS]
+    bits = tab(w, BITS)
+    rest = tab(w, REST)
     null_rest = i64(h, DOT_NULL_REST)[dot + 1]
-    into = tab(w, REST)[node * n_dots + dot]
+    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    into = rest[node * n_dots + dot]
     grew = False
     for i in range(width):
-        word = tab(w, BITS)[ends + i]
+        word = bits[ends + i]
         if word == 0:
             continue
         if null_rest:
@@ -230,22 +233,19 @@ def _gather(h, w, node, dot, ends, waiting):
                 into = row_in(w, REST, node * n_dots + dot)
                 if into < 0:
                     return into
-            bits = tab(w, BITS)
             grew = grew or (word & ~bits[into + i]) != 0
             bits[into + i] |= word
-        if i64(h, DOT_SYMBOL)[dot + 1] == END_OF_RULE:
-            continue
-        while word:
+        while goes_on and word:
             end = 64 * i + low_bit(word)
             word &= word - 1
-            after = tab(w, REST)[end * n_dots + dot + 1]
+            after = rest[end * n_dots + dot + 1]
             if after == 0:
                 continue
             if into == 0:
                 into = row_in(w, REST, node * n_dots + dot)
                 if into < 0:
                     return into
-            if after != into and or_row(tab(w, BITS), into, after, width):
+            if after != into and or_row(bits, into, after, width):
                 grew = True
     return _grown(h, w, node, dot, waiting) if grew else waiting
 

@@ -48,6 +48,7 @@ from cdplugin.kernels.workspace import (
     SPAN_SETS,
     SPANS,
     START_SETS,
+    W_BITS_USED,
     W_CLASS_CAP,
     W_CLASS_LIST_USED,
     W_ELEMENTS,
@@ -233,6 +234,40 @@ def _add_live(w, table, count, state, starts, stamp):
 
 
 @kernel
+def _add_states(w, first, n_states, count, starts, stamp):
+    """:func:`_add_live` to ``LIVE_NEXT`` for the states ``POOL[first:first + n_states]``."""
+    head = whead(w)
+    width = head[W_WIDTH]
+    used = head[W_BITS_USED]
+    if not room(w, BITS, used + n_states * width) or not room(w, LIVE_NEXT, 2 * (count + n_states) + 2):
+        return np.int64(W_GROW)
+    pool = tab(w, POOL)
+    bits = tab(w, BITS)
+    slots = tab(w, LIVE_SLOT)
+    live = tab(w, LIVE_NEXT)
+    for i in range(first, first + n_states):
+        state = pool[i]
+        if state >= slots.shape[0]:
+            room(w, LIVE_SLOT, state + 1)
+            return np.int64(W_GROW)
+        known = slots[state]
+        if known >> 32 == stamp:
+            row = live[2 * (known & 0xFFFFFFFF) + 1]
+            for j in range(width):
+                bits[row + j] |= bits[starts + j]
+        else:
+            for j in range(width):
+                bits[used + j] = bits[starts + j]
+            live[2 * count] = state
+            live[2 * count + 1] = used
+            slots[state] = (stamp << 32) | count
+            used += width
+            count += 1
+    head[W_BITS_USED] = used
+    return np.int64(count)
+
+
+@kernel
 def _fresh_stamp(w):
     head = whead(w)
     head[W_STAMP] += 1
@@ -394,10 +429,9 @@ def _pass_gap(h, w, accepts):
                 status = _edges(h, w, starts, pool[j], end_node(w))
             if status < 0:
                 return status - 100
-        for j in range(first, first + n_states):
-            count = _add_live(w, LIVE_NEXT, count, pool[j], starts, stamp)
-            if count < 0:
-                return count - 100
+        count = _add_states(w, first, n_states, count, starts, stamp)
+        if count < 0:
+            return count - 100
     _swap(w, count)
     return here
 
@@ -523,7 +557,7 @@ def _note_classes(w, record, count, stamp, cap):
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
         if group > cap:
-            continue
+            break
         if not room(w, CLASS_NODE, group + 1) or not room(w, QUEUE, count + 1):
             return np.int64(W_GROW)
         nodes = tab(w, CLASS_NODE)
@@ -540,10 +574,9 @@ def _pass_effect(h, w, record, starts, count, stamp, here, accepts):
     pool = tab(w, POOL)
     cap = whead(w)[W_CLASS_CAP]
     first = record + E_FIRST
-    for i in range(first, first + pool[record + E_STATES]):
-        count = _add_live(w, LIVE_NEXT, count, pool[i], starts, stamp)
-        if count < 0:
-            return count
+    count = _add_states(w, first, pool[record + E_STATES], count, starts, stamp)
+    if count < 0:
+        return count
     first += pool[record + E_STATES]
     for i in range(first, first + pool[record + E_ENDS]):
         status = _edges(h, w, starts, pool[i], here)
@@ -554,8 +587,9 @@ def _pass_effect(h, w, record, starts, count, stamp, here, accepts):
     first += pool[record + E_ENDS]
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
-        if group <= cap:
-            status = _edges(h, w, starts, pool[i] >> 32, tab(w, CLASS_NODE)[group] & 0xFFFFFFFF)
-            if status < 0:
-                return status
+        if group > cap:
+            break
+        status = _edges(h, w, starts, pool[i] >> 32, tab(w, CLASS_NODE)[group] & 0xFFFFFFFF)
+        if status < 0:
+            return status
     return np.int64(count)

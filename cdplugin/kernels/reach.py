@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import LEXER_STATES, i64, length_of, word_of
+from cdplugin.kernels.arena import LEXER_STATES, i64, length_of, mix, sort_unique, word_of
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
@@ -22,14 +22,25 @@ from cdplugin.kernels.workspace import (
     LIVE_SLOT,
     NODE_BEFORE,
     POOL,
+    REACH_HASH,
+    REACH_PATH,
+    REACHED,
+    REACHED_STATES,
+    SLOT,
     SLOT_CLASSES,
+    W_CLASS_CAP,
     W_ELEMENTS,
     W_ENDS_USED,
     W_GROW,
     W_HOLE,
     W_N_LEXEMES,
+    W_N_REACHED,
+    W_REACH_STAMP,
+    W_REACHED_STATES_USED,
     W_STAMP,
+    W_WIDTH,
     end_node,
+    or_row,
     room,
     row_in,
     set_bit,
@@ -37,107 +48,210 @@ from cdplugin.kernels.workspace import (
     whead,
 )
 
+REACHED_WORDS = 4  # element, number of states, where they are in REACHED_STATES, rows in ENDS_ROWS
+
+
+@kernel
+def forget_reached(w):
+    """Forget what was found for another hole; 0 or ``W_GROW``."""
+    head = whead(w)
+    ends = tab(w, ENDS_FROM)
+    for i in range(ends.shape[0]):
+        ends[i] = 0
+    head[W_ENDS_USED] = 0
+    head[W_STAMP] += 1
+    head[W_REACH_STAMP] = head[W_STAMP]
+    head[W_N_REACHED] = 0
+    head[W_REACHED_STATES_USED] = 0
+    return np.int64(0 if room(w, REACH_HASH, 1024) else W_GROW)
+
 
 @kernel
 def ends_from(h, w, state):
     """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
 
-    Runs through what is right of the hole until nothing is alive. Or a status.
+    Runs through what is right of the hole until nothing is alive, or states are met that another run met at the same element:
+    each such set of states has rows of its own. Or a status.
     """
     head = whead(w)
     n_lexemes = head[W_N_LEXEMES]
-    if not room(w, ENDS_FROM, state + 1):
+    if not room(w, ENDS_FROM, state + 1) or not room(w, LIVE, 2):
         return np.int64(W_GROW)
     known = tab(w, ENDS_FROM)[state]
     if known > 0:
         return known - 1
-    rows = head[W_ENDS_USED]
-    if not room(w, ENDS_ROWS, rows + n_lexemes):
-        return np.int64(W_GROW)
-    for i in range(rows, rows + n_lexemes):
-        tab(w, ENDS_ROWS)[i] = 0
-    elements = tab(w, ELEMENTS)
-    accepts = tab(w, ACCEPTS)
-    nodes = tab(w, NODE_BEFORE)
-    if not room(w, LIVE, 2):
-        return np.int64(W_GROW)
     tab(w, LIVE)[0] = state
     count = np.int64(1)
     k = head[W_HOLE]
-    if elements[k] != GAP:
+    if tab(w, ELEMENTS)[k] != GAP:
         k += 1
+    steps = np.int64(0)
+    following = np.int64(-1)
     while count > 0:
-        live, following = (LIVE, LIVE_NEXT)
-        last = k == head[W_ELEMENTS]
-        element = np.int64(0) if last else elements[k]
-        for i in range(count):  # LONGEST lexemes that the end, or the next byte, ends
-            here = tab(w, live)[i]
-            matched = i64(h, LEXER_STATES)[here * LEXER_WORDS + L_LONGEST]
-            if matched == 0:
-                continue
-            if accepts[k]:
-                status = _note_ends(h, w, rows, matched, end_node(w), np.int64(-1))
+        count = sort_unique(tab(w, LIVE), 0, count)
+        rows = _rows_of_states(w, k, count)
+        if rows < -1:
+            return rows
+        if rows >= 0:
+            following = rows
+            break
+        rows = head[W_ENDS_USED] - n_lexemes
+        if not room(w, REACH_PATH, steps + 1):
+            return np.int64(W_GROW)
+        tab(w, REACH_PATH)[steps] = rows
+        steps += 1
+        status = _end_before(h, w, rows, k, count)
+        if status < 0:
+            return status
+        if k == head[W_ELEMENTS]:
+            break
+        count = _pass_element(h, w, rows, k, count)
+        if count < 0:
+            return count
+        k += 1
+    for i in range(steps - 1, -1, -1):
+        rows = tab(w, REACH_PATH)[i]
+        for lexeme in range(n_lexemes):
+            row = tab(w, ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
+            if row:
+                into = row_in(w, ENDS_ROWS, rows + lexeme)
+                if into < 0:
+                    return into
+                or_row(tab(w, BITS), into, row, head[W_WIDTH])
+        following = rows
+    tab(w, ENDS_FROM)[state] = following + 1
+    return following
+
+
+@kernel
+def _rows_of_states(w, k, count):
+    """The rows of the states in ``LIVE`` before element ``k``; -1 if they are new: then the last rows in ``ENDS_ROWS`` are
+    theirs, and empty. Or ``W_GROW``.
+    """
+    head = whead(w)
+    live = tab(w, LIVE)
+    hash_ = mix(2166136261, k)
+    for i in range(count):
+        hash_ = mix(hash_, live[i])
+    index = tab(w, REACH_HASH)
+    reached = tab(w, REACHED)
+    states = tab(w, REACHED_STATES)
+    stamp = head[W_REACH_STAMP]
+    size = index.shape[0] - 1
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while index[slot] >> 32 == stamp:
+        at = (index[slot] & 0xFFFFFFFF) * REACHED_WORDS
+        if reached[at] == k and reached[at + 1] == count:
+            same = True
+            for i in range(count):
+                if states[reached[at + 2] + i] != live[i]:
+                    same = False
+                    break
+            if same:
+                return reached[at + 3]
+        slot = (slot + 1) & size
+    number = head[W_N_REACHED]
+    used = head[W_REACHED_STATES_USED]
+    rows = head[W_ENDS_USED]
+    n_lexemes = head[W_N_LEXEMES]
+    if 2 * (number + 1) > index.shape[0]:
+        room(w, REACH_HASH, 2 * index.shape[0])
+        return np.int64(W_GROW)
+    if not room(w, REACHED, (number + 1) * REACHED_WORDS) or not room(w, REACHED_STATES, used + count):
+        return np.int64(W_GROW)
+    if not room(w, ENDS_ROWS, rows + n_lexemes):
+        return np.int64(W_GROW)
+    for i in range(count):
+        states[used + i] = live[i]
+    reached[number * REACHED_WORDS] = k
+    reached[number * REACHED_WORDS + 1] = count
+    reached[number * REACHED_WORDS + 2] = used
+    reached[number * REACHED_WORDS + 3] = rows
+    index[slot] = (stamp << 32) | number
+    for i in range(rows, rows + n_lexemes):
+        tab(w, ENDS_ROWS)[i] = 0
+    head[W_N_REACHED] = number + 1
+    head[W_REACHED_STATES_USED] = used + count
+    head[W_ENDS_USED] = rows + n_lexemes
+    return np.int64(-1)
+
+
+@kernel
+def _end_before(h, w, rows, k, count):
+    """Note the LONGEST lexemes that the end of the text, or element ``k``, ends; 0 or a status."""
+    last = k == whead(w)[W_ELEMENTS]
+    element = np.int64(0) if last else tab(w, ELEMENTS)[k]
+    for i in range(count):
+        here = tab(w, LIVE)[i]
+        matched = i64(h, LEXER_STATES)[here * LEXER_WORDS + L_LONGEST]
+        if matched == 0:
+            continue
+        if tab(w, ACCEPTS)[k]:
+            status = _note_ends(h, w, rows, matched, end_node(w), np.int64(-1))
+            if status < 0:
+                return status
+        if not last and element >= 0:
+            after = transition(h, here, element)
+            if after < 0:
+                return after
+            if after == BEFORE:
+                status = _note_ends(h, w, rows, matched, tab(w, NODE_BEFORE)[k], np.int64(-1))
                 if status < 0:
                     return status
-            if not last and element >= 0:
-                after = transition(h, here, element)
-                if after < 0:
-                    return after
-                if after == BEFORE:
-                    status = _note_ends(h, w, rows, matched, nodes[k], np.int64(-1))
-                    if status < 0:
-                        return status
-        if last:
-            break
-        node = nodes[k + 1]
-        end = end_node(w) if accepts[k + 1] else np.int64(-1)
-        for i in range(count):
-            here = tab(w, live)[i]
-            record = np.int64(0)
-            if element == GAP:
-                record = closure_of(h, w, here)
-            elif element < 0:
-                record = effect_of(h, w, here)
-            if record < 0:
-                return record
-        head[W_STAMP] += 1
-        stamp = head[W_STAMP]
-        if element < 0 and element != GAP:
-            first = tab(w, SLOT_CLASSES)[2 * k]
-            for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
-                tab(w, CLASS_NODE)[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
-        n_next = np.int64(0)
-        for i in range(count):
-            here = tab(w, live)[i]
-            if element >= 0:
-                after = transition(h, here, element)
-                if after < 0:
-                    return after
-                if after == 0 or after == BEFORE:
-                    continue
-                if after & ENDS_BIT:
-                    after &= STATE_MASK
-                    ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
-                    status = _note_ends(h, w, rows, ended, node, end)
-                    if status < 0:
-                        return status
-                    after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
-                n_next = _add_state(w, following, n_next, after, stamp)
-            elif element == GAP:
-                n_next = _through_gap(h, w, rows, here, node, end, n_next, stamp)
-            else:
-                n_next = _through_slot(h, w, rows, here, node, end, n_next, stamp)
-            if n_next < 0:
-                return n_next
-        for word in range(2):
-            kept = head[2 * LIVE + word]
-            head[2 * LIVE + word] = head[2 * LIVE_NEXT + word]
-            head[2 * LIVE_NEXT + word] = kept
-        count = n_next
-        k += 1
-    head[W_ENDS_USED] = rows + n_lexemes
-    tab(w, ENDS_FROM)[state] = rows + 1
-    return rows
+    return np.int64(0)
+
+
+@kernel
+def _pass_element(h, w, rows, k, count):
+    """Note the lexemes that end in element ``k``: how many states are in ``LIVE`` after it, or a status."""
+    head = whead(w)
+    element = tab(w, ELEMENTS)[k]
+    node = tab(w, NODE_BEFORE)[k + 1]
+    end = end_node(w) if tab(w, ACCEPTS)[k + 1] else np.int64(-1)
+    for i in range(count):  # these take stamps: all of them first
+        here = tab(w, LIVE)[i]
+        record = np.int64(0)
+        if element == GAP:
+            record = closure_of(h, w, here)
+        elif element < 0:
+            record = effect_of(h, w, here)
+        if record < 0:
+            return record
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    if element <= SLOT:
+        head[W_CLASS_CAP] = SLOT - element
+        first = tab(w, SLOT_CLASSES)[2 * k]
+        for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
+            tab(w, CLASS_NODE)[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
+    n_next = np.int64(0)
+    for i in range(count):
+        here = tab(w, LIVE)[i]
+        if element >= 0:
+            after = transition(h, here, element)
+            if after < 0:
+                return after
+            if after == 0 or after == BEFORE:
+                continue
+            if after & ENDS_BIT:
+                after &= STATE_MASK
+                ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
+                status = _note_ends(h, w, rows, ended, node, end)
+                if status < 0:
+                    return status
+                after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
+            n_next = _add_state(w, LIVE_NEXT, n_next, after, stamp)
+        elif element == GAP:
+            n_next = _through_gap(h, w, rows, here, node, end, n_next, stamp)
+        else:
+            n_next = _through_slot(h, w, rows, here, node, end, n_next, stamp)
+        if n_next < 0:
+            return n_next
+    for word in range(2):
+        kept = head[2 * LIVE + word]
+        head[2 * LIVE + word] = head[2 * LIVE_NEXT + word]
+        head[2 * LIVE_NEXT + word] = kept
+    return n_next
 
 
 @kernel
@@ -176,8 +290,8 @@ def _through_slot(h, w, rows, state, node, end, n_next, stamp):
     first += pool[record + E_ENDS]
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
-        if tab(w, CLASS_NODE).shape[0] <= group:
-            continue
+        if group > whead(w)[W_CLASS_CAP] or tab(w, CLASS_NODE).shape[0] <= group:
+            break
         known = tab(w, CLASS_NODE)[group]
         if known >> 32 == stamp:
             status = _note_end(w, rows + (pool[i] >> 32), known & 0xFFFFFFFF, np.int64(-1))

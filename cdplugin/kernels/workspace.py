@@ -74,8 +74,12 @@ from cdplugin.kernels.jit import kernel, view_i64
     SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
     ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
     TOUCHED,  # table << 40 | index: the entries that name rows; they are 0 again before the next text
-) = range(57)
-N_WORKSPACE = 57
+    REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
+    REACHED,  # (element, lexer states): where they lead to in ENDS_ROWS
+    REACHED_STATES,
+    REACH_PATH,
+) = range(61)
+N_WORKSPACE = 61
 
 _S = 2 * N_WORKSPACE
 (
@@ -114,11 +118,14 @@ _S = 2 * N_WORKSPACE
     W_N_WAYS,
     W_N_START_SETS,
     W_N_TOUCHED,
+    W_REACH_STAMP,
+    W_N_REACHED,
+    W_REACHED_STATES_USED,
     W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
     W_HOLE_STARTS,  # the lexer states that start at the hole's node: this word and the next
-) = range(_S, _S + 39)
+) = range(_S, _S + 42)
 WORKSPACE_WORDS = _S + 48
 
 GAP, SLOT = -1, -2
