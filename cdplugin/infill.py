@@ -195,10 +195,10 @@ class Session:
             return row
         with self._tables.lock:
             self._tables.classify()
-            self._build(self._parts, hole=self._places[place])
-            work = self._tables.workspace
-            work.call(kernels.OP_ITEMS)
-            work.call(kernels.OP_MASK, row.ctypes.data)
+            if self._build(self._parts, hole=self._places[place]):  # not behind the first end token
+                work = self._tables.workspace
+                work.call(kernels.OP_ITEMS)
+                work.call(kernels.OP_MASK, row.ctypes.data)
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         if part.slot and self._padded and self._can_pad(place):

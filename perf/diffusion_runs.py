@@ -108,6 +108,7 @@ def run(name: str, spec: Any, vocab: cd.Vocabulary, shortest: int, schema: Any, 
         "free_legal": 0,
         "free_unchanged": 0,
     }
+    toy = load() if trained else None
     began = time.process_time()
     for seed in range(runs):
         rng = random.Random(seed)
@@ -121,7 +122,7 @@ def run(name: str, spec: Any, vocab: cd.Vocabulary, shortest: int, schema: Any, 
             "temperature": rng.choice([0.0, 0.7, 1.5]),
             "seed": seed,
         }
-        model = load() if trained else RandomLogits(vocab.size, seed)
+        model = toy or RandomLogits(vocab.size, seed)
         if not infill.canvas([mask] * length, mask).completable():
             continue
         out = diffuse(model, infill, **options)
@@ -150,7 +151,7 @@ def run(name: str, spec: Any, vocab: cd.Vocabulary, shortest: int, schema: Any, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="only problems whose name has this in it")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(1)

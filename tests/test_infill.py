@@ -97,6 +97,7 @@ def test_canvas_padding(sums: cd.Infill) -> None:
     assert b"<end>" not in words(s, 0) | words(s, 1) and b"<end>" in words(s, 2)
     assert s.set(3, end) and not s.set(4, ord("1")) and s.set(4, end)
     assert words(s, 2) == DIGITS | {b"<end>"}
+    assert words(s, 5) == {b"<end>"} and not s.set(5, ord("1")), "behind an end token come only end tokens"
     text = s.complete(random.Random(0))
     assert "=" in text and len(text) <= 6
     assert not s.set(1, end), "nothing fits in one token"
