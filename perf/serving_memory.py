@@ -5,7 +5,7 @@
 
 Starts ``vllm serve`` with cdplugin on the small model, sends one short request per schema (``--tokens``), ``--load`` at a time,
 and prints the resident memory of the server's processes after every hundred schemas: the front end validates, the engine
-compiles and keeps grammars (128 MiB of them by default), the worker does neither. Schemas that are refused are counted, not
+compiles and keeps grammars (96 MiB of them by default), the worker does neither. Schemas that are refused are counted, not
 replaced.
 """
 

@@ -35,8 +35,8 @@ from cdplugin.vocab import Vocabulary
 logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
-MAX_CACHE_BYTES = 128 << 20
-"""Bytes of compiled grammars that an engine keeps, unless the options say otherwise: some 300 ordinary schemas."""
+MAX_CACHE_BYTES = 96 << 20
+"""Bytes of compiled grammars that an engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 
 
