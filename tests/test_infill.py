@@ -160,6 +160,15 @@ def test_longest_match(vocab: cd.Vocabulary) -> None:
     assert not infill.new(["int x = ", cd.GAP, "z;"]).completable()
 
 
+def test_mask_after_a_skip(vocab: cd.Vocabulary) -> None:
+    """White space that was ignored right before the place that is asked for: what was waited for before it still is."""
+    lark = 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]/\n%ignore " "\n'
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Lark(lark)))
+    digits = {bytes([b]) for b in b"0123456789"}
+    for pieces in (["1+ ", cd.GAP], ["1+  ", cd.Slots(1)], ["1 + ", cd.GAP, "+2"]):
+        assert words(infill.new(pieces), 0) - {b" "} == digits, pieces
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

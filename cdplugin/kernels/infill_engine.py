@@ -7,7 +7,8 @@ import numpy as np
 from cdplugin.kernels.arena import STACK_TOP, header
 from cdplugin.kernels.effects import classify, closure_of, effect_of
 from cdplugin.kernels.holes import fill_hole
-from cdplugin.kernels.intersect import build_items, build_rests
+from cdplugin.kernels.intersect import build_rests
+from cdplugin.kernels.items import build_items
 from cdplugin.kernels.jit import entry_kernel
 from cdplugin.kernels.lattice import build_lattice
 from cdplugin.kernels.lexer import lexer_state
