@@ -59,7 +59,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 
 
 def infill_for(spec: cd.specs.Spec) -> tuple[cd.Infill, int]:
-    vocab = vocabulary([b'{"', b'": ', b"12", b"}}", b"(1", b"c1", b")C", b"CC"])
+    vocab = vocabulary([b'{"', b'": ', b"12", b"}}", b"(1", b"c1", b")C", b"CC", b" + "])
     return cd.Infill(cd.Compiler(vocab).compile(spec)), vocab.size - 2  # the special token is the mask
 
 
