@@ -24,6 +24,7 @@ from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
 from cdplugin.kernels.earley import END_OF_RULE, NOT_EXPANDED, R_ITEMS, ROW_WORDS
 from cdplugin.kernels.lexer import L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.skips import MARK_DOT
 from cdplugin.kernels.states import ACCEPT_BIT, ACCEPT_MARK
 
 FAR = 1 << 40
@@ -370,6 +371,8 @@ class Costs:
         lefts = self._arena.tables[layout.DOT_LEFT]
         for item in self._arena.sequence(items):
             dot = item >> 32
+            if dot == MARK_DOT:
+                continue
             out.append((self._rest(dot), int(lefts[dot]) << 32 | (item & layout.LOW_32)))
         return out
 

@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -273,11 +273,32 @@ class Matcher:
         True is certain, and then :meth:`shortest_completion` there is no longer. False means that none so short was found.
         Raises as :meth:`shortest_completion` does.
         """
+        if after is None:
+            return self._can_end(self._cursor(), budget)
+        cursor = self._step(self._cursor(), _integer("token id", after))
+        return cursor != 0 and self._can_end(cursor, budget)
+
+    def ends_within(self, budget: int) -> Callable[[int], bool]:
+        """:meth:`can_end_within` as a function of the token, for this place in the text.
+
+        Tokens that lead to one place are judged once; False where looking for an ending takes too long. Not to be called after
+        the matcher has moved on.
+        """
         cursor = self._cursor()
-        if after is not None:
-            cursor = self._step(cursor, _integer("token id", after))
-            if cursor == 0:
-                return False
+        known = {0: False}
+
+        def judge(token: int) -> bool:
+            after = self._step(cursor, _integer("token id", token))
+            if after not in known:
+                try:
+                    known[after] = self._can_end(after, budget)
+                except LimitExceeded:
+                    known[after] = False
+            return known[after]
+
+        return judge
+
+    def _can_end(self, cursor: int, budget: int) -> bool:
         if cursor == TERMINATED:
             return True
         arena = self._arena

@@ -181,7 +181,7 @@ def _parts(text: str, holes: Mapping[str, Any]) -> tuple[str | tuple[str, Spec],
         if name is None:
             raise GrammarError("unbalanced brace in a template", location=where, expected="{{ or }} for a brace", found=found)
         if name not in specs:
-            some = ", ".join(specs) or "none is given"
+            some = f"one of {', '.join(specs)}" if specs else f"{name}=…, a spec, a regular expression, a list or a schema"
             raise GrammarError(f"nothing is given for hole {name!r}", location=where, expected=some)
         used.add(name)
         parts += ["".join(fixed)] if any(fixed) else []

@@ -8,7 +8,8 @@ What is defined here:
 - LONGEST and LAZY lexemes that a column allows are open together; those that EXACT lexing is for, apart from them.
 - A LAZY one that matches ends, with the other LAZY ones that match. If all that are open match and none can go on, they end.
 - Otherwise they end when a byte comes that none can go on with; all that match are scanned, and the byte is the next lexeme's.
-- If a skip is among what is scanned, the column stays as it is. No skip is open before the first lexeme.
+- If a skip is among what is scanned, the column stays as it is, but only lexemes that may have it before them come next. No
+  skip is open before the first lexeme.
 - A token terminal matches one whole token where no lexeme is open, or where those that are open match.
 - A lexeme that has used up its tokens ends at the first end of a token at which it matches.
 """
@@ -33,8 +34,13 @@ class Word(NamedTuple):
     used: int  # tokens that ended inside it
 
 
+class Chart(NamedTuple):
+    columns: tuple[Column, ...]
+    after: frozenset[int] = frozenset()  # the skips that have just matched
+
+
 class Thread(NamedTuple):
-    chart: tuple[Column, ...]
+    chart: Chart
     words: frozenset[Word]
     exact: bool
 
@@ -46,6 +52,7 @@ class NaiveLexing:
         self.ir = ir
         self.terminals = {lexeme: set(ids) for lexeme, ids in (terminals or {}).items()}
         self.derivatives = Derivatives()
+        self.longer: dict[int, bool] = {}
         self.starts = [self.derivatives.convert(e) for e in ir.lexemes]
         self.rules = [(len(ir.names), (ir.start,)), *self.productive(ir.rules)]
         self.skips = set(ir.skips.values())
@@ -65,7 +72,7 @@ class NaiveLexing:
         return all(left != self.ir.start for left, _ in self.rules)
 
     def start(self) -> frozenset[Thread]:
-        return frozenset(self.boundary((self.close([], [(0, 0, 0)]),)))
+        return frozenset(self.boundary(Chart((self.close([], [(0, 0, 0)]),))))
 
     # the parser
 
@@ -91,29 +98,32 @@ class NaiveLexing:
     def may_be_empty(self, symbol: int) -> bool:
         return symbol not in self.terminals and self.derivatives.nullable(self.starts[~symbol])
 
-    def ends(self, chart: Sequence[Column]) -> bool:
-        return (0, 1, 0) in chart[-1]
+    def ends(self, chart: Chart) -> bool:
+        return (0, 1, 0) in chart.columns[-1]
 
-    def scan(self, chart: tuple[Column, ...], lexemes: set[int]) -> tuple[Column, ...]:
+    def scan(self, chart: Chart, lexemes: set[int]) -> Chart | None:
         if lexemes & self.skips:
-            return chart
+            return Chart(chart.columns, frozenset(lexemes & self.skips))
         seeds = [
             (rule, dot + 1, origin)
-            for rule, dot, origin in chart[-1]
+            for rule, dot, origin in chart.columns[-1]
             if dot < len(self.rules[rule][1]) and self.rules[rule][1][dot] in lexemes
         ]
-        return (*chart, self.close(chart, seeds)) if seeds else ()
+        return Chart((*chart.columns, self.close(chart.columns, seeds))) if seeds else None
 
-    def expected(self, chart: Sequence[Column]) -> set[int]:
+    def expected(self, chart: Chart) -> set[int]:
         """The lexemes that may come next. (A LAZY one that matches the empty string matches nothing else.)"""
-        rights = [(self.rules[rule][1], dot) for rule, dot, _ in chart[-1]]
+        rights = [(self.rules[rule][1], dot) for rule, dot, _ in chart.columns[-1]]
         found = {right[dot] for right, dot in rights if dot < len(right) and right[dot] < 0}
+        found = {x for x in found if x in self.terminals or self.goes_on(self.starts[~x])}  # not just the empty string
+        if chart.after:
+            found = {x for x in found if self.ir.skips.get(x) in chart.after}
         return {x for x in found if not (self.ir.lexings[~x] == LAZY and self.may_be_empty(x))}
 
-    def boundary(self, chart: tuple[Column, ...]) -> list[Thread]:
+    def boundary(self, chart: Chart) -> list[Thread]:
         """Where nothing has begun: one thread for EXACT lexemes, one for the others; both may be empty."""
         expected = self.expected(chart)
-        skips = {self.ir.skips[lexeme] for lexeme in expected if lexeme in self.ir.skips and len(chart) > 1}
+        skips = {self.ir.skips[lexeme] for lexeme in expected if lexeme in self.ir.skips and len(chart.columns) > 1}
         out = []
         for exact in (True, False):
             lexemes = {x for x in expected | skips if x not in self.terminals and (self.ir.lexings[~x] == EXACT) == exact}
@@ -126,6 +136,13 @@ class NaiveLexing:
 
     def matching(self, words: Iterable[Word]) -> set[int]:
         return {w.lexeme for w in words if w.begun and self.derivatives.nullable(w.left)}
+
+    def goes_on(self, left: int) -> bool:
+        """Whether some byte may follow inside the lexeme."""
+        if left not in self.longer:
+            step, alive = self.derivatives.step, self.derivatives.alive
+            self.longer[left] = left != self.derivatives.epsilon and any(alive(step(left, byte)) for byte in range(256))
+        return self.longer[left]
 
     def step(self, threads: Iterable[Thread], byte: int) -> frozenset[Thread]:
         return frozenset(t for thread in threads for t in self.step_thread(thread, byte))
@@ -146,11 +163,11 @@ class NaiveLexing:
             out = [thread._replace(words=words)]
         elif lazy:
             out, matched = [], lazy
-        elif all(w.left == self.derivatives.epsilon for w in words):
+        elif not any(self.goes_on(w.left) for w in words):
             out = []
         else:
             return [thread._replace(words=words)]
-        after = self.scan(thread.chart, matched) if matched else ()
+        after = self.scan(thread.chart, matched) if matched else None
         return out + (self.boundary(after) if after else [])
 
     # tokens
@@ -165,13 +182,15 @@ class NaiveLexing:
             for thread in here:
                 out |= self.tick(thread)
         for thread in threads:
-            chart, words = thread.chart, thread.words
+            chart: Chart | None = thread.chart
+            words = thread.words
             if not thread.exact and (matched := self.matching(words)):
-                chart, words = self.scan(chart, matched), frozenset()
+                chart, words = self.scan(thread.chart, matched), frozenset()
             if chart and not any(w.begun for w in words):
                 named = {x for x in self.expected(chart) if token in self.terminals.get(x, ())}
-                if named:
-                    out |= set(self.boundary(self.scan(chart, named)))
+                after = self.scan(chart, named) if named else None
+                if after:
+                    out |= set(self.boundary(after))
         return frozenset(t for t in out if t.words or self.expected(t.chart) or self.ends(t.chart))
 
     def tick(self, thread: Thread) -> set[Thread]:

@@ -17,26 +17,33 @@ pytestmark = pytest.mark.kernel
 
 
 def random_lexing(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR, list[bytes], dict[int, set[int]]]:
-    """A random grammar whose lexemes end in the given ways, with a skip, a token terminal and counted tokens now and then."""
+    """A random grammar whose lexemes end in the given ways, with skips, a token terminal and counted tokens now and then."""
     plain = random_grammar(rng)
     tokens = random_tokens(rng)
     ir = GrammarIR()
     for name in plain.names:
         ir.nonterminal(name)
-    skip = None
-    if rng.random() < 0.4:
-        some = expr.byte_class(rng.choice([b"x", b"y", b"xy"]))
-        skip = ir.lexeme(expr.repeat(some, rng.choice([0, 1]), rng.choice([None, 1, 2])), "SKIP", lexing=LONGEST)
+    skips: list[int | None] = [None]
+    if rng.random() < 0.5:
+        skips = [
+            ir.lexeme(
+                expr.repeat(expr.byte_class(rng.choice([b"x", b"y", b"xy"])), rng.choice([0, 1]), rng.choice([None, 1, 2])),
+                f"SKIP{i}",
+                lexing=LONGEST,
+            )
+            for i in range(rng.choice([1, 1, 2]))
+        ]
+        skips += [None] * rng.choice([0, 0, 1])
     named = {}
     for t, e in enumerate(plain.lexemes):
         lexing = rng.choice(kinds)
         clock = rng.choice([None, None, None, 1, 2, 3])
-        named[~t] = ir.lexeme(e, f"L{t}", lexing=lexing, skip=None if lexing == EXACT else skip, max_tokens=clock)
+        named[~t] = ir.lexeme(e, f"L{t}", lexing=lexing, skip=None if lexing == EXACT else rng.choice(skips), max_tokens=clock)
     special = len(tokens) + 2  # in engine_tools.vocabulary: None, b"", b"<special>", b"<end>" come last
     terminals: dict[int, set[int]] = {}
     if rng.random() < 0.4:
         text = rng.randrange(len(tokens))
-        terminals[ir.token(TokenSet(ranges=((special, special), (text, text))), "TOKEN", skip=skip)] = {special, text}
+        terminals[ir.token(TokenSet(ranges=((special, special), (text, text))), "TOKEN", skip=skips[0])] = {special, text}
     for left, right in plain.rules:
         rule = [named[s] if s < 0 else s for s in right]
         ir.rule(left, rule)

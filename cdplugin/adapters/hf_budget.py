@@ -2,13 +2,17 @@
 ``max_new_tokens``.
 
 A text may always be ended legally: ``shortest_completion()`` gives an ending. A token is let through only if the text after it
-can be ended in what is left of the budget then, so that the next step finds the same to be true; and if no token that the model
-likes passes, the ending itself is taken, of which every token passes.
+can be ended in what is left of the budget then, so that the next step finds the same to be true; and if none passes, the ending
+itself is taken, of which every token passes.
+
+All tokens that the mask leaves are judged, the likeliest first, until those that are left have so little of the probability
+that greedy decoding cannot differ, and sampling by a thousandth at most. "Can be ended" means that an ending is found
+(:meth:`cdplugin.Matcher.can_end_within`): where one exists but is not found, a token is missed, never let through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,10 +23,10 @@ if TYPE_CHECKING:
     from cdplugin.adapters.prefixes import Session
     from cdplugin.matcher import Matcher
 
-CANDIDATES = 256
-"""At most so many tokens of a row are looked at, the likeliest first."""
-MASS = 0.999
-"""Nor any more once those that pass have so much of the probability that the mask leaves."""
+AT_ONCE = 256
+"""So many of the likeliest tokens are sorted out first; mostly they have all the probability."""
+NEGLIGIBLE = 0.001
+"""Tokens are looked at until those that are left have less of the probability than this share of what those that pass have."""
 
 
 class BudgetError(CdpluginError, ValueError):
@@ -66,16 +70,33 @@ class Closing:
         scores[ids] = values
 
     def _passing(self, scores: torch.Tensor, matcher: Matcher, budget: int) -> list[int]:
-        """The likeliest tokens after which at most ``budget`` tokens end the text, and the stop tokens where it may end."""
-        stops = matcher.stop_token_ids if matcher.is_accepting() else ()
-        top, ids = scores.float().topk(min(CANDIDATES, scores.shape[-1]))
-        weights = (top - scores.float().logsumexp(-1)).exp()
+        """Tokens after which at most ``budget`` tokens end the text, and the stop tokens where it may end."""
+        stops = frozenset(matcher.stop_token_ids if matcher.is_accepting() else ())
+        if budget < 0:
+            return [token for token in sorted(stops) if scores[token] > -torch.inf]
+        fits = matcher.ends_within(budget)
         kept: list[int] = []
-        mass = 0.0
-        for token, score, weight in zip(ids.tolist(), top.tolist(), weights.tolist(), strict=True):
-            if score == -torch.inf or mass >= MASS:
+        passed, left = 0.0, 1.0
+        for token, probability in _likeliest(scores):
+            if kept and left <= NEGLIGIBLE * passed:
                 break
-            if token in stops or (budget >= 0 and matcher.can_end_within(budget, after=token)):
+            left -= probability
+            if token in stops or fits(token):
                 kept.append(token)
-                mass += weight
+                passed += probability
         return kept
+
+
+def _likeliest(scores: torch.Tensor) -> Iterator[tuple[int, float]]:
+    """Tokens that are not masked with their probabilities, the likeliest first."""
+    scores = scores.float()
+    total = scores.logsumexp(-1)
+    done = 0
+    for count in (min(AT_ONCE, len(scores)), len(scores)):
+        top, ids = scores.topk(count)
+        probabilities = (top - total).exp().tolist()
+        for token, score, probability in zip(ids[done:].tolist(), top[done:].tolist(), probabilities[done:], strict=True):
+            if score == -torch.inf:
+                return
+            yield token, probability
+        done = count

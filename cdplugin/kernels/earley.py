@@ -79,6 +79,7 @@ from cdplugin.kernels.expressions import (
 )
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
+from cdplugin.kernels.skips import drop_marks, is_marked, only_after_marks, others_start, push_marks
 
 # record of a row; R_START and R_LONGEST: the lexer states in which its EXACT, and its LONGEST and LAZY lexemes start (0: none)
 R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS = range(5)
@@ -449,8 +450,9 @@ def _start_state(h, items, waited, n_waited, group):
             dot += 1
         if symbols[dot] < END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
             return GROW
+    marked = is_marked(h, items)
     only = np.int64(-1)
-    if n_waited == 1 and head[STACK_TOP] == base:
+    if n_waited == 1 and head[STACK_TOP] == base and not marked:
         only = i64(h, STACK)[waited]
         known = memo_get(h, M_START, only, group)
         if known >= 0:
@@ -475,6 +477,8 @@ def _start_state(h, items, waited, n_waited, group):
                 head[STACK_TOP] += 1
                 previous = lexeme
     count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    if marked:
+        count = only_after_marks(h, items, base, count)
     head[STACK_TOP] = base + count
     lexemes = i64(h, LEXEMES)
     first_row = word_of(h, items, 0) >> 32 == 0
@@ -500,9 +504,28 @@ def _start_state(h, items, waited, n_waited, group):
 
 
 @kernel
+def _after_skip(h, row, accepted):
+    """The row after what the skips of a ``K_ACCEPTED`` value matched: a number or a status."""
+    record = row * ROW_WORDS
+    records = i64(h, ROWS)
+    if not others_start(h, records[record + R_START], accepted) and not others_start(h, records[record + R_LONGEST], accepted):
+        return row
+    head = header(h)
+    base = head[STACK_TOP]
+    if _push_items(h, records[record + R_ITEMS]) < 0:
+        return GROW
+    drop_marks(h, base)
+    if push_marks(h, accepted) < 0:
+        return GROW
+    after = make_row(h, base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base
+    return after
+
+
+@kernel
 def advance(h, row, accepted):
     """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a
-    status. If one of them is a skip, nothing is scanned: the row stays.
+    status. If one of them is a skip, nothing is scanned.
     """
     known = memo_get(h, M_ADVANCE, row, accepted)
     if known >= 0:
@@ -520,7 +543,8 @@ def advance(h, row, accepted):
         lexeme = word_of(h, accepted, a)
         if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
             head[STACK_TOP] = base
-            return memo_put(h, M_ADVANCE, row, accepted, row)
+            same = _after_skip(h, row, accepted)
+            return same if same < 0 else memo_put(h, M_ADVANCE, row, accepted, same)
         for i in range(length_of(h, items)):
             item = word_of(h, items, i)
             dot = item >> 32
@@ -556,7 +580,10 @@ def advance(h, row, accepted):
 
 @kernel
 def unite_rows(h, a, b):
-    """The row that holds the kernel items of rows ``a`` and ``b``; a number or a status."""
+    """The row that holds the kernel items of rows ``a`` and ``b``; a number or a status.
+
+    Marks go where one of them has none: what either allows is allowed.
+    """
     head = header(h)
     base = head[STACK_TOP]
     records = i64(h, ROWS)
@@ -564,6 +591,8 @@ def unite_rows(h, a, b):
     items_b = records[b * ROW_WORDS + R_ITEMS]
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
         return GROW
+    if is_marked(h, items_a) != is_marked(h, items_b):
+        drop_marks(h, base)
     row = make_row(h, base, head[STACK_TOP] - base)
     head[STACK_TOP] = base
     return row

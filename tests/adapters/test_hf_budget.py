@@ -120,6 +120,20 @@ def test_exactly_the_tokens_that_fit() -> None:
         assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == expected
 
 
+def test_unlikely_tokens_that_fit() -> None:
+    """Behind hundreds of likelier tokens that do not fit, those that do are found; and with them that one is enough."""
+    likely = [b"%c%02d" % (first, second) for first in b"pqrst" for second in range(100)]
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), *likely, b"</s>"], eos_token_ids=256 + len(likely))
+    grammar = cd.Compiler(vocab).compile(cd.Choice([*(f"{t.decode()}{'x' * 50}" for t in likely), "zz", "yyy"]))
+    logits = torch.zeros(1, vocab.size)
+    logits[0, 256:] = 4.0
+    scores = GrammarLogitsProcessor(grammar, max_new_tokens=5)(torch.tensor([[PAD]]), logits)
+    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("z"), ord("y")}
+    logits[0, ord("z")] = 20.0  # has all the probability: the others are not looked at
+    scores = GrammarLogitsProcessor(grammar, max_new_tokens=5)(torch.tensor([[PAD]]), logits)
+    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("z")}
+
+
 def test_rows_that_are_free_and_rows_that_have_ended() -> None:
     grammar = COMPILER.compile(cd.Choice(["ab"]))
     processor = GrammarLogitsProcessor([grammar, None], max_new_tokens=5)
