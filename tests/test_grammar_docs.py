@@ -42,5 +42,15 @@ def test_python(source: str) -> None:
     exec(compile(source, "docs/grammars.md", "exec"), {})
 
 
-def test_there_are_examples() -> None:
-    assert sum(e[0] == "lark" for e in EXAMPLES) >= 15
+FEATURES = r"""
+\{2\} ~\d\.\.\d \[tail\] "0"\.\."9" \w&|&\x20 ~KEYWORD "SELECT"i //.*or ^%ignore %import\x20common\. %import\x20common\x20\(
+%declare \[suffix= \[lazy\] \[max_tokens= \[capture\] capture=" <\|call\|> %json %lark @value substring_words
+substring_chars substring_chunks set_bit incr\( %if separated\{ ignore_once \[α-ω\] TagDispatch syntax="auto" triggered_tags
+"structures" "grammar" cd\.Tools\( on_broken cd\.After\( then="repeat" then="free" max_chars cd\.Template\( \.choice\(
+cd\.Regex\( cd\.Choice\( cd\.JsonObject\( cd\.grammars
+"""
+
+
+@pytest.mark.parametrize("feature", FEATURES.split())
+def test_every_feature_has_an_example(feature: str) -> None:
+    assert any(re.search(feature, source, re.MULTILINE) for _, source, _ in EXAMPLES)
