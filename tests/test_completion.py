@@ -115,7 +115,8 @@ def test_endings_with_other_lexing(kinds: tuple[str, ...]) -> None:
         if naive.empty:
             continue
         vocab = vocabulary(tokens, all_bytes=False)
-        matcher, threads = cd.Compiler(vocab).compile_ir(ir).matcher(), naive.start()
+        compiler = cd.Compiler(vocab, limits=cd.Limits(max_completion_steps=1_000))  # enough; dead ends cost all of it
+        matcher, threads = compiler.compile_ir(ir).matcher(), naive.start()
         for _ in range(5):
             if not _ends_soon(naive, threads, vocab, 2) and _is_dead(matcher):
                 break
