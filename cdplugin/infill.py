@@ -295,7 +295,7 @@ class Session:
         before = self._parts[at]
         known, row = self._known, self._row
         in_mask = None
-        if token is not None and row is not None and row[0] == place:
+        if self._tables.is_exact and token is not None and row is not None and row[0] == place:
             in_mask = bool(row[1][token >> 5] >> (token & 31) & 1)
         self._parts[at], self._known, self._row = part, in_mask, None
         try:
@@ -403,12 +403,12 @@ class Session:
             tokens = np.flatnonzero(bits)
             if len(tokens) == 0:
                 raise AssertionError("a completable canvas without a token")
-            eos = [t for t in tokens.tolist() if t in self._eos]
-            choice = eos[0] if eos else int(tokens[0])
-            if rng is not None and not eos:
-                choice = int(tokens[rng.randrange(len(tokens))])
-            if not self.set(place, choice):
-                raise AssertionError("a token of the mask was refused")
+            order = tokens.tolist()
+            if rng is not None:
+                rng.shuffle(order)
+            order.sort(key=lambda token: token not in self._eos)
+            if not any(self.set(place, token) for token in order):
+                raise AssertionError("all tokens of the mask were refused")
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
         """With a generator, begin each gap with a few random tokens."""

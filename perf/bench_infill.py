@@ -141,9 +141,10 @@ def canvas(infill: cd.Infill, length: int, runs: int) -> dict[str, Any]:
             spent, row = timed(session.mask, place)
             masks.append(spent)
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-            spent, accepted = timed(session.set, place, int(rng.choice(allowed)))
-            assert accepted
-            updates.append(spent)
+            accepted = False
+            while not accepted:  # LONGEST lexemes: see docs/infilling.md
+                spent, accepted = timed(session.set, place, int(rng.choice(allowed)))
+                updates.append(spent)
         finished += session.text() is not None
     return {
         f"update, canvas {length}": summary(updates),

@@ -176,9 +176,11 @@ def _commit(
             continue
         out.refused += 1
         out.masks += 1
+        refused = int(tokens[row])
         allowed = unpack(session.mask(places[row]), size)
         noisy[row, ~allowed] = -torch.inf
         logits[row, ~allowed] = -torch.inf
+        noisy[row, refused] = logits[row, refused] = -torch.inf  # with LONGEST lexemes a mask may have tokens that are refused
         tokens[row] = noisy[row].argmax()
         if order in ("confidence", "entropy", "margin"):
             certainty[row] = _certainty(logits[row : row + 1], tokens[row : row + 1], order, generator)[0]
