@@ -6,6 +6,7 @@ import mmap
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.bases import BASE_WORDS
 from cdplugin.kernels.jit import Notice
+from cdplugin.kernels.kept import TEXT_BIT
 from cdplugin.kernels.lexer import LEXER_WORDS
 from cdplugin.limits import Limits
 from cdplugin.vocab import Vocabulary
@@ -141,11 +143,22 @@ class Block:
         return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
 
 
+class Keeping(Protocol):
+    """What :class:`cdplugin.keeping.Keeping` does for an arena."""
+
+    def note_value(self, lexeme: int, text: int) -> None:
+        """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
+
+    def note_rest(self, lexeme: int, value: int) -> None:
+        """Note how the rule goes on in which a lexeme stands, after a value."""
+
+
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``); the grammar then starts a
     fresh one. ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
+    ``keeping``: knows the values of lexemes that keep their text, where some do.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -157,6 +170,7 @@ class Arena:
         self.lock = threading.Lock()
         self.over_budget = False
         self.expand: Callable[[int], None] | None = None
+        self.keeping: Keeping | None = None
         self._block: Block | None = None
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
@@ -210,7 +224,7 @@ class Arena:
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
-        other.over_budget, other.expand = False, None
+        other.over_budget, other.expand, other.keeping = False, None, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
@@ -257,6 +271,12 @@ class Arena:
         """Do what a negative status asks for: grow a table, or raise."""
         if status == layout.NEED_RULES and self.expand is not None:
             self.expand(int(self.header[layout.GROW_TO]))
+            return
+        if status == layout.NEED_VALUE and self.keeping is not None:
+            self.keeping.note_value(int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
+            return
+        if status == layout.NEED_REST and self.keeping is not None:
+            self.keeping.note_rest(int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
             return
         if status != layout.GROW:
             message, limit = _LIMIT_MESSAGES[status]
@@ -326,6 +346,10 @@ class Arena:
         values = self.tables[layout.VALUES]
         offset, length = int(values[record + layout.V_OFFSET]), int(values[record + layout.V_LENGTH])
         return self.tables[layout.DATA][offset : offset + length].tolist()
+
+    def lexer_state(self, state: int) -> int:
+        """The lexer state of a cursor's pair, whether it carries a text or not."""
+        return self.sequence(state & (TEXT_BIT - 1))[1] & layout.LOW_32 if state & TEXT_BIT else state
 
     def flags(self, values: np.ndarray) -> np.ndarray:
         """The flags of many expressions at once (int64)."""

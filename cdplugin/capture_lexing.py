@@ -71,6 +71,8 @@ class Lexing:
         exact, longest, terminals, skips = [], [], [], set()
         end = self._arena.header[layout.END_SYMBOL]
         for lexeme in lexemes:
+            if lexeme >= len(self._records):  # made since
+                self._records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS).tolist()
             record = self._records[lexeme]
             if lexeme == end:
                 continue

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from cdplugin.arena import Arena
 from cdplugin.capture_lexing import Edge, Lexing, Units
 from cdplugin.kernels import arena as layout
-from cdplugin.kernels.earley import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.corners import END_OF_RULE, NOT_EXPANDED
 
 Waiting = tuple[int, int]
 """A dot and the place where its rule begins."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from cdplugin import expr
 from cdplugin.arena import Arena
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.grammar import EXACT, LAZY, GrammarIR, Symbol
+from cdplugin.keeping import count_words
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
@@ -136,9 +137,11 @@ class StaticTables:
 
     def install(self, arena: Arena) -> int:
         """Put the rules into an arena that has the expressions; returns the start cursor."""
-        arena.set_table(layout.LEXEMES, self.lexemes.records.reshape(-1))
+        records = self.lexemes.records.reshape(-1)
+        arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.kept else records)
         arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
         arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
+        arena.header[layout.HAS_KEPT] = bool(self.rules.ir.kept)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
         arena.set_table(layout.MARKS, np.zeros(len(self.rules.names), np.int64))
@@ -160,12 +163,16 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
     program = template.program()
     results = [program.add(ir.lexemes[t]) for t in used]
+    plain = {symbol: expr.both(ir.lexemes[~symbol], ir.kept[symbol].plain) for symbol in ir.twins}
+    plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
     ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
+    plain_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in plain_results.items()}
     nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
+    _count_values(ir, rules, arena, plain_ids)
     id_of = {~t: e for t, e in zip(used, ids.tolist(), strict=True)}
     return StaticTables(
         program=words,
@@ -203,21 +210,24 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     """
     lexemes = Lexemes()
     counts: dict[int, int] = {}
-    for e in ir.lexemes:
-        if e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
+    for t, e in enumerate(ir.lexemes):
+        if ~t not in ir.kept and e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
             counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
     shared = {prefix for prefix, count in counts.items() if count > 1}
     prefix_symbol: dict[int, int] = {}
     for t in range(len(ir.lexemes)):
         e = ir.lexemes[t]
-        if e.op != expr.CAT_OP or id(e.args[0]) not in shared or ir.lexings[t] != EXACT or ~t in ir.max_tokens:
+        if ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in ir.kept:
             continue
-        prefix = e.args[0]
+        alone = id(e) in shared
+        if not alone and (e.op != expr.CAT_OP or id(e.args[0]) not in shared):
+            continue
+        prefix = e if alone else e.args[0]
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
             lexemes.rules += [(symbol, (ir.lexeme(_split(prefix)[1], "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol, ir.lexeme(_split(e)[1], ir.lexeme_names[t]))
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_split(e)[1], ir.lexeme_names[t]))
     return lexemes
 
 
@@ -261,6 +271,25 @@ def _judge(
         if productive[symbol]:
             lexemes.rules.append((wrapper, (symbol,)))
     return nullable
+
+
+def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[Symbol, int]) -> None:
+    """Find how many values each lexeme that keeps its text has. Raises :class:`UnsupportedError` if they are too few."""
+    used = rules.lexeme_number if plain_ids else {}
+    most: dict[int, int] = {}
+    keepers = [(ir.kept[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
+    for keeper, expression in keepers:
+        count = count_words(arena, expression)
+        keeper.enough = count - arena.vocab.max_token_bytes - 2
+        group = id(keeper.group or keeper)
+        most[group] = max(most.get(group, 0), count)
+    for keeper, _ in keepers:
+        if most[id(keeper.group or keeper)] < keeper.needs:
+            raise UnsupportedError(
+                f"keyword {keeper.keyword!r} is not supported where so few values may be left",
+                location=keeper.location,
+                keyword=keeper.keyword,
+            )
 
 
 def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:

@@ -241,7 +241,8 @@ class Endings:
         if cursor >> 32:
             pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
         else:
-            pairs = [(p >> 32, p & layout.LOW_32) for p in self._arena.sequence(cursor) if p != ACCEPT_MARK]
+            state = self._arena.lexer_state
+            pairs = [(p >> 32, state(p & layout.LOW_32)) for p in self._arena.sequence(cursor) if p != ACCEPT_MARK]
         return [pair for pair in pairs if pair[1]]
 
     def terminals(self, cursor: int) -> dict[int, int]:

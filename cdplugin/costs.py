@@ -22,7 +22,8 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
-from cdplugin.kernels.earley import END_OF_RULE, NOT_EXPANDED, R_ITEMS, ROW_WORDS
+from cdplugin.kernels.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.earley import R_ITEMS, ROW_WORDS
 from cdplugin.kernels.lexer import L_VALUE, LEXER_WORDS, STATE_MASK
 from cdplugin.kernels.skips import MARK_DOT
 from cdplugin.kernels.states import ACCEPT_BIT, ACCEPT_MARK
@@ -92,7 +93,9 @@ class Costs:
             return 0 if cursor & ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & STATE_MASK)
         best = FAR
         for pair in self._arena.sequence(cursor):
-            best = min(best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, pair & layout.LOW_32))
+            best = min(
+                best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32))
+            )
         return best
 
     def trim(self, most: int) -> None:
@@ -112,8 +115,10 @@ class Costs:
         """Look for the shortest matches of the lexemes that a cursor is in."""
         pairs = [cursor & STATE_MASK] if cursor >> 32 else self._arena.sequence(cursor)
         for state in pairs:
-            state &= layout.LOW_32
-            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE]) if state != layout.LOW_32 else 0
+            if state == ACCEPT_MARK:
+                continue
+            state = self._arena.lexer_state(state & layout.LOW_32)
+            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
             for word in self._arena.sequence(value) if value else ():
                 self.of_expression(word & layout.LOW_32)
 

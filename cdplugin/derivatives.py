@@ -20,7 +20,7 @@ from cdplugin.kernels import arena as layout
 from cdplugin.limits import Limits
 
 _LOAD, _KEEP, _CONSTANT = -1, -2, -3
-_KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
+KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
 _SEQUENCES = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP))
 _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
 _four_words = struct.Struct("<4q").unpack
@@ -36,7 +36,7 @@ def _mask_of(members: bytes) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _bytes_words(mask: int) -> tuple[int, ...]:
+def bytes_words(mask: int) -> tuple[int, ...]:
     """The words that stand for a set of bytes (a 256-bit integer)."""
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
 
@@ -121,7 +121,7 @@ class Program:
             result = (self._result_of if positive else self._uncut_result_of).get(key)
             return None if result is None else (_LOAD, result)
         if op == expr.BYTES_OP:
-            return _bytes_words(node.args[0] & self._allowed if positive else node.args[0])
+            return bytes_words(node.args[0] & self._allowed if positive else node.args[0])
         return (layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY,)
 
     def results(self) -> dict[int, int]:
@@ -133,7 +133,7 @@ class Program:
         if op == expr.NOT_OP:
             words.append(layout.K_NOT)
             if self._cut:  # relative to what can be spelt
-                words += (*_bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
+                words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
         elif op == expr.REPEAT_OP:
             _, low, high = args
             if max(low, high or 0) > self._limits.max_repeat:
@@ -144,7 +144,7 @@ class Program:
                 )
             words += (layout.K_REPEAT, low, -1 if high is None else high)
         else:
-            words += (_KINDS[op], len(args))
+            words += (KINDS[op], len(args))
 
     def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
         key = id(texts) if positive else ~id(texts)
@@ -153,7 +153,7 @@ class Program:
             if self._cut and positive:
                 texts = tuple([text for text in texts if not text.translate(None, self._spellable)])
             if len(texts) == 1 and len(texts[0]) == 1:
-                words = _bytes_words(1 << texts[0][0])
+                words = bytes_words(1 << texts[0][0])
             else:
                 low = len(self.literals)
                 self.literals += texts

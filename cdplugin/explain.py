@@ -94,7 +94,8 @@ def _pairs(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     if cursor >> 32:
         pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
     else:
-        pairs = [(pair >> 32, pair & layout.LOW_32) for pair in arena.sequence(cursor) if pair != ACCEPT_MARK]
+        state = arena.lexer_state
+        pairs = [(pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != ACCEPT_MARK]
     return [pair for pair in pairs if pair[1]]
 
 
@@ -125,7 +126,10 @@ def _words(arena: Arena, state: int) -> list[int]:
 
 
 def _lexeme_name(matcher: Matcher, lexeme: int) -> str:
-    return matcher.grammar._tables.lexemes.names[lexeme]
+    names = matcher.grammar._tables.lexemes.names
+    if lexeme >= len(names):  # made while a text was followed
+        lexeme = int(matcher._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_KEPT])
+    return names[lexeme]
 
 
 def _is_terminal(arena: Arena, lexeme: int) -> bool:
@@ -174,7 +178,6 @@ def rule_names(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) ->
     """Names of the rules that the lexemes at some places are in; those around them where they have none."""
     rules = Rules(arena)
     expander: Any = arena.expand
-    symbols = {} if expander is None else {number: symbol for symbol, number in expander.numbers.items()}
     static = matcher.grammar._tables.rules
     names: dict[str, None] = {}
     for row, state in places:
@@ -193,7 +196,7 @@ def rule_names(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) ->
             symbol = -2 - int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_SYMBOL])
             for dot in [*(dot for dot in dots if rules.symbols[dot] == symbol), *predicted.get(symbol, ())]:
                 left = rules.lefts[dot]
-                name = static.ir.names[symbols[left]] if left in symbols else static.names[left]
+                name = expander.name(left) if left >= len(static.names) else static.names[left]
                 found[name] = None
         found.pop("", None)
         names.update(

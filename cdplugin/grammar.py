@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Union
 
 from cdplugin.expr import EMPTY, Expr, both
 
 Symbol = int
-
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
 """How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are
 kept. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all
@@ -45,6 +45,53 @@ class TokenSet:
     ends: bool = True
 
 
+@dataclass(eq=False)
+class Keeper:
+    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.keep`).
+
+    ``read(text)``: the value of a text; equal values are one hashable object, however they are spelt. ``plain``: an expression
+    no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
+    reader who named them as ``keyword`` at ``location``; lexemes of one ``group`` have them together. ``enough``, set by the
+    compiler: while fewer values than that are excluded, others are left.
+    """
+
+    read: Callable[[bytes], Hashable]
+    plain: Expr
+    needs: int = 0
+    keyword: str = ""
+    location: str = ""
+    group: object = None
+    enough: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The end of a family's rule, from a lexeme on that keeps its text: what follows depends on its value.
+
+    ``lexeme``: from :meth:`GrammarIR.keep`; ``excluded``: the texts that it must not have (None: any are fine).
+    ``then(value)``: what follows after that value, None if it is an excluded one. ``rest``: what follows whatever the value is;
+    masks are computed from it, so it must allow all that ``then`` allows. What it allows too much begins with a shadow: the
+    lexeme itself, where it is used as a symbol, or its twin where less than ``Keeper.enough`` values may be left.
+    """
+
+    lexeme: Symbol
+    excluded: Expr | None
+    then: Callable[[Hashable], Sequence[Part] | None]
+    rest: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A family's member in what :meth:`Family.expand` gives, where there may be any number of them: the IR does not note it."""
+
+    family: Family
+    value: Hashable
+
+
+Part = Union[Symbol, Kept, "Member"]
+"""What a rule of a family is made of."""
+
+
 class Family:
     """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
 
@@ -67,8 +114,10 @@ class Family:
         """Whether the member derives any string, given which symbols do; monotone in ``productive``."""
         raise NotImplementedError
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
-        """The right sides of the member's rules. Each must be productive: what it leads to can be completed."""
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
+        """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A :class:`Kept`
+        can only be the last part.
+        """
         raise NotImplementedError
 
     def remaining(self, value: Hashable) -> int:
@@ -91,6 +140,8 @@ class GrammarIR:
     captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
     stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
     start : the start symbol; a nonterminal, set by the front end.
+    kept : lexemes that keep their text, and their twins -> how it is read.
+    twins : lexeme that keeps its text -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     restriction : if not None, lexemes are made to match only what this expression matches as well.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
@@ -107,6 +158,8 @@ class GrammarIR:
         self.token_sets: dict[Symbol, TokenSet] = {}
         self.captures: dict[Symbol, str] = {}
         self.stops: dict[Symbol, tuple[Expr, str]] = {}
+        self.kept: dict[Symbol, Keeper] = {}
+        self.twins: dict[Symbol, Symbol] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
@@ -164,6 +217,18 @@ class GrammarIR:
             if skip is not None:
                 self.skips[symbol] = skip
         return symbol
+
+    def keep(self, expression: Expr, keeper: Keeper, name: str = "") -> tuple[Symbol, Symbol]:
+        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string."""
+        symbols = []
+        for _ in range(2):
+            self.lexemes.append(expression)
+            self.lexeme_names.append(name)
+            self.lexings.append(EXACT)
+            symbols.append(~(len(self.lexemes) - 1))
+            self.kept[symbols[-1]] = keeper
+        self.twins[symbols[0]] = symbols[1]
+        return symbols[0], symbols[1]
 
     def instance(self, family: Family, value: Hashable) -> Symbol:
         """The nonterminal of ``family`` for ``value``; the same symbol for an equal value."""

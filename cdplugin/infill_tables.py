@@ -17,7 +17,7 @@ from cdplugin.kernels import arena as layout
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
 from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_KIND
-from cdplugin.kernels.earley import NOT_EXPANDED
+from cdplugin.kernels.corners import NOT_EXPANDED
 from cdplugin.kernels.jit import Notice
 from cdplugin.rules import Expander
 
@@ -64,6 +64,10 @@ class InfillGrammar:
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
+        if head[layout.HAS_KEPT]:
+            raise UnsupportedError(
+                "infilling", expected="items without uniqueItems, or few", found="distinct items of any number"
+            )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
         self.workspace = Workspace(self)

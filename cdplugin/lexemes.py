@@ -43,7 +43,8 @@ def lexeme_table(
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
 
     A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
-    (which a LONGEST one then does not count as a match at its start), and if its tokens are counted.
+    (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
+    (:mod:`cdplugin.kernels.kept`).
     """
     skips = {numbers[skip] for symbol, skip in ir.skips.items() if symbol in numbers and skip in numbers}
     names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
@@ -53,7 +54,7 @@ def lexeme_table(
     first_begun = len(numbers) + 1
     template = [0] * layout.LEXEME_WORDS
     template[layout.X_KIND] = layout.EXACT
-    template[layout.X_SKIP] = template[layout.X_TICK] = -1
+    template[layout.X_SKIP] = template[layout.X_TICK] = template[layout.X_KEPT] = -1
     lexings = {ir.lexings[~symbol] for symbol in numbers}
     for symbol, number in numbers.items():
         record = template.copy()
@@ -67,6 +68,19 @@ def lexeme_table(
         record[layout.X_IS_SKIP] = number in skips
         records.append(record)
         ranges += of_tokens
+        if symbol in ir.kept:  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+            twin = symbol not in ir.twins
+            record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
+            if not twin:
+                record[layout.X_BEGUN] = first_begun + len(begun)
+                record[layout.X_KEPT] = record[layout.X_BEGUN] + 1
+                later, ended = record.copy(), record.copy()
+                later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.KEEPS
+                ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = record[layout.X_KEPT]
+                later[layout.X_KEPT] = -1
+                begun += [later, ended]
+                names += [names[number], names[number]]
+            continue
         clock = ir.max_tokens.get(symbol)
         if clock is None and (symbol not in nullable or ir.lexings[~symbol] == EXACT):
             continue

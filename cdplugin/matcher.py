@@ -178,6 +178,8 @@ class Matcher:
         if n:
             del self._cursors[-n:]
             del self._tokens[-n:]
+            if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
+                self._ending = (-1, [])
 
     def reset(self) -> None:
         """Back to the beginning of the text."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cdplugin.arena import Arena, Block
 from cdplugin.errors import GrammarError
-from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.grammar import Family, GrammarIR, Kept, Member, Part, Symbol
+from cdplugin.keeping import Keeping
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import rules as kernels
-from cdplugin.kernels.earley import NOT_EXPANDED
+from cdplugin.kernels.corners import END_OF_RULE, NOT_EXPANDED
 
 Rule = tuple[Symbol, tuple[Symbol, ...]]
 
@@ -239,6 +240,12 @@ class Expander:
         self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
         self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
         self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
+        self._member: dict[int, Member] = {}
+        self._member_number: dict[Member, int] = {}
+        self._keeping: Keeping | None = None
+        if rules.ir.kept:
+            go_on = weakref.WeakMethod(self._go_on)
+            self._keeping = arena.keeping = Keeping(self._arena, rules.ir, rules.lexeme_number, go_on)
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
@@ -257,28 +264,29 @@ class Expander:
 
     def remaining(self, nonterminal: int) -> int:
         """How far a family's member is from an end, as its family puts it."""
-        family, value = self._rules.ir.instances[self._symbol[nonterminal]]
+        family, value = self._family(nonterminal)
         return family.remaining(value)
 
+    def name(self, nonterminal: int) -> str:
+        """The name of a nonterminal, for messages."""
+        if nonterminal in self._member:
+            return self._member[nonterminal].family.name
+        return self._rules.ir.names[self._symbol[nonterminal]] if nonterminal in self._symbol else ""
+
+    def _family(self, nonterminal: int) -> tuple[Family, Hashable]:
+        member = self._member.get(nonterminal)
+        return self._rules.ir.instances[self._symbol[nonterminal]] if member is None else (member.family, member.value)
+
     def _expand(self, nonterminal: int) -> None:
-        rules = self._rules
-        family, value = rules.ir.instances[self._symbol[nonterminal]]
+        family, value = self._family(nonterminal)
         n_before = len(self._nullable)
-        rights = [
-            [self._encode(symbol) for symbol in rules.lexemes.rewritten(right)]
-            for right in family.expand(value, rules.productive)
-        ]
+        codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
+        rights = [code for code in codes if code is not None]
         offsets = np.cumsum([0, *map(len, rights)])
         symbols = np.array([symbol for right in rights for symbol in right], np.int64)
-        n = len(self._nullable)
-        arena = self._arena
-        for table in (layout.RULE_HEADS, layout.CORNER_HEADS, layout.NULLABLE, layout.MARKS):
-            arena.reserve(table, n)
-        tables = arena.tables
-        tables[layout.RULE_HEADS][n_before:n] = NOT_EXPANDED
-        tables[layout.CORNER_HEADS][n_before:n] = -1
-        tables[layout.NULLABLE][n_before:n] = self._nullable[n_before:]
-        tables[layout.MARKS][n_before:n] = 0
+        self._number_new(n_before)
+        tables = self._arena.tables
+        tables[layout.RULE_HEADS][nonterminal] = END_OF_RULE
         n_dots = len(symbols) + len(rights)
         dots, lists, corners = (
             np.empty((3, n_dots), np.int64),
@@ -306,6 +314,60 @@ class Expander:
         self._n_dots += n_dots
         self._n_rules += len(rights)
         self._n_corners += n_corners
+
+    def _number_new(self, n_before: int) -> None:
+        """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
+        n = len(self._nullable)
+        for table, word in ((layout.RULE_HEADS, NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.MARKS, 0)):
+            self._arena.reserve(table, n)
+            self._arena.tables[table][n_before:n] = word
+        self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
+
+    def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
+        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`Keeping`)."""
+        with _expanding:
+            n_before, first = len(self._nullable), self._n_dots
+            code = self._encoded(parts, nonterminal)
+            assert code is not None
+            self._number_new(n_before)
+            symbols = [-2 - lexeme, *code, END_OF_RULE]
+            null_rest = [0] * len(symbols)
+            null_rest[-1] = 1
+            for at in range(len(symbols) - 2, 0, -1):
+                null_rest[at] = int(symbols[at] >= 0 and self._nullable[symbols[at]] and null_rest[at + 1])
+            self._append(layout.DOT_SYMBOL, first, np.array(symbols, np.int64))
+            self._append(layout.DOT_LEFT, first, np.full(len(symbols), nonterminal, np.int64))
+            self._append(layout.DOT_NULL_REST, first, np.array(null_rest, np.int64))
+            self._n_dots += len(symbols)
+            return first
+
+    def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
+        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
+        if self._keeping is None:
+            return [self._encode(symbol) for symbol in self._rules.lexemes.rewritten(parts)]  # type: ignore[arg-type]
+        code: list[int] = []
+        pending = list(reversed(parts))
+        while pending:
+            part = pending.pop()
+            if isinstance(part, Kept):
+                lexeme = self._keeping.lexeme(part, nonterminal)
+                if lexeme is None:
+                    return None
+                code.append(-2 - lexeme)
+                pending = list(reversed(part.rest))
+            elif isinstance(part, Member):
+                code.append(self._member_code(part))
+            else:
+                code += [self._encode(symbol) for symbol in self._rules.lexemes.rewritten((part,))]
+        return code
+
+    def _member_code(self, member: Member) -> int:
+        number = self._member_number.get(member)
+        if number is None:
+            number = self._member_number[member] = len(self._nullable)
+            self._member[number] = member
+            self._nullable.append(1 if member.family.nullable(member.value) else 0)
+        return number
 
     def _encode(self, symbol: Symbol) -> int:
         if symbol < 0:

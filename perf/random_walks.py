@@ -3,9 +3,10 @@
     python perf/random_walks.py ../shared/maskbench/dev.jsonl.gz --schemas 300 --walks 8 --seed 1
 
 A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it
-takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). Counted: walks that ended,
-walks cut at ``--longest`` tokens, ended texts that are not JSON, repeat a property or fail validation (format checker on), and
-dead ends: masks with no token before the end. Exit status 1 if there is any of the last two kinds.
+takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). A walk that has not ended after
+``--longest`` tokens is cut, and closed by its matcher's shortest completion. Counted: walks that ended, walks that were closed,
+texts of both that are not JSON, repeat a declared property or fail validation (format checker on), dead ends (masks with no
+token before the end), and walks for which no ending was found. Exit status 1 if there is any of the last three kinds.
 """
 
 from __future__ import annotations
@@ -46,20 +47,36 @@ def exact_number(text: str) -> Any:
     return float(text)
 
 
-def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For json.loads: a repeated property is an error here."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("a property is repeated")
-    return out
+def declared_names(schema: Any) -> set[str]:
+    """The names that a schema mentions anywhere: as keys, or in ``required``, ``enum`` and the like."""
+    names: set[str] = set()
+    pending = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            names |= part.keys()
+            pending += part.values()
+        elif isinstance(part, list):
+            pending += part
+        elif isinstance(part, str):
+            names.add(part)
+    return names
 
 
 def fault(schema: Any, text: bytes) -> str:
     """Why ``text`` is not a valid instance; empty if it is."""
     import jsonschema
 
+    declared = declared_names(schema)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        out = dict(pairs)
+        if len(out) != len(pairs) and len([name for name, _ in pairs if name in declared]) > len(declared & out.keys()):
+            raise ValueError("a property is repeated")
+        return out  # names that no schema mentions may repeat: each occurrence is valid, as is the last one, which is kept
+
     try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=no_duplicates, parse_float=exact_number)
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=once, parse_float=exact_number)
     except ValueError as error:
         return f"not JSON: {error}"
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
@@ -100,7 +117,7 @@ class Walker:
         return int(every[rng.randrange(len(every))])
 
     def walk(self, engine: mask_engines.Engine, grammar: Any, steer: int, longest: int) -> tuple[str, bytes]:
-        """``("ended" | "unfinished" | "dead end", text)``."""
+        """``("ended" | "closed" | "dead end", text)``."""
         matcher, text, eos = engine.matcher(grammar), b"", self.tokenizer.eos
         for step in range(longest):
             engine.fill(matcher)
@@ -115,7 +132,17 @@ class Walker:
             if token == eos:
                 return "ended", text
             text += self.tokenizer.tokens[token] or b""
-        return "unfinished", text
+        return self.close(matcher, text)
+
+    def close(self, matcher: Any, text: bytes) -> tuple[str, bytes]:
+        """The same for a walk that was cut, once it has taken its shortest completion."""
+        for token in matcher.shortest_completion():
+            if not matcher.accept_token(token):
+                raise AssertionError(f"token {token} of a completion was not accepted after {text!r}")
+            text += self.tokenizer.tokens[token] or b""
+        if not matcher.accept_token(self.tokenizer.eos):
+            raise AssertionError(f"the text may not end after a completion: {text!r}")
+        return "closed", text
 
 
 def main() -> int:
@@ -146,7 +173,7 @@ def main() -> int:
     walker = Walker(tokenizer, rng)
     counts: collections.Counter[str] = collections.Counter()
     faults: list[dict[str, str]] = []
-    unfinished: dict[str, list[str]] = collections.defaultdict(list)
+    closed: dict[str, list[str]] = collections.defaultdict(list)
     began = time.monotonic()
     for line in lines:
         if counts["schemas"] == args.schemas:
@@ -164,28 +191,29 @@ def main() -> int:
             try:
                 outcome, text = walker.walk(engine, grammar, args.steer, args.longest)
             except GrammarError as error:  # a budget
-                outcome, text = f"gave up: {error.message}", b""
+                outcome, text = "gave up", b""
+                faults.append({"id": case["id"], "why": str(error), "text": ""})
             counts[outcome] += 1
             counts["bytes"] += len(text)
-            if outcome == "unfinished":
-                unfinished[case["id"]].append(text[-300:].decode("utf-8", "backslashreplace"))
-            why = outcome if outcome == "dead end" else fault(case["schema"], text) if outcome == "ended" else ""
-            if why and outcome == "ended":
+            if outcome == "closed":
+                closed[case["id"]].append(text[-300:].decode("utf-8", "backslashreplace"))
+            why = outcome if outcome == "dead end" else fault(case["schema"], text) if outcome in ("ended", "closed") else ""
+            if why and outcome != "dead end":
                 counts["invalid"] += 1
             if why:
                 faults.append({"id": case["id"], "why": why, "text": text.decode("utf-8", "backslashreplace")[:2000]})
         if sys.stderr.isatty():
             print(f"{counts['schemas']}/{args.schemas} schemas", end="\r", file=sys.stderr, flush=True)
     counts["seconds"] = round(time.monotonic() - began)
-    for name in ("ended", "unfinished", "invalid", "dead end"):
+    for name in ("ended", "closed", "invalid", "dead end", "gave up"):
         counts[name] += 0
     print(", ".join(f"{name}: {n}" for name, n in sorted(counts.items())))
     for entry in faults[:20]:
         print(f"  {entry['id']}: {entry['why']}\n    {entry['text'][:300]}")
     if args.out:
-        found = {"counts": counts, "faults": faults, "unfinished": unfinished}
+        found = {"counts": counts, "faults": faults, "closed": closed}
         args.out.write_text(json.dumps(found, indent=1, ensure_ascii=False))
-    return 1 if counts["invalid"] or counts["dead end"] else 0
+    return 1 if counts["invalid"] or counts["dead end"] or counts["gave up"] else 0
 
 
 if __name__ == "__main__":

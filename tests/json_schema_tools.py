@@ -10,7 +10,10 @@ from typing import Any
 
 from naive import Naive
 
+from cdplugin.compiler import Compiler
 from cdplugin.frontends.json_schema import Options, compile_schema
+from cdplugin.grammar import GrammarIR
+from cdplugin.vocab import Vocabulary
 
 NAMES = ["a", "b", "c", "aa", 'q"']
 PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$"]
@@ -18,9 +21,24 @@ TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
 SCALARS = [None, True, False, 0, 1, -1, 2, 3.5, 1.0, 0.1, 10, -2.5, 1e-7, "", "a", "b", "ab", "aab", "xyz", "é", "😀x", 'q"']
 
 
-def grammar(schema: Any, **options: Any) -> Naive:
-    """The brute-force matcher of a schema."""
-    return Naive(compile_schema(schema, Options(**options)))
+class Followed:
+    """The engine in the place of :class:`Naive`, for rules that are made while a text is followed (``uniqueItems``)."""
+
+    def __init__(self, ir: GrammarIR) -> None:
+        self._grammar = Compiler(_BYTES).compile_ir(ir)
+
+    def accepts(self, text: bytes) -> bool:
+        matcher = self._grammar.matcher()
+        return matcher.accept_tokens(text) == len(text) and matcher.is_accepting()
+
+
+_BYTES = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+
+
+def grammar(schema: Any, **options: Any) -> Naive | Followed:
+    """The brute-force matcher of a schema; the engine where some rules depend on texts."""
+    ir = compile_schema(schema, Options(**options))
+    return Followed(ir) if ir.kept else Naive(ir)
 
 
 def dumps(value: Any) -> bytes:

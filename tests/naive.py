@@ -257,7 +257,8 @@ class Naive:
                 family, value = self.ir.instances[symbol]
                 for right in family.expand(value, self.good.__contains__):
                     known.append(len(self.rules))
-                    self.rules.append((symbol, tuple(right)))
+                    self.rules.append((symbol, tuple(part for part in right if isinstance(part, int))))
+                    assert len(self.rules[-1][1]) == len(right), "rules that depend on texts are not for brute force"
         return known
 
     def _first(self) -> Column:

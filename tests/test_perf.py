@@ -74,8 +74,8 @@ def test_random_walks(data: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     counts = json.loads(out.read_text())["counts"]
     assert counts["schemas"] == 2 and counts["schemas refused"] == 1
-    assert counts["ended"] + counts["unfinished"] == 40 and counts["ended"] > 30
-    assert counts["invalid"] == counts["dead end"] == 0
+    assert counts["ended"] + counts["closed"] == 40 and counts["ended"] > 30
+    assert counts["invalid"] == counts["dead end"] == counts["gave up"] == 0
 
 
 def test_walks_find_faults() -> None:

@@ -24,6 +24,8 @@ LIMIT_FUEL = -3  # emptiness of an expression could not be decided within the fu
 LIMIT_ROW = -4  # an Earley row has too many items
 LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
 NEED_RULES = -6  # nonterminal GROW_TO is predicted for the first time: give it its rules and call again
+NEED_VALUE = -7  # a lexeme that keeps its text has ended, number GROW_TO, text GROW_TABLE: say what value that is (M_VALUE)
+NEED_REST = -8  # say what follows lexeme GROW_TO of a rule when its value is GROW_TABLE (M_REST)
 
 # --- tables ---------------------------------------------------------------------------------------------------------------
 DATA, VALUES, INDEX, MEMO_KEYS, MEMO_RESULTS, STACK, OLD_KEYS, OLD_RESULTS = range(8)
@@ -47,6 +49,7 @@ MAX_WIDTH, FUEL, MAX_ROW_ITEMS, MAX_PAIRS, WORDS, SLICE_END, N_NODES, MAX_DEPTH,
 MAX_CHARS = _S + 25  # code points of the longest slice token
 HAS_TERMINALS = _S + 34  # whether some lexeme is a set of tokens
 HAS_CLOCKS = _S + 35  # whether some lexeme ends after a number of tokens
+HAS_KEPT = _S + 36  # whether some lexeme keeps its text
 # counters: cheap, never reset by the kernels
 C_NODES, C_DERIVATIVES, C_TRANSITIONS, C_ADVANCES, C_MASK_HITS, C_MASK_MISSES, C_BASES, C_SUBWALKS = range(_S + 26, _S + 34)
 HEADER_WORDS = _S + 40
@@ -65,16 +68,19 @@ X_SYMBOL = 5  # the lexeme's number in the rules
 X_BEGUN = 6  # its number after a byte
 X_TICK = 7  # its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts
 X_IS_SKIP = 8  # whether it is a skip, which leaves the row as it is
-LEXEME_WORDS = 9
+X_ROLE = 9  # one of the ROLES, see cdplugin.kernels.kept
+X_KEPT = 10  # the number under which such a lexeme ends
+LEXEME_WORDS = 11
+PLAIN, KEEPS, VALUE, NEXT, SHADOW, UNSURE = range(6)
 EXACT, LONGEST, LAZY = range(3)
 
 # --- kinds of values ------------------------------------------------------------------------------------------------------
 K_NONE, K_EMPTY, K_EPSILON, K_BYTES, K_LITERALS, K_CAT, K_ALT, K_AND, K_NOT, K_REPEAT = range(10)
-K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER, K_BASE, K_ENDS = range(10, 20)
+K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER, K_BASE, K_ENDS, K_TEXT = range(10, 21)
 
 # --- kinds of memo entries ------------------------------------------------------------------------------------------------
 M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
-M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN = range(9, 16)
+M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN, M_VALUE, M_REST = range(9, 18)
 
 ID_BITS = 29
 LOW_32 = 0xFFFFFFFF

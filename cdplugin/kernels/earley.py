@@ -27,38 +27,38 @@ from cdplugin.kernels.arena import (
     DOT_SYMBOL,
     END_SYMBOL,
     GROW,
+    GROW_TABLE,
     GROW_TO,
-    K_CORNERS,
-    K_FIRST,
     K_ITEMS,
     K_ORIGIN,
+    KEEPS,
     LEXEME_WORDS,
     LEXEMES,
     LIMIT_ROW,
     LOW_32,
     M_ADVANCE,
     M_COMPLETE,
-    M_CORNERS,
     M_FIRST,
-    M_RESTRICT,
+    M_REST,
     M_START,
     MARKS,
     MAX_ROW_ITEMS,
     N_ROWS,
-    NEED_RULES,
+    NEED_REST,
     NULLABLE,
     ROWS,
-    RULE_HEADS,
-    RULE_LISTS,
     STACK,
     STACK_TOP,
     STAMP,
     V_AUX,
+    VALUE,
     VALUE_WORDS,
     VALUES,
     X_EXPRESSION,
     X_IS_SKIP,
+    X_KEPT,
     X_KIND,
+    X_ROLE,
     X_SKIP,
     has_room,
     header,
@@ -74,9 +74,8 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.arena import DATA as DATA_TABLE
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
-from cdplugin.kernels.expressions import (
-    push,
-)
+from cdplugin.kernels.corners import END_OF_RULE, contains, first_at, left_corners, restrict
+from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
 from cdplugin.kernels.skips import drop_marks, is_marked, only_after_marks, others_start, push_marks
@@ -84,133 +83,6 @@ from cdplugin.kernels.skips import drop_marks, is_marked, only_after_marks, othe
 # record of a row; R_START and R_LONGEST: the lexer states in which its EXACT, and its LONGEST and LAZY lexemes start (0: none)
 R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS = range(5)
 ROW_WORDS = 5
-
-END_OF_RULE = -1
-NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
-
-
-@kernel
-def _left_corners(h, nonterminal):
-    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)``s.
-
-    Both are memoised; returns the id of the corners or a status.
-    """
-    known = memo_get(h, M_CORNERS, nonterminal, 0)
-    if known >= 0:
-        return known
-    head = header(h)
-    base = head[STACK_TOP]
-    marks = i64(h, MARKS)
-    head[STAMP] += 1
-    stamp = head[STAMP]
-    symbols = i64(h, DOT_SYMBOL)
-    rule_heads = i64(h, RULE_HEADS)
-    rule_lists = i64(h, RULE_LISTS)
-    nullable = i64(h, NULLABLE)
-    marks[nonterminal] = stamp
-    if push(h, nonterminal) < 0:
-        return GROW
-    at = base
-    while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
-        left = i64(h, STACK)[at]
-        at += 1
-        entry = rule_heads[left]
-        if entry == NOT_EXPANDED:
-            head[GROW_TO] = left
-            return NEED_RULES
-        while entry >= 0:
-            dot = rule_lists[2 * entry]
-            entry = rule_lists[2 * entry + 1]
-            while symbols[dot] >= 0:
-                symbol = symbols[dot]
-                if marks[symbol] != stamp:
-                    marks[symbol] = stamp
-                    if push(h, symbol) < 0:
-                        return GROW
-                if not nullable[symbol]:
-                    break
-                dot += 1
-    end = head[STACK_TOP]
-    for at in range(base, end):
-        left = i64(h, STACK)[at]
-        entry = rule_heads[left]
-        while entry >= 0:
-            dot = rule_lists[2 * entry]
-            entry = rule_lists[2 * entry + 1]
-            while symbols[dot] >= 0 and nullable[symbols[dot]]:
-                dot += 1
-            if symbols[dot] < END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
-                return GROW
-    n_first = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
-    first = intern(h, K_FIRST, end, n_first)
-    if first < 0 or memo_put(h, M_FIRST, nonterminal, 0, first) < 0:
-        return GROW
-    n_corners = sort_unique(i64(h, STACK), base, end - base)
-    corners = intern(h, K_CORNERS, base, n_corners)
-    head[STACK_TOP] = base
-    if corners < 0:
-        return GROW
-    return memo_put(h, M_CORNERS, nonterminal, 0, corners)
-
-
-@kernel
-def _contains(h, value, word):
-    """Whether the sorted sequence of ``value`` holds ``word``."""
-    data = i64(h, DATA_TABLE)
-    low = offset_of(h, value)
-    high = low + length_of(h, value)
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if data[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low < end and data[low] == word
-
-
-@kernel
-def _first_at(h, value, lexeme):
-    """Position in a ``K_FIRST`` sequence of the first entry of ``lexeme`` (or of what follows it)."""
-    data = i64(h, DATA_TABLE)
-    offset = offset_of(h, value)
-    low = np.int64(0)
-    high = length_of(h, value)
-    word = pack(lexeme, 0)
-    while low < high:
-        middle = (low + high) >> 1
-        if data[offset + middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _restrict(h, origin, nonterminal):
-    """The origin less the entries that do not have ``nonterminal`` as a left corner."""
-    count = length_of(h, origin)
-    if count == 0:
-        return origin
-    known = memo_get(h, M_RESTRICT, origin, nonterminal)
-    if known >= 0:
-        return known
-    head = header(h)
-    base = head[STACK_TOP]
-    for i in range(count):
-        entry = word_of(h, origin, i)
-        corners = _left_corners(h, entry >> 32)
-        if corners < 0:
-            return corners
-        if _contains(h, corners, nonterminal) and push(h, entry) < 0:
-            return GROW
-    result = origin
-    if head[STACK_TOP] - base < count:
-        result = intern(h, K_ORIGIN, base, head[STACK_TOP] - base)
-    head[STACK_TOP] = base
-    if result < 0:
-        return result
-    return memo_put(h, M_RESTRICT, origin, nonterminal, result)
 
 
 @kernel
@@ -287,7 +159,7 @@ def complete(h, nonterminal, origin):
             if inside < 0:
                 return inside
             if inside:
-                restricted = _restrict(h, origin, left)
+                restricted = restrict(h, origin, left)
                 if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
                     return GROW
     count = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
@@ -316,10 +188,10 @@ def _restamp(h, base, stamp):
 def _is_predicted(h, origin, waiting, nonterminal):
     """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status."""
     for i in range(waiting):
-        corners = _left_corners(h, word_of(h, origin, i) >> 32)
+        corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
             return corners
-        if _contains(h, corners, nonterminal):
+        if contains(h, corners, nonterminal):
             return 1
     return 0
 
@@ -459,7 +331,7 @@ def _start_state(h, items, waited, n_waited, group):
             return known
     for w in range(n_waited):
         nonterminal = i64(h, STACK)[waited + w]
-        corners = _left_corners(h, nonterminal)
+        corners = left_corners(h, nonterminal)
         if corners < 0:
             return corners
         first = memo_get(h, M_FIRST, nonterminal, 0)
@@ -545,6 +417,12 @@ def advance(h, row, accepted):
             head[STACK_TOP] = base
             same = _after_skip(h, row, accepted)
             return same if same < 0 else memo_put(h, M_ADVANCE, row, accepted, same)
+        role = i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_ROLE]
+        if role == KEEPS or role == VALUE:
+            status = _scan_kept(h, items, origin, lexeme)
+            if status < 0:
+                return status
+            continue
         for i in range(length_of(h, items)):
             item = word_of(h, items, i)
             dot = item >> 32
@@ -556,16 +434,16 @@ def advance(h, row, accepted):
                     return status
         for w in range(length_of(h, origin)):
             nonterminal = word_of(h, origin, w) >> 32
-            corners = _left_corners(h, nonterminal)
+            corners = left_corners(h, nonterminal)
             if corners < 0:
                 return corners
             first = memo_get(h, M_FIRST, nonterminal, 0)
-            for f in range(_first_at(h, first, lexeme), length_of(h, first)):
+            for f in range(first_at(h, first, lexeme), length_of(h, first)):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
                     break
                 dot = entry & LOW_32
-                restricted = _restrict(h, origin, lefts[dot])
+                restricted = restrict(h, origin, lefts[dot])
                 if restricted < 0:
                     return restricted
                 status = _push_after(h, dot, restricted)
@@ -576,6 +454,69 @@ def advance(h, row, accepted):
     if after < 0:
         return after
     return memo_put(h, M_ADVANCE, row, accepted, after)
+
+
+@kernel
+def _scan_kept(h, items, origin, ended):
+    """Push what scanning a lexeme that keeps its text gives: ``ended`` is its value, or its number, for any value; 0 or a
+    status.
+    """
+    symbols = i64(h, DOT_SYMBOL)
+    nullable = i64(h, NULLABLE)
+    for i in range(length_of(h, items)):
+        item = word_of(h, items, i)
+        dot = item >> 32
+        while symbols[dot] >= 0 and nullable[symbols[dot]]:
+            dot += 1
+        dot = _kept_dot(h, dot, -2 - symbols[dot], ended)
+        if dot < 0:
+            return dot
+        if dot:
+            status = _push_after(h, dot, item & LOW_32)
+            if status < 0:
+                return status
+    for w in range(length_of(h, origin)):
+        nonterminal = word_of(h, origin, w) >> 32
+        corners = left_corners(h, nonterminal)
+        if corners < 0:
+            return corners
+        first = memo_get(h, M_FIRST, nonterminal, 0)
+        for f in range(length_of(h, first)):
+            entry = word_of(h, first, f)
+            left = i64(h, DOT_LEFT)[entry & LOW_32]
+            dot = _kept_dot(h, entry & LOW_32, entry >> 32, ended)
+            if dot < 0:
+                return dot
+            if dot:
+                restricted = restrict(h, origin, left)
+                if restricted < 0:
+                    return restricted
+                status = _push_after(h, dot, restricted)
+                if status < 0:
+                    return status
+    return np.int64(0)
+
+
+@kernel
+def _kept_dot(h, dot, lexeme, ended):
+    """Where the rule goes on in which ``lexeme`` stands at ``dot``: a dot before the lexeme, 0 if it is another one, or has
+    that value excluded; or a status. ``ended``: a value, or the number of the lexeme, for any value.
+    """
+    if lexeme < 0 or lexeme == header(h)[END_SYMBOL]:
+        return np.int64(0)
+    lexemes = i64(h, LEXEMES)
+    if lexemes[lexeme * LEXEME_WORDS + X_ROLE] != KEEPS:
+        return np.int64(0)
+    if lexemes[lexeme * LEXEME_WORDS + X_KEPT] != lexemes[ended * LEXEME_WORDS + X_KEPT]:
+        return np.int64(0)
+    if lexemes[ended * LEXEME_WORDS + X_ROLE] != VALUE:
+        return dot
+    known = memo_get(h, M_REST, lexeme, ended)
+    if known < 0:
+        header(h)[GROW_TO] = lexeme
+        header(h)[GROW_TABLE] = ended
+        return np.int64(NEED_REST)
+    return known
 
 
 @kernel

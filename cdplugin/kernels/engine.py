@@ -15,6 +15,7 @@ from cdplugin.kernels.arena import (
     K_EMPTY,
     K_EPSILON,
     K_ORIGIN,
+    LOW_32,
     STACK,
     STACK_TOP,
     V_FLAGS,
@@ -25,6 +26,7 @@ from cdplugin.kernels.arena import (
     header,
     i64,
     intern,
+    memo_put,
     pack,
     reindex,
     rememo,
@@ -64,7 +66,8 @@ from cdplugin.kernels.states import accept, accepts_at, start_of, step
     OP_COMPLETE,  # a: nonterminal, b: origin -> the kernel items that completing it there gives, a value
     OP_REINDEX,
     OP_REMEMO,
-) = range(15)
+    OP_NOTE,  # a: kind of memo, b: its two keys as a word, c: the result -> the result
+) = range(16)
 
 JOB_WORDS = 5
 TERMINATED = -1  # the cursor after a stop token
@@ -184,6 +187,8 @@ def engine(h, op, a, b, c):
         return np.int64(start_of(h, a))
     if op == OP_COMPLETE:
         return np.int64(complete(h, a, b))
+    if op == OP_NOTE:
+        return np.int64(memo_put(h, a, b >> 32, b & LOW_32, c))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))

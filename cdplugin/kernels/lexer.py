@@ -1,7 +1,8 @@
 """Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
 
 A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state
-is left when those that cannot go on are dropped, how many plain characters keep it alive, and where its base mask is. A
+is left when those that cannot go on are dropped, how many plain characters keep it alive, where its base mask is, and what is
+special about its lexemes. A
 transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
 lexeme ends in it. A transition is computed for a whole class of bytes at once.
 
@@ -21,6 +22,7 @@ import numpy as np
 from cdplugin.kernels.arena import (
     C_TRANSITIONS,
     GROW,
+    HAS_KEPT,
     K_ACCEPTED,
     K_LEXER,
     LAZY,
@@ -37,6 +39,7 @@ from cdplugin.kernels.arena import (
     VALUES,
     X_BEGUN,
     X_KIND,
+    X_ROLE,
     X_SYMBOL,
     X_TICK,
     has_room,
@@ -62,8 +65,8 @@ from cdplugin.kernels.saturate import saturate
 from cdplugin.kernels.slices import UNBOUNDED, stay
 
 # record of a lexer state
-L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_PLAINER, L_OWN = range(9)
-LEXER_WORDS = 12  # L_OWN: four words
+L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_PLAINER, L_ROLES, L_OWN = range(10)
+LEXER_WORDS = 13  # L_OWN: four words
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
@@ -87,12 +90,23 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + L_BASE] = -1
     records[record + L_LONGEST] = 0
     records[record + L_PLAINER] = 0
+    records[record + L_ROLES] = _roles(h, value) if head[HAS_KEPT] else 0
     transitions = i32(h, TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
     i64(h, VALUES)[value * VALUE_WORDS + V_AUX] = number
     head[N_LEXER_STATES] = number + 1
     return number
+
+
+@kernel
+def _roles(h, value):
+    """The roles (:mod:`cdplugin.kernels.kept`) of a state's lexemes, as bits."""
+    roles = np.int64(0)
+    lexemes = i64(h, LEXEMES)
+    for i in range(length_of(h, value)):
+        roles |= 1 << lexemes[(word_of(h, value, i) >> 32) * LEXEME_WORDS + X_ROLE]
+    return roles
 
 
 @kernel

@@ -4,6 +4,10 @@ For each group of the base's ends: the row after scanning what ends there, and t
 ends; then the same for those bases. Small groups are walked instead of recorded. A mask is the first base and a list of all
 tokens that the row adds to it.
 
+Where a token gets into a lexeme that depends on the text of the one before it (:mod:`cdplugin.kernels.kept`), the trie is
+walked, and each token is sure, or one of the mask's *doubts*: these are followed, one by one, from the cursor whose mask is
+filled.
+
 Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
 """
 
@@ -19,6 +23,9 @@ from cdplugin.kernels.arena import (
     C_SUBWALKS,
     ENDS,
     GROW,
+    HAS_KEPT,
+    K_STATE,
+    KEEPS,
     LEXEME_WORDS,
     LEXEMES,
     LEXER_STATES,
@@ -28,11 +35,14 @@ from cdplugin.kernels.arena import (
     MAX_DEPTH,
     N_MASKS,
     N_NODES,
+    NEXT,
     ROWS,
     SLICE_MASKS,
     STACK,
     STACK_TOP,
+    TOKEN_BYTES,
     TOKEN_LISTS,
+    TOKEN_OFFSETS,
     TOKEN_RANGES,
     TOKENS_USED,
     TRANSITIONS,
@@ -47,6 +57,7 @@ from cdplugin.kernels.arena import (
     header,
     i32,
     i64,
+    intern,
     length_of,
     memo_get,
     memo_put,
@@ -71,12 +82,14 @@ from cdplugin.kernels.earley import R_LONGEST, R_START, ROW_WORDS, advance
 from cdplugin.kernels.ends import G_ENDS, G_NODES, G_SCANNED, GROUP_WORDS
 from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
-from cdplugin.kernels.states import ACCEPT_MARK, start_of, step
+from cdplugin.kernels.kept import TEXT_BIT, has_role, lexer_state_of
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_LONGEST, L_ROLES, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
+from cdplugin.kernels.marked import walk_marked
+from cdplugin.kernels.states import ACCEPT_MARK, plain_start, single, step, step_bytes
 
-# record of a mask: its base, and the tokens that the row adds
-MASK_BASE, MASK_TOKENS, MASK_LENGTH = range(3)
-MASK_WORDS = 3
+# record of a mask: its base, the tokens that the row adds, and its doubts: so many open ones, or those that are allowed
+MASK_BASE, MASK_TOKENS, MASK_LENGTH, MASK_DOUBTS, MASK_N_DOUBTS, MASK_N_DECIDED = range(6)
+MASK_WORDS = 6
 
 SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
 
@@ -105,14 +118,20 @@ def mask_of(h, row, state):
         return status
     start = head[TOKENS_USED]
     length = _delta(h, bottom, start)
+    doubts = head[TOKENS_USED]
+    status = length if length <= -10 else _doubts(h, bottom, row, state)
     head[STACK_TOP] = bottom
-    if length <= -10:
+    if status <= -10:
         head[TOKENS_USED] = start
-        return length + 10
+        return status + 10
     masks = i64(h, MASKS)
     masks[number * MASK_WORDS + MASK_BASE] = base
     masks[number * MASK_WORDS + MASK_TOKENS] = start
     masks[number * MASK_WORDS + MASK_LENGTH] = length
+    masks[number * MASK_WORDS + MASK_DOUBTS] = doubts
+    is_open = has_role(h, state, KEEPS)
+    masks[number * MASK_WORDS + MASK_N_DOUBTS] = head[TOKENS_USED] - doubts if is_open else 0
+    masks[number * MASK_WORDS + MASK_N_DECIDED] = 0 if is_open else head[TOKENS_USED] - doubts
     head[N_MASKS] = number + 1
     return memo_put(h, M_MASK, row, base, number)
 
@@ -133,6 +152,8 @@ def _reach(h, row, base):
             group = groups + GROUP_WORDS * g
             if i64(h, ENDS)[group + G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, ENDS)[group + G_SCANNED])
+                if next_row > 0 and _has_shadow(h, next_row):
+                    continue  # walked instead
                 status = next_row if next_row < 0 else _push_after(h, next_row, i64(h, ENDS)[group + G_ENDS])
                 if status < 0:
                     return status
@@ -157,9 +178,14 @@ def _delta(h, bottom, start):
         groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
         for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
             group = groups + GROUP_WORDS * g
-            if i64(h, ENDS)[group + G_NODES] <= SMALL:
+            small = i64(h, ENDS)[group + G_NODES] <= SMALL
+            if small or head[HAS_KEPT]:
                 next_row = advance(h, row, i64(h, ENDS)[group + G_SCANNED])
-                status = next_row if next_row < 0 else _walk_group(h, next_row, i64(h, ENDS)[group + G_ENDS])
+                status = np.int64(min(next_row, 0))
+                if head[HAS_KEPT] and next_row > 0 and (small or _has_shadow(h, next_row)):
+                    status = walk_marked(h, next_row, i64(h, ENDS)[group + G_ENDS], False)
+                elif small and next_row > 0:
+                    status = _walk_group(h, next_row, i64(h, ENDS)[group + G_ENDS])
                 if status < 0:
                     return status - 10
     if not dense:
@@ -167,6 +193,52 @@ def _delta(h, bottom, start):
         return length if length > -2 else np.int64(GROW - 10)
     _fold(h, start)
     return np.int64(-1)
+
+
+@kernel
+def _has_shadow(h, row):
+    """Whether a lexeme may come at the boundary before ``row`` that depends on the text of an earlier one."""
+    return (
+        header(h)[HAS_KEPT] != 0
+        and i64(h, LEXER_STATES)[i64(h, ROWS)[row * ROW_WORDS + R_START] * LEXER_WORDS + L_ROLES] >> NEXT != 0
+    )
+
+
+@kernel
+def _doubts(h, bottom, row, state):
+    """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``. If no text matters in ``state``,
+    they are decided now. 0; a status less 10 on failure.
+    """
+    head = header(h)
+    if not head[HAS_KEPT]:
+        return np.int64(0)
+    start = head[TOKENS_USED]
+    for at in range(bottom, head[STACK_TOP], 2):
+        from_row = i64(h, STACK)[at]
+        base = i64(h, STACK)[at + 1]
+        groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
+        for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
+            group = groups + GROUP_WORDS * g
+            next_row = advance(h, from_row, i64(h, ENDS)[group + G_SCANNED])
+            if next_row > 0 and (i64(h, ENDS)[group + G_NODES] <= SMALL or _has_shadow(h, next_row)):
+                next_row = walk_marked(h, next_row, i64(h, ENDS)[group + G_ENDS], True)
+            if next_row < 0:
+                return np.int64(next_row - 10)
+    if has_role(h, state, KEEPS):
+        return np.int64(0)
+    cursor = single(row, state, np.int64(0))
+    kept = start
+    for i in range(start, head[TOKENS_USED]):
+        token = np.int64(i32(h, TOKEN_LISTS)[i])
+        offsets = i64(h, TOKEN_OFFSETS)
+        after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+        if after < 0:
+            return np.int64(after - 10)
+        if after > 0:
+            i32(h, TOKEN_LISTS)[kept] = token
+            kept += 1
+    head[TOKENS_USED] = kept
+    return np.int64(0)
 
 
 @kernel
@@ -188,7 +260,7 @@ def _push_after(h, row, ends):
 @kernel
 def _walk_group(h, row, ends):
     """Append the tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = start_of(h, row)
+    cursor = plain_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & STATE_MASK == 0:  # only the end may come
@@ -355,6 +427,34 @@ def _write_mask(h, number, out):
             out[token >> 5] &= ~np.int32(1 << (token & 31))
         _add_list(h, bases[base * BASE_WORDS + B_TOKENS], bases[base * BASE_WORDS + B_LENGTH], out)
     _add_list(h, masks[record + MASK_TOKENS], masks[record + MASK_LENGTH], out)
+    if masks[record + MASK_N_DECIDED]:
+        _add_list(h, masks[record + MASK_DOUBTS], masks[record + MASK_N_DECIDED], out)
+
+
+@kernel
+def _add_doubts(h, number, pair, out):
+    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status."""
+    masks = i64(h, MASKS)
+    first = masks[number * MASK_WORDS + MASK_DOUBTS]
+    last = first + masks[number * MASK_WORDS + MASK_N_DOUBTS]
+    cursor = single(pair >> 32, pair & LOW_32, np.int64(0))
+    if pair & TEXT_BIT:
+        top = header(h)[STACK_TOP]
+        if push(h, pair) < 0:
+            return np.int64(GROW)
+        header(h)[STACK_TOP] = top
+        cursor = intern(h, K_STATE, top, 1)
+        if cursor < 0:
+            return cursor
+    for i in range(first, last):
+        token = np.int64(i32(h, TOKEN_LISTS)[i])
+        offsets = i64(h, TOKEN_OFFSETS)
+        after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+        if after < 0:
+            return after
+        if after > 0:
+            out[token >> 5] |= np.int32(1 << (token & 31))
+    return np.int64(0)
 
 
 @kernel
@@ -377,7 +477,7 @@ def fill(h, cursor, out):
         for i in range(length_of(h, cursor)):
             pair = word_of(h, cursor, i)
             if pair != ACCEPT_MARK:
-                number = mask_of(h, pair >> 32, pair & LOW_32)
+                number = mask_of(h, pair >> 32, lexer_state_of(h, pair & LOW_32))
                 if number < 0:
                     return number
                 if count == 1:
@@ -387,6 +487,10 @@ def fill(h, cursor, out):
                     for k in range(head[WORDS]):
                         out[k] |= beside[k]
                 count += 1
+                if i64(h, MASKS)[number * MASK_WORDS + MASK_N_DOUBTS]:
+                    status = _add_doubts(h, number, pair, out)
+                    if status < 0:
+                        return status
         if count:
             return 0
     for i in range(head[WORDS]):
@@ -402,7 +506,7 @@ def add_terminals(h, cursor, out):
     for i in range(length_of(h, cursor) if cursor > 0 else 0):
         pair = word_of(h, cursor, i)
         if pair != ACCEPT_MARK:
-            status = _add_terminals_of(h, pair >> 32, pair & LOW_32, out)
+            status = _add_terminals_of(h, pair >> 32, lexer_state_of(h, pair & LOW_32), out)
             if status < 0:
                 return status
     return np.int64(0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.earley import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.corners import END_OF_RULE, NOT_EXPANDED
 from cdplugin.kernels.jit import entry_kernel, kernel
 
 _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing

@@ -2,7 +2,8 @@
 
 A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` is the usual case, one (row, lexer state)
 pair; a word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer
-state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor.
+state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor. Pairs that carry a text
+(:mod:`cdplugin.kernels.kept`) only occur in sets.
 
 Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. All lexemes that end at one
 byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches).
@@ -22,6 +23,7 @@ from cdplugin.kernels.arena import (
     HAS_TERMINALS,
     K_ACCEPTED,
     K_STATE,
+    KEEPS,
     LEXEME_WORDS,
     LEXEMES,
     LEXER_STATES,
@@ -52,9 +54,11 @@ from cdplugin.kernels.arena import (
     u8,
     word_of,
 )
+from cdplugin.kernels.counted import after_plain
 from cdplugin.kernels.earley import R_ACCEPTS, R_LONGEST, R_START, ROW_WORDS, advance, unite_rows
 from cdplugin.kernels.expressions import nullable, push
 from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.kept import TEXT_BIT, first_text, has_role, lexer_state_of, text_after, text_in, with_values
 from cdplugin.kernels.lexer import (
     BEFORE,
     ENDS_BIT,
@@ -85,12 +89,27 @@ def start_of(h, row):
     rows = i64(h, ROWS)
     exact = rows[record + R_START]
     longest = rows[record + R_LONGEST]
-    if exact == 0 or longest == 0:
+    if (exact == 0 or longest == 0) and not has_role(h, exact, KEEPS):
         return single(row, exact + longest, rows[record + R_ACCEPTS])
     head = header(h)
     base = head[STACK_TOP]
     accepts = rows[record + R_ACCEPTS]
     if _add_boundary(h, base, row) < 0:
+        return np.int64(GROW)
+    return _cursor_of(h, base, accepts)
+
+
+@kernel
+def plain_start(h, row):
+    """:func:`start_of` for masks, where no pair carries a text."""
+    rows = i64(h, ROWS)
+    exact = rows[row * ROW_WORDS + R_START]
+    longest = rows[row * ROW_WORDS + R_LONGEST]
+    accepts = rows[row * ROW_WORDS + R_ACCEPTS]
+    if exact == 0 or longest == 0:
+        return single(row, exact + longest, accepts)
+    base = header(h)[STACK_TOP]
+    if _add_pair(h, base, row, exact) < 0 or _add_pair(h, base, row, longest) < 0:
         return np.int64(GROW)
     return _cursor_of(h, base, accepts)
 
@@ -117,7 +136,7 @@ def accepts_at(h, cursor):
 @kernel
 def _accepts_after(h, row, state):
     """1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
-    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    matched = i64(h, LEXER_STATES)[lexer_state_of(h, state) * LEXER_WORDS + L_LONGEST]
     if matched == 0:
         return np.int64(0)
     after = advance(h, row, matched)
@@ -164,7 +183,7 @@ def _step_boundary(h, row, byte):
         after = transition(h, exact + longest, byte)
         if after <= 0:
             return after
-        if after & ENDS_BIT == 0:
+        if after & ENDS_BIT == 0 and not has_role(h, exact, KEEPS):
             return single(row, after, 0)
     base = header(h)[STACK_TOP]
     accepts = _follow_boundary(h, base, row, byte)
@@ -177,7 +196,7 @@ def _pair_cursor(h, next_row, row, rest):
     rows = i64(h, ROWS)
     first = rows[next_row * ROW_WORDS + R_START]
     accepts = rows[next_row * ROW_WORDS + R_ACCEPTS]
-    if rows[next_row * ROW_WORDS + R_LONGEST] == 0:
+    if rows[next_row * ROW_WORDS + R_LONGEST] == 0 and not has_role(h, first, KEEPS):
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest:
@@ -223,6 +242,8 @@ def _follow(h, base, row, state, byte):
     """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end at a boundary there, else 0; or a
     status.
     """
+    if state & TEXT_BIT:
+        return _follow_text(h, base, row, state, byte)
     after = transition(h, state, byte)
     if after <= 0:
         return after
@@ -240,7 +261,13 @@ def _follow_boundary(h, base, row, byte):
     accepts = np.int64(0)
     for group in (R_START, R_LONGEST):
         state = i64(h, ROWS)[row * ROW_WORDS + group]
-        if state > 0:
+        if has_role(h, state, KEEPS):
+            text = first_text(h, state)
+            after = text if text < 0 else _follow_text(h, base, row, text, byte)
+            if after < 0:
+                return after
+            accepts |= after
+        elif state > 0:
             after = transition(h, state, byte)
             if after > 0:
                 after = _land(h, base, row, after)
@@ -248,6 +275,35 @@ def _follow_boundary(h, base, row, byte):
                 return after
             accepts |= after
     return accepts
+
+
+@kernel
+def _follow_text(h, base, row, text, byte):
+    """:func:`_follow` for a pair that carries a text."""
+    after = transition(h, lexer_state_of(h, text), byte)
+    if after <= 0:
+        return after
+    accepts = np.int64(0)
+    if after & ENDS_BIT:
+        after &= STATE_MASK
+        whole = text_after(h, text, byte, after)
+        if whole < 0:
+            return whole
+        ended = with_values(h, i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED], whole)
+        next_row = ended if ended < 0 else advance(h, row, ended)
+        if next_row < 0:
+            return next_row
+        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+        status = _add_boundary(h, base, next_row)
+        if status < 0:
+            return status
+        after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
+    if has_role(h, after, KEEPS):
+        after = text_after(h, text, byte, after)
+        if after < 0:
+            return after
+    status = _add_pair(h, base, row, after)
+    return status if status < 0 else accepts
 
 
 @kernel
@@ -271,7 +327,12 @@ def _land(h, base, row, after):
 @kernel
 def _add_boundary(h, base, row):
     """Add the pairs at the boundary before ``row``; 0 or a status."""
-    status = _add_pair(h, base, row, i64(h, ROWS)[row * ROW_WORDS + R_START])
+    state = i64(h, ROWS)[row * ROW_WORDS + R_START]
+    if has_role(h, state, KEEPS):
+        state = first_text(h, state)
+        if state < 0:
+            return state
+    status = _add_pair(h, base, row, state)
     if status < 0:
         return status
     return _add_pair(h, base, row, i64(h, ROWS)[row * ROW_WORDS + R_LONGEST])
@@ -288,7 +349,7 @@ def _cursor_of(h, base, accepts):
         return np.int64(GROW)
     words = i64(h, STACK)
     head[STACK_TOP] = base
-    if count == 1:
+    if count == 1 and words[base] & TEXT_BIT == 0:
         return single(words[base] >> 32, words[base] & LOW_32, accepts)
     if accepts:
         words[base + count] = ACCEPT_MARK
@@ -344,7 +405,13 @@ def accept(h, cursor, token, as_text):
     if as_text:
         offsets = i64(h, TOKEN_OFFSETS)
         if offsets[token + 1] > offsets[token]:
-            after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+            text = u8(h, TOKEN_BYTES)
+            if cursor >> 32:
+                after = after_plain(h, cursor & STATE_MASK, text, offsets[token], offsets[token + 1])
+            if after > 0:
+                after = single((cursor >> 32) - 1, after, 0)
+            elif after == 0:
+                after = step_bytes(h, cursor, text, offsets[token], offsets[token + 1])
     if after >= 0 and head[HAS_CLOCKS]:
         after = _tick(h, after)
     if after < 0 or not head[HAS_TERMINALS]:
@@ -402,6 +469,7 @@ def _follow_terminal(h, base, row, state, token):
 
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """
+    state = lexer_state_of(h, state)
     matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
     if matched:
         row = advance(h, row, matched)
@@ -460,6 +528,8 @@ def _tick_pair(h, base, row, state):
     status.
     """
     head = header(h)
+    text = state if state & TEXT_BIT else np.int64(0)
+    state = lexer_state_of(h, state)
     value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE] if state else np.int64(0)
     count = length_of(h, value) if state else np.int64(0)
     top = head[STACK_TOP]
@@ -501,5 +571,9 @@ def _tick_pair(h, base, row, state):
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
+    if text and has_role(h, after, KEEPS):
+        after = text_in(h, text, after)
+        if after < 0:
+            return after
     status = _add_pair(h, base, row, after)
     return status if status < 0 else accepts

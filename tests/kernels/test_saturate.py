@@ -6,6 +6,7 @@ Stepping knows neither saturation nor slices nor bases, so it is the reference h
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from engine_tools import PLAIN, cases, describe, ir_of, mask, mask_bits, members, naive_mask, vocabulary, without_slices
@@ -234,3 +235,37 @@ def test_saturated_states_are_kept() -> None:
         assert (end in mask(matcher)) == (n >= 3 * LONGEST) and (a in mask(matcher)) == (n < 4 * LONGEST)
         assert matcher.accept_token(a) == (n < 4 * LONGEST)
     assert grammar._arena.header[layout.MAX_DEPTH] == LONGEST
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 3)))
+def test_tokens_of_bounded_text_are_its_characters(seed: int) -> None:
+    """A token of plain characters is taken at once: ``re`` says which tokens a bounded text has room for."""
+    rng = random.Random(seed)
+    low = rng.randrange(5)
+    high = low + rng.randrange(30)
+    grammar = COMPILER.compile_ir(ir_of({"S": [[expr.cat(QUOTE, expr.repeat(PLAIN, low, high), QUOTE)]]}))
+    whole = {t: text.decode() for t in range(256, 256 + len(TOKENS)) if is_text(text := TOKENS[t - 256])}
+    plain = '[^"\\\\\x00-\x1f\x7f]'
+    complete, begun = re.compile(f'"{plain}{{{low},{high}}}"'), re.compile(f'"{plain}{{0,{high}}}')
+    for _ in range(cases(40, 4)):
+        matcher, text = grammar.matcher(), '"'
+        assert matcher.accept_token(ord('"'))
+        while len(text) < high + 3:
+            token = rng.choice(sorted(whole))
+            after = text + whole[token]
+            legal = bool(complete.fullmatch(after) or begun.fullmatch(after))
+            assert matcher.accept_token(token) == legal, after
+            if legal:
+                text = after
+                assert matcher.is_accepting() == bool(complete.fullmatch(text))
+                assert (ord('"') in mask(matcher)) == bool(complete.fullmatch(text + '"'))
+            elif rng.random() < 0.2:
+                break
+
+
+def is_text(text: bytes) -> bool:
+    """Whether these are whole characters."""
+    try:
+        return bool(text.decode())
+    except UnicodeDecodeError:
+        return False

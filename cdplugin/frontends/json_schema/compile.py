@@ -10,13 +10,15 @@ reader keeps is valid too. Declared names occur at most once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import EMPTY, Expr, both
+from cdplugin.expr import EMPTY, EPSILON, Expr, both
+from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
-from cdplugin.frontends.json_schema.members import Distinct, Entry, Further, Items, Members, Wanted
+from cdplugin.frontends.json_schema.members import Distinct, DistinctKey, Entry, Further, Items, Members, Wanted
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
@@ -24,7 +26,8 @@ from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.frontends.json_schema.strings import STRING
+from cdplugin.grammar import GrammarIR, Keeper, Symbol
 from cdplugin.limits import Limits
 
 _MOST_WANTED = 6
@@ -102,6 +105,7 @@ class _Writer:
         self._levels = [_Level(ir, self._layout, 0)]
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
         self._bare_members = self._layout.indent is not None
+        self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
 
     def write(self, root: Subschema) -> GrammarIR:
         """Write everything and set the start symbol."""
@@ -210,8 +214,12 @@ class _Writer:
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
+        low = max((part.low for part in parts), default=0)
         further = self._undeclared(names, parts, conditions)
-        low, high = self._member_counts(alternative, entries, bool(further))
+        if further and not conditions and low > max(1, sum(entry.required for entry in entries)):
+            location = next(s.pointer for s in alternative if s.object is not None and s.object.low == low)
+            further = [self._told_apart(more, low, f"{location}/minProperties", parts) for more in further]
+        low, high = self._member_counts(alternative, entries, further)
         if conditions or low or high is not None or (self._any_order and len(entries) + len(further) > 1):
             members = Members(
                 self.ir,
@@ -266,21 +274,31 @@ class _Writer:
                         name_text = named_text if text is None else both(text, named_text)
                     if name_text is not EMPTY:
                         lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
-                        further.append(Further(self.ir.lexeme(lexeme, "key"), value, marks, group))
+                        key = self.ir.lexeme(lexeme, "key")
+                        self._quoted[key] = STRING if name_text is None else name_text
+                        further.append(Further(key, value, marks, group))
         return further
 
-    def _member_counts(self, alternative: Alternative, entries: list[Entry], open_ended: bool) -> tuple[int, int | None]:
+    def _told_apart(self, more: Further, low: int, location: str, group: object) -> Further:
+        """Members whose names are not declared, no two of which have the same name: else a count would say nothing."""
+        layout, ir = self._inner.layout, self.ir
+        keeper = Keeper(read_value, PLAIN_TEXTS, low, "minProperties", location, group)
+        lexeme, twin = ir.keep(self._quoted[more.key], keeper, "key")
+        space = () if layout.space is EPSILON else (ir.lexeme(layout.space, "whitespace"),)
+        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, keeper, ir.lexeme(layout.colon, ":")))
+
+    def _member_counts(self, alternative: Alternative, entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
         parts = [sub.object for sub in alternative if sub.object is not None]
         low = max((part.low for part in parts), default=0)
         high = min((part.high for part in parts if part.high is not None), default=None)
         n_required = sum(entry.required for entry in entries) if low else 0
-        if not open_ended and high is not None and high >= len(entries):
+        if not further and high is not None and high >= len(entries):
             high = None
         if low <= n_required:
             low = 0
-        elif low > 1 and open_ended:
-            # Further names may repeat: a count of them says nothing about how many there are.
+        elif low > 1 and further and further[0].distinct is None:
+            # Names that may repeat: a count of them says nothing about how many there are.
             for sub in alternative:
                 if sub.object is not None and sub.object.low > max(1, n_required):
                     self._shaper.refuse(sub, "minProperties")
@@ -403,6 +421,10 @@ class _Writer:
             if values is not None:
                 symbols = [self._scalar(value, False, self._inner) for value in values]
                 return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
+            if not n_fixed and not wanted:
+                family = self._unique(alternative, parts, brackets, low, high)
+                if family is not None:
+                    return family
             for sub in alternative:
                 if sub.array is not None and sub.array.unique:
                     self._shaper.refuse(sub, "uniqueItems")
@@ -436,6 +458,32 @@ class _Writer:
             low=low,
             high=high,
             wanted=[Wanted(least, most) for _, least, most in wanted],
+        ).start()
+
+    def _unique(
+        self,
+        alternative: Alternative,
+        parts: list[ArrayPart],
+        brackets: tuple[Symbol, Symbol],
+        low: int,
+        high: int | None,
+    ) -> Symbol | None:
+        """The body of an array of distinct scalars; None if items may be arrays or objects, or nothing at all."""
+        item = self._shaper.place([part.rest for part in parts if part.rest is not None])
+        if not item.split:
+            self._shaper.split(item)
+        if item.arrays or item.objects or item.scalar is None:
+            return None
+        space = self._inner.layout.space
+        return Unique(
+            self.ir,
+            distinct_item(item.scalar),
+            [] if space is EPSILON else [self.ir.lexeme(space, "whitespace")],
+            self._comma,
+            brackets,
+            low=low,
+            high=high,
+            location=next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique),
         ).start()
 
     # What nothing satisfies

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from cdplugin.grammar import Family, GrammarIR, Symbol
+from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
+from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Member, Part, Symbol
 
 Productive = Callable[[Symbol], bool]
 
@@ -31,17 +32,29 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class DistinctKey:
+    """A key that no other member has: what stands before it, its lexeme that keeps its text, that one's twin, the colon."""
+
+    space: tuple[Symbol, ...]
+    lexeme: Symbol
+    twin: Symbol
+    keeper: Keeper
+    colon: Symbol
+
+
+@dataclass(frozen=True)
 class Further:
     """Names that are not declared: key, value, and the conditions that such a member meets.
 
-    Two members of one ``group`` may have the same name, and then the later one counts: once a member has met a condition,
-    those of its group that follow must meet it as well.
+    Two members of one ``group`` may have the same name, unless ``distinct`` takes the place of the key, and then the later one
+    counts: once a member has met a condition, those of its group that follow must meet it as well.
     """
 
     key: Symbol
     value: Symbol
     marks: int
     group: int
+    distinct: DistinctKey | None = None
 
 
 @dataclass(frozen=True)
@@ -55,10 +68,11 @@ class _Usable:
 class Members(Family):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
-    A parameter is ``(started, seen, count, met, firm)``. ``ordered``: declared names come in their order, further ones
+    A parameter is ``(started, seen, count, met, firm, names)``. ``ordered``: declared names come in their order, further ones
     after them; ``seen`` is then the index from which names may still come. ``count`` is kept only as far as the bounds ask
     for it; ``met`` is the bit set of the ``n_conditions`` conditions that some member met, ``firm`` what further members of
-    each group met.
+    each group met; ``names`` the further names, where they are told apart, or whether many are sure to be left, where they are
+    not known.
     """
 
     name = "members"
@@ -92,7 +106,7 @@ class Members(Family):
 
     def start(self) -> Symbol:
         """The members right after the opening brace."""
-        return self._ir.instance(self, (False, 0, 0, 0, (0,) * self._n_groups))
+        return self._ir.instance(self, (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN))
 
     def uses(self) -> Iterable[Symbol]:
         yield self._comma
@@ -104,18 +118,20 @@ class Members(Family):
         for more in self._further:
             yield more.key
             yield more.value
+            if more.distinct is not None:
+                yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
 
     def nullable(self, value: Hashable) -> bool:
         return False
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, tuple)
-        _, seen, count, met, firm = value
+        _, seen, count, met, firm, _ = value
         return self._can_close(seen, count, met, self._usable(productive), self._usable_further(productive, firm))
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
         assert isinstance(value, tuple)
-        started, seen, count, met, firm = value
+        started, seen, count, met, firm, names = value
         if self._final is None:  # rules are made when it is settled what is productive
             self._final = self._usable(productive)
         usable = self._final
@@ -133,7 +149,7 @@ class Members(Family):
             for symbol, marks in usable.values[i]:
                 if self._can_close(after, after_count, met | marks, usable, further):
                     following = (True, after, after_count, met | marks, firm)
-                    yield (*lead, entry.key, symbol, self._ir.instance(self, following))
+                    yield (*lead, entry.key, symbol, self._member(following, names))
             if self._ordered and entry.required:
                 return
         after = len(self._entries) if self._ordered else seen
@@ -142,11 +158,32 @@ class Members(Family):
             left = further if after_firm == firm else self._usable_further(productive, after_firm)
             if self._can_close(after, after_count, met | more.marks, usable, left):
                 following = (True, after, after_count, met | more.marks, after_firm)
-                yield (*lead, more.key, more.value, self._ir.instance(self, following))
+                if more.distinct is None:
+                    yield (*lead, more.key, more.value, self._member(following, names))
+                else:
+                    yield (*lead, *self._distinct(more.distinct, more.value, following, names))
+
+    def _member(self, following: tuple, names: Seen | bool) -> Part:
+        """The members after some names: only those whose names are not to be told apart are the IR's for good."""
+        if isinstance(names, Seen) and names.count:
+            return Member(self, (*following, names))
+        return self._ir.instance(self, (*following, names))
+
+    def _distinct(self, key: DistinctKey, value: Symbol, following: tuple, names: Seen | bool) -> Sequence[Part]:
+        """A member whose name is not one of ``names``, and those after it."""
+        if isinstance(names, bool):
+            lexeme = key.lexeme if names else key.twin
+            return (*key.space, lexeme, key.colon, value, self._member(following, names))
+
+        def then(name: Hashable) -> Sequence[Part] | None:
+            return None if name in names else (key.colon, value, self._member(following, names.adding(name)))
+
+        rest = (key.colon, value, self._member(following, names.count + 1 < key.keeper.enough))
+        return (*key.space, Kept(key.lexeme, names.expression, then, rest))
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
-        _, seen, count, met, _ = value
+        _, seen, count, met, _, _ = value
         return max(self._missing(seen).bit_count(), self._low - count, (self._conditions & ~met).bit_count())
 
     def _usable(self, productive: Productive) -> _Usable:
@@ -191,7 +228,8 @@ class Members(Family):
     def _cover(self, unmet: int, seen: int, missing: int, usable: _Usable, further: list[Further]) -> int | None:
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
 
-        Entries with equal marks are alike: as many of a kind are looked at as there are conditions.
+        Entries with equal marks are alike: as many of a kind are looked at as there are conditions. Of the further members of a
+        group the last one meets all that those before it met, so one of them is as good as several.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for i, values in usable.values.items():
@@ -199,7 +237,13 @@ class Members(Family):
             if marks and not self._is_past(seen, i):
                 kind = (bool(missing >> i & 1), marks)
                 kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
-        free = {more.marks & unmet for more in further if more.marks & unmet}
+        groups: dict[int, set[int]] = {}
+        for more in further:
+            if more.marks & unmet:
+                groups.setdefault(more.group, set()).add(more.marks & unmet)
+        for some in groups.values():
+            kind = (False, frozenset(some))
+            kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
         best: int | None = None
         pending = [(unmet, 0, tuple(kinds.items()))]
         while pending:
@@ -210,7 +254,6 @@ class Members(Family):
                 best = cost
                 continue
             lowest = open_ & -open_
-            pending += [(open_ & ~met, cost + 1, left) for met in free if met & lowest]
             for n, ((is_required, options), number) in enumerate(left):
                 rest = (*left[:n], *(((is_required, options), number - 1),) * (number > 1), *left[n + 1 :])
                 for met in options:

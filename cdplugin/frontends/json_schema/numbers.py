@@ -40,7 +40,7 @@ from cdplugin.frontends.json_schema.multiples import common_unit, decimals, mult
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
 _MIN_EXPONENT, _MAX_EXPONENT = -323, 307
-_CONTEXT = Context(prec=2_000)
+CONTEXT = Context(prec=2_000)
 
 DIGIT = byte_range(0x30, 0x39)
 _NONZERO = byte_range(0x31, 0x39)
@@ -172,14 +172,14 @@ _STEP = Decimal((0, (1,), -MAX_FRACTION))
 
 def _plain_decimals(low: Decimal, high: Decimal | None) -> Expr:
     """``digits.digits`` from ``low >= 0`` to ``high``."""
-    low = low.quantize(_STEP, rounding=ROUND_CEILING, context=_CONTEXT)
+    low = low.quantize(_STEP, rounding=ROUND_CEILING, context=CONTEXT)
     first, low_fraction = _split_decimal(low)
     if high is None:
         above = natural_range(first + 1, None)
         return alt(
             cat(natural_range(first, first), _POINT, _fraction_at_least(low_fraction)), cat(above, _POINT, _ANY_FRACTION)
         )
-    high = high.quantize(_STEP, rounding=ROUND_FLOOR, context=_CONTEXT)
+    high = high.quantize(_STEP, rounding=ROUND_FLOOR, context=CONTEXT)
     if low > high:
         return EMPTY
     last, high_fraction = _split_decimal(high)
@@ -224,8 +224,8 @@ def _scientific(low: Decimal, high: Decimal | None) -> Expr:
     bottom = low.adjusted() if low else _MIN_EXPONENT - 1
     top = high.adjusted() if high is not None else _MAX_EXPONENT + 1
     parts = [cat(_ANY_MANTISSA, _exponent(max(bottom + 1, _MIN_EXPONENT), min(top - 1, _MAX_EXPONENT)))]
-    low_mantissa = low.scaleb(-bottom, _CONTEXT) if bottom >= _MIN_EXPONENT else _ONE
-    high_mantissa = high.scaleb(-top, _CONTEXT) if high is not None and top <= _MAX_EXPONENT else _BELOW_TEN
+    low_mantissa = low.scaleb(-bottom, CONTEXT) if bottom >= _MIN_EXPONENT else _ONE
+    high_mantissa = high.scaleb(-top, CONTEXT) if high is not None and top <= _MAX_EXPONENT else _BELOW_TEN
     if bottom == top:
         parts.append(cat(_mantissa(low_mantissa, high_mantissa), _exponent(bottom, top)))
     else:
@@ -330,6 +330,11 @@ def _integer_to(bound: Bound) -> int:
     return whole - 1 if is_open and whole == value else whole
 
 
+def magnitudes_between(low: Decimal, high: Decimal) -> Expr:
+    """Decimals with a point, and normalised exponent forms, without sign, from ``low >= 0`` to ``high``."""
+    return alt(_plain_decimals(low, high), _scientific(low, high))
+
+
 def _magnitudes(low: float, high: float) -> Expr:
     """Texts with a point or an exponent, without sign, that read as doubles in ``low >= 0`` to ``high``."""
     if low > high or math.isinf(low):
@@ -351,7 +356,7 @@ def fractional(integral_floats: bool) -> Expr:
     sign = optional(_MINUS)
     parts = [cat(literal(b"0."), both(_ANY_FRACTION, complement(repeat(literal(b"0"))), _fraction_at_most("9" * 16)))]
     for power in range(52):
-        gap = (Decimal(2) ** (power - 53)).quantize(Decimal((0, (1,), -18)), rounding=ROUND_CEILING, context=_CONTEXT)
+        gap = (Decimal(2) ** (power - 53)).quantize(Decimal((0, (1,), -18)), rounding=ROUND_CEILING, context=CONTEXT)
         low, high = _split_decimal(gap + Decimal((0, (1,), -18)))[1], _split_decimal(1 - gap - Decimal((0, (1,), -18)))[1]
         fraction = both(_fraction_at_least(low), _fraction_at_most(high))
         parts.append(cat(natural_range(1 << power, (2 << power) - 1), _POINT, fraction))

@@ -1,0 +1,293 @@
+"""``uniqueItems`` over scalars of which there are too many to list: strings, numbers, unions of them.
+
+After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.grammar.Kept`). Values
+are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so that 1,
+1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows a
+mantissa with one digit, not 0, before the point.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from decimal import Decimal
+
+from cdplugin.alphabet import JSON_STRING
+from cdplugin.expr import (
+    ALT_OP,
+    CAT_OP,
+    EPSILON,
+    LITERALS_OP,
+    Expr,
+    alt,
+    both,
+    byte_class,
+    byte_mask,
+    cat,
+    complement,
+    literal,
+    literals,
+    optional,
+    repeat,
+)
+from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, magnitudes_between
+from cdplugin.frontends.json_schema.strings import QUOTE
+from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Member, Part, Symbol
+
+_NONZERO = byte_class(b"123456789")
+_MINUS = literal(b"-")
+_POINT = literal(b".")
+_FRACTION = cat(_POINT, repeat(DIGIT, 1))
+_UNUSUAL = cat(
+    optional(_MINUS),
+    alt(
+        cat(
+            alt(cat(literal(b"0"), optional(_FRACTION)), cat(_NONZERO, repeat(DIGIT, 1), optional(_FRACTION))),
+            byte_class(b"eE"),
+            repeat(byte_class(b"+-0123456789"), 1),
+        ),
+        cat(_NONZERO, optional(_FRACTION), byte_class(b"eE"), _MINUS, repeat(literal(b"0"), 1)),
+    ),
+)
+"""Numbers with an exponent that is not the usual one of its value."""
+_NATURAL = cat(_NONZERO, repeat(DIGIT, 0, 7))
+PLAIN_TEXTS = alt(
+    cat(QUOTE, repeat(byte_mask(sum(1 << b for b in range(0x20, 0x7F) if b not in b'"\\'))), QUOTE),
+    literals((b"0", b"null", b"true", b"false")),
+    cat(optional(_MINUS), _NONZERO, repeat(DIGIT, 0, 30)),
+    cat(optional(_MINUS), alt(literal(b"0"), _NATURAL), _POINT, repeat(DIGIT, 0, 6), _NONZERO),
+)
+"""Texts no two of which have the same value."""
+
+
+def distinct_item(scalar: Expr) -> Expr:
+    """An expression for scalars, with numbers as they are written among distinct items."""
+    parts = scalar.args if scalar.op == ALT_OP else (scalar,)
+    return alt(*[part if _has_no_exponents(part) else both(part, complement(_UNUSUAL)) for part in parts])
+
+
+def _has_no_exponents(part: Expr) -> bool:
+    """Whether an expression is seen to have no number with an exponent, or to be fixed texts (which are spelt as usual)."""
+    return part.op == LITERALS_OP or (part.op == CAT_OP and part.args[0] is QUOTE)
+
+
+def read_value(text: bytes) -> Hashable:
+    """The value of a scalar's text: a str, a number, or the text itself of ``null``, ``true`` and ``false``."""
+    value = json.loads(text)
+    if value is None or isinstance(value, bool):
+        return text
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    assert isinstance(value, (str, int, float))
+    return value
+
+
+def spellings_of(value: Hashable) -> Expr:
+    """All texts among distinct items that have a value that is no string."""
+    if isinstance(value, bytes):
+        return literal(value)
+    assert isinstance(value, (int, float))
+    sign = optional(_MINUS) if value == 0 else _MINUS if value < 0 else EPSILON
+    parts = [literal(str(abs(value)).encode())] if isinstance(value, int) else []
+    try:
+        double = abs(float(value))
+    except OverflowError:
+        double = math.inf
+    if double == abs(value):
+        below = math.nextafter(double, 0.0)
+        low = CONTEXT.divide(CONTEXT.add(Decimal(below), Decimal(double)), Decimal(2))
+        gap = math.ulp(double)  # to the next double above, also where that is infinite
+        high = CONTEXT.add(Decimal(double), CONTEXT.divide(Decimal(gap), Decimal(2)))
+        parts.append(magnitudes_between(low, high))
+    return cat(sign, alt(*parts))
+
+
+# --- texts to exclude: a tree that is copied along one path for each new string -----------------------------------------------
+
+
+class _Node:
+    """Strings as a tree. ``edges``: first character -> (all characters of the edge, node, expression of both)."""
+
+    __slots__ = ("edges", "ends", "expression")
+
+    def __init__(self, ends: bool, edges: dict[str, tuple[str, _Node, Expr]]) -> None:
+        self.ends = ends
+        self.edges = edges
+        below = [expression for _, _, expression in edges.values()]
+        self.expression = alt(EPSILON, *below) if ends else alt(*below)
+
+    def having(self, label: str, node: _Node) -> _Node:
+        """This node with another edge, or with another node at the end of one."""
+        edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
+        return _Node(self.ends, {**self.edges, label[0]: edge})
+
+
+def _common(a: str, b: str) -> int:
+    n = 0
+    while n < len(a) and n < len(b) and a[n] == b[n]:
+        n += 1
+    return n
+
+
+def _with(root: _Node, text: str) -> _Node:
+    """The tree with one string more."""
+    path: list[tuple[_Node, str]] = []
+    node = root
+    while text:
+        edge = node.edges.get(text[0])
+        if edge is None:
+            path.append((node, text))
+            node = _Node(False, {})
+            break
+        label, below, _ = edge
+        common = _common(label, text)
+        path.append((node, label[:common]))
+        node = below if common == len(label) else _Node(False, {}).having(label[common:], below)
+        text = text[common:]
+    node = _Node(True, node.edges)
+    for parent, label in reversed(path):
+        node = parent.having(label, node)
+    return node
+
+
+class Seen:
+    """A set of values; adding makes a new one that shares most of the old one."""
+
+    __slots__ = ("_others", "_texts", "count", "expression")
+
+    def __init__(self, texts: _Node, others: dict[Hashable, Expr], count: int) -> None:
+        self._texts = texts
+        self._others = others
+        self.count = count
+        parts = [cat(QUOTE, texts.expression, QUOTE)] if count > len(others) else []
+        self.expression: Expr | None = alt(*parts, *others.values()) if count else None
+
+    def __contains__(self, value: Hashable) -> bool:
+        if not isinstance(value, str):
+            return value in self._others
+        node = self._texts
+        while value:
+            edge = node.edges.get(value[0])
+            if edge is None or not value.startswith(edge[0]):
+                return False
+            value, node = value[len(edge[0]) :], edge[1]
+        return node.ends
+
+    def adding(self, value: Hashable) -> Seen:
+        """This set and ``value``, which is not in it."""
+        if isinstance(value, str):
+            return Seen(_with(self._texts, value), self._others, self.count + 1)
+        return Seen(self._texts, {**self._others, value: spellings_of(value)}, self.count + 1)
+
+
+NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)
+
+
+# --- rules --------------------------------------------------------------------------------------------------------------------
+
+
+class Unique(Family):
+    """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` is kept as far as the bounds
+    ask for it.
+
+    ``item``: an expression for the items; ``space``: the symbols before each; ``location``: the array's, for messages.
+    """
+
+    name = "distinct items"
+
+    def __init__(
+        self,
+        ir: GrammarIR,
+        item: Expr,
+        space: Sequence[Symbol],
+        comma: Symbol,
+        closings: tuple[Symbol, Symbol],
+        *,
+        low: int,
+        high: int | None,
+        location: str,
+    ) -> None:
+        self._ir = ir
+        self._keeper = Keeper(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
+        self._lexeme, self._twin = ir.keep(item, self._keeper, "value")
+        self._space = tuple(space)
+        self._comma = comma
+        self._closings = closings
+        self._low = low
+        self._high = high
+        self._last = max(low, 0 if high is None else high)
+        self._more = _More(ir, self)
+
+    def start(self) -> Symbol:
+        """The items right after the opening bracket."""
+        return self._ir.instance(self, (False, 0, NOTHING_SEEN))
+
+    def uses(self) -> Iterable[Symbol]:
+        return [self._comma, *self._closings, *self._space, self._lexeme, self._twin]
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        assert isinstance(value, tuple)
+        return value[1] >= self._low or (productive(self._lexeme) and all(map(productive, self._space)))
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
+        assert isinstance(value, tuple)
+        started, index, seen = value
+        yield from self._closing(index, started)
+        if (self._high is not None and index >= self._high) or not productive(self._lexeme):
+            return
+        following = min(index + 1, self._last)
+
+        def then(item: Hashable) -> Sequence[Part] | None:
+            return None if item in seen else (Member(self, (True, following, seen.adding(item))),)
+
+        rest = self._more.after(following, seen.count + 1 < self._keeper.enough)
+        yield (*((self._comma,) if started else ()), *self._space, Kept(self._lexeme, seen.expression, then, (rest,)))
+
+    def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
+        """What follows ``index`` items whatever they are."""
+        yield from self._closing(index, True)
+        if self._high is None or index < self._high:
+            following = self._more.after(min(index + 1, self._last), sure)
+            yield (self._comma, *self._space, self._lexeme if sure else self._twin, following)
+
+    def _closing(self, index: int, started: bool) -> Iterable[Sequence[Part]]:
+        if index >= self._low:
+            yield (self._closings[started],)
+
+    def remaining(self, value: Hashable) -> int:
+        assert isinstance(value, tuple)
+        return max(self._low - value[1], 0)
+
+
+class _More(Family):
+    """What follows an item whatever it is: any further items. A parameter is ``(index, whether many values are left)``."""
+
+    name = "items"
+
+    def __init__(self, ir: GrammarIR, items: Unique) -> None:
+        self._ir = ir
+        self._items = items
+
+    def after(self, index: int, sure: bool) -> Symbol:
+        return self._ir.instance(self, (index, sure))
+
+    def uses(self) -> Iterable[Symbol]:
+        return self._items.uses()
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        return True
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
+        assert isinstance(value, tuple)
+        return self._items.after_any(*value)
+
+    def remaining(self, value: Hashable) -> int:
+        assert isinstance(value, tuple)
+        return self._items.remaining((True, value[0]))

@@ -1,0 +1,169 @@
+"""Left corners: what may stand first in what a nonterminal derives.
+
+Left corners are only taken over nonterminals that have their rules: where one has not, the owner is asked for them
+(``NEED_RULES``), so nothing that is memoised can change by rules that come late.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.arena import DATA as DATA_TABLE
+from cdplugin.kernels.arena import (
+    DOT_SYMBOL,
+    GROW,
+    GROW_TO,
+    K_CORNERS,
+    K_FIRST,
+    K_ORIGIN,
+    M_CORNERS,
+    M_FIRST,
+    M_RESTRICT,
+    MARKS,
+    NEED_RULES,
+    NULLABLE,
+    RULE_HEADS,
+    RULE_LISTS,
+    STACK,
+    STACK_TOP,
+    STAMP,
+    header,
+    i64,
+    intern,
+    length_of,
+    memo_get,
+    memo_put,
+    offset_of,
+    pack,
+    sort_unique,
+    word_of,
+)
+from cdplugin.kernels.expressions import push
+from cdplugin.kernels.jit import kernel
+
+END_OF_RULE = -1
+NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
+
+
+@kernel
+def left_corners(h, nonterminal):
+    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)``s.
+
+    Both are memoised; returns the id of the corners or a status.
+    """
+    known = memo_get(h, M_CORNERS, nonterminal, 0)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    marks = i64(h, MARKS)
+    head[STAMP] += 1
+    stamp = head[STAMP]
+    symbols = i64(h, DOT_SYMBOL)
+    rule_heads = i64(h, RULE_HEADS)
+    rule_lists = i64(h, RULE_LISTS)
+    nullable = i64(h, NULLABLE)
+    marks[nonterminal] = stamp
+    if push(h, nonterminal) < 0:
+        return GROW
+    at = base
+    while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
+        left = i64(h, STACK)[at]
+        at += 1
+        entry = rule_heads[left]
+        if entry == NOT_EXPANDED:
+            head[GROW_TO] = left
+            return NEED_RULES
+        while entry >= 0:
+            dot = rule_lists[2 * entry]
+            entry = rule_lists[2 * entry + 1]
+            while symbols[dot] >= 0:
+                symbol = symbols[dot]
+                if marks[symbol] != stamp:
+                    marks[symbol] = stamp
+                    if push(h, symbol) < 0:
+                        return GROW
+                if not nullable[symbol]:
+                    break
+                dot += 1
+    end = head[STACK_TOP]
+    for at in range(base, end):
+        left = i64(h, STACK)[at]
+        entry = rule_heads[left]
+        while entry >= 0:
+            dot = rule_lists[2 * entry]
+            entry = rule_lists[2 * entry + 1]
+            while symbols[dot] >= 0 and nullable[symbols[dot]]:
+                dot += 1
+            if symbols[dot] < END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
+                return GROW
+    n_first = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
+    first = intern(h, K_FIRST, end, n_first)
+    if first < 0 or memo_put(h, M_FIRST, nonterminal, 0, first) < 0:
+        return GROW
+    n_corners = sort_unique(i64(h, STACK), base, end - base)
+    corners = intern(h, K_CORNERS, base, n_corners)
+    head[STACK_TOP] = base
+    if corners < 0:
+        return GROW
+    return memo_put(h, M_CORNERS, nonterminal, 0, corners)
+
+
+@kernel
+def contains(h, value, word):
+    """Whether the sorted sequence of ``value`` holds ``word``."""
+    data = i64(h, DATA_TABLE)
+    low = offset_of(h, value)
+    high = low + length_of(h, value)
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if data[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and data[low] == word
+
+
+@kernel
+def first_at(h, value, lexeme):
+    """Position in a ``K_FIRST`` sequence of the first entry of ``lexeme`` (or of what follows it)."""
+    data = i64(h, DATA_TABLE)
+    offset = offset_of(h, value)
+    low = np.int64(0)
+    high = length_of(h, value)
+    word = pack(lexeme, 0)
+    while low < high:
+        middle = (low + high) >> 1
+        if data[offset + middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def restrict(h, origin, nonterminal):
+    """The origin less the entries that do not have ``nonterminal`` as a left corner."""
+    count = length_of(h, origin)
+    if count == 0:
+        return origin
+    known = memo_get(h, M_RESTRICT, origin, nonterminal)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(count):
+        entry = word_of(h, origin, i)
+        corners = left_corners(h, entry >> 32)
+        if corners < 0:
+            return corners
+        if contains(h, corners, nonterminal) and push(h, entry) < 0:
+            return GROW
+    result = origin
+    if head[STACK_TOP] - base < count:
+        result = intern(h, K_ORIGIN, base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base
+    if result < 0:
+        return result
+    return memo_put(h, M_RESTRICT, origin, nonterminal, result)

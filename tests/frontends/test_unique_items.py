@@ -1,0 +1,374 @@
+"""``uniqueItems`` over sets without end: equal values are refused however they are spelt, and nothing leads nowhere.
+
+The references are jsonschema on all short texts, and stepping every token.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from engine_tools import cases, mask, mask_bits, vocabulary
+
+import cdplugin as cd
+
+TOKENS = [
+    *(b'","', b'", "', b'"",""', b'"a","a"', b'"a","b"', b'["a"', b'["a","b"]', b'a","', b'a","a', b'b","a","', b'"],["'),
+    *(
+        b'a"',
+        b'ab"',
+        b'"a"',
+        b"\\u0061",
+        b'"]',
+        b'",',
+        b'", ',
+        b"1]",
+        b"0,1",
+        b"1,1",
+        b"1,",
+        b",1",
+        b".0",
+        b"e0",
+        b"0,",
+        b"10,1",
+    ),
+    *(b', "', b',"a"', b"]]", b"],[1", b"],[1,1", b'"]}', b"true,", b'1,"', b'["', b'[""', b'["","', b'[["a","'),
+]
+VOCAB = vocabulary(TOKENS)
+END = VOCAB.eos_token_ids[0]
+COMPILER = cd.Compiler(VOCAB)
+
+
+def array(items: Any, **more: Any) -> dict:
+    return {"type": "array", "items": items, "uniqueItems": True, **more}
+
+
+def matcher(schema: Any, whitespace: str = "compact", **options: Any) -> cd.Matcher:
+    return COMPILER.compile(cd.JsonSchema(schema, whitespace=whitespace, **options)).matcher()
+
+
+def is_valid(schema: Any, text: str | bytes) -> bool:
+    return jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+
+
+ESCAPED = "\\u0061"
+
+
+def size(text: str) -> int:
+    """The length of a text, an escape and ``true`` counted as one."""
+    return len(text) - 5 * text.count(ESCAPED) - 3 * text.count("true")
+
+
+def words(pieces: Sequence[str], most: int, shape: str) -> list[str]:
+    """All sequences of at most so many pieces that have a shape, shortest first."""
+    out: list[str] = []
+    level = [""]
+    for _ in range(most):
+        level = [word + piece for word in level for piece in pieces]
+        out += [word for word in level if re.fullmatch(shape, word)]
+    return out
+
+
+def arrays(items: list[str], longest: int) -> Iterator[str]:
+    """Arrays of these items of at most ``longest`` pieces."""
+    pending = ["["]
+    yield "[]"
+    while pending:
+        begun = pending.pop()
+        for item in items:
+            text = begun + item
+            if size(text) < longest:
+                yield text + "]"
+                pending.append(text + ",")
+
+
+def reached(m: cd.Matcher, pieces: Sequence[str], longest: int) -> tuple[set[str], set[str]]:
+    """The prefixes of arrays that a matcher follows, of pieces, up to a length; and those that may end."""
+    alive, ended = set(), set()
+    pending = [""]
+    while pending:
+        text = pending.pop()
+        m.reset()
+        assert m.accept_tokens(text.encode()) == len(text)
+        alive.add(text)
+        if m.is_accepting():
+            ended.add(text)
+        if size(text) < longest:
+            for piece in [*pieces, *(() if text.count('"') % 2 else "[],")]:
+                followed = m.accept_tokens(piece.encode())
+                m.rollback(followed)
+                if followed == len(piece):
+                    pending.append(text + piece)
+    return alive, ended
+
+
+STRING = r'"[^"]*"'
+NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?|-?[1-9](\.\d+)?[eE](\+?0?(0|[1-9]\d*)|-0?[1-9]\d*)"
+WHOLE = r"-?(0|[1-9]\d*)(\.0)?"
+MIXED = r'1|11|"[^"]*"|true'
+BRUTE = [  # schema, pieces, shape of items, their most pieces, longest text, by how much it may have to grow to be complete
+    (array({"type": "string"}), 'ab"', STRING, 9, 7, 4),
+    (array({"type": "string"}, minItems=2, maxItems=2), 'ab"', STRING, 6, 6, 6),
+    (array({"type": "string"}), (ESCAPED, "a", '"'), STRING, 10, 7, 5),
+    (array({"type": "string", "pattern": "^(ab|a*)$"}), 'ab"', r'"(ab|a*)"', 10, 8, 5),
+    (array({"type": "string", "pattern": "^[ab]$"}), 'ab"', r'"[ab]"', 3, 9, 4),
+    (array({"type": "string", "pattern": "^[ab]$"}, minItems=2), 'ab"', r'"[ab]"', 3, 9, 8),
+    (array({"type": "string", "maxLength": 1, "pattern": "^[ab]*$"}, minItems=1), 'ab"', r'"[ab]?"', 3, 10, 4),
+    (array({"type": "number"}), "01.-e", NUMBER, 5, 5, 3),
+    (array({"type": "integer", "minimum": -99, "maximum": 99}), "01.-", WHOLE, 5, 6, 4),
+    (array({"type": ["string", "integer", "boolean"], "maximum": 99, "minimum": 0}), ("1", '"', "true"), MIXED, 6, 6, 4),
+    (array({"enum": ["a", 1]}), '1."a0', r'"a"|1|1\.0', 3, 9, 4),
+    (array({"anyOf": [{"const": "a"}, {"type": "number"}]}), '1.0"a', rf'"a"|{NUMBER}', 5, 5, 3),
+]
+
+
+@pytest.mark.parametrize("case", range(len(BRUTE)))
+def test_every_short_text_is_followed_exactly_when_it_can_be_completed(case: int) -> None:
+    schema, pieces, shape, most, longest, slack = BRUTE[case]
+    longest -= cases(0, 2)
+    items = words(pieces, most, shape)
+    valid = {text for text in arrays(items, longest + slack) if is_valid(schema, text)}
+    alive, ended = reached(matcher(schema), pieces, longest)
+    assert ended == {text for text in valid if size(text) <= longest}
+    completable = {text[:n] for text in valid for n in range(len(text) + 1)}
+    assert alive == {text for text in completable if text in alive or is_whole(text, pieces, longest)}
+
+
+def is_whole(text: str, pieces: Sequence[str], longest: int) -> bool:
+    """Whether a prefix is a sequence of pieces, at most so many."""
+    parts = "|".join(re.escape(piece) for piece in pieces)
+    return size(text) <= longest and re.fullmatch(rf"({parts}|[\[\],])*", text) is not None
+
+
+SCHEMAS = [
+    array({"type": "string"}),
+    array({"type": "string"}, minItems=2, maxItems=3),
+    array({"type": "number"}),
+    array({"type": "integer", "minimum": 0, "maximum": 10_000}),
+    array({"type": ["string", "number", "boolean", "null"]}),
+    array({"type": "string", "pattern": "^(ab|a*)$"}),
+    array({"type": "string", "pattern": "^[ab]$"}),
+    array({"type": "string", "maxLength": 2}),
+    array({"type": "string", "format": "date"}, minItems=1),
+    {"type": "array", "items": array({"type": "string"})},
+    {"type": "object", "properties": {"a": array({"type": "string"}), "b": array({"type": "integer"})}},
+    {"anyOf": [array({"type": "string"}), {"type": "array", "items": {"type": ["string", "number"]}, "maxItems": 2}]},
+    {"anyOf": [array({"type": "string"}), array({"type": "number"}), {"type": "string"}]},
+]
+
+
+@pytest.mark.parametrize("whitespace", ["compact", "flexible", " ?"])
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+def test_masks_are_what_stepping_each_token_allows(number: int, whitespace: str) -> None:
+    rng = random.Random(number)
+    m = matcher(SCHEMAS[number], whitespace)
+    for _ in range(cases(3, 1)):
+        m.reset()
+        for _ in range(cases(14, 6)):
+            allowed = mask(m)
+            stepped = set()
+            for token in range(VOCAB.size):
+                if m.accept_token(token):
+                    stepped.add(token)
+                    m.rollback(1)
+            assert allowed == stepped, bytes(b for t in m.tokens for b in VOCAB.tokens[t] or b"")
+            choices = sorted(stepped - {END})
+            if not choices:
+                break
+            common = [t for t in choices if VOCAB.tokens[t] in (b'"', b"a", b",", b"1", b"[", b'","', b", ")]
+            m.accept_token(rng.choice(common if common and rng.random() < 0.8 else choices))
+
+
+@pytest.mark.parametrize("number", range(len(SCHEMAS)))
+def test_random_walks_end_in_valid_texts(number: int) -> None:
+    rng = random.Random(100 + number)
+    schema = SCHEMAS[number]
+    m = matcher(schema, rng.choice(["compact", "flexible"]))
+    common = {i for i, t in enumerate(VOCAB.tokens) if t and re.fullmatch(rb'[\[\]",a1. ]*', t)}
+    for _ in range(cases(25, 2)):
+        m.reset()
+        masks = []
+        for _ in range(rng.randrange(60)):
+            allowed = mask(m) - {END}
+            if not allowed:
+                break
+            masks.append(mask_bits(m))
+            likely = sorted(allowed & common)
+            assert m.accept_token(rng.choice(likely if likely and rng.random() < 0.9 else sorted(allowed)))
+        for token in m.shortest_completion():
+            assert m.accept_token(token)
+        assert m.is_accepting()
+        text = b"".join(VOCAB.tokens[t] or b"" for t in m.tokens)
+        assert is_valid(schema, text), text
+        tokens = list(m.tokens)
+        back = rng.randrange(len(tokens) + 1)
+        other = m.fork()
+        m.rollback(back)
+        for i in range(len(tokens) - back, len(tokens)):
+            if i < len(masks):
+                assert mask_bits(m) == masks[i]
+            assert m.accept_token(tokens[i])
+        assert other.tokens == m.tokens and mask_bits(other) == mask_bits(m)
+
+
+@pytest.mark.parametrize(
+    ("seen", "same", "other"),
+    [
+        ('"a"', ['"a"', '"\\u0061"'], ['"A"', '"aa"', '""']),
+        ('"\\u00e9\\ud83d\\ude00"', ['"é😀"', '"\\u00E9😀"'], ['"é"', '"é😀x"', '"e😀"']),
+        ('"\\/\\n"', ['"/\\n"', '"/\\u000a"', '"\\u002F\\u000A"'], ['"/n"', '"/"']),
+        (
+            "1",
+            ["1", "1.0", "1e0", "1.00", "1.0e+0", "1E+00", "0.99999999999999999999"],
+            ["10", "1.5", "-1", "true", '"1"', "1e1"],
+        ),
+        ("0", ["0", "-0", "0.0", "-0.00"], ["0.1", "1", "false"]),
+        ("1e22", ["10000000000000000000000", "1e22", "1e+22", "10000000000000000000000.0"], ["1e23", "1e21"]),
+        ("0.1", ["0.1", "0.10", "1e-1", "1.0e-01", "0.1000000000000000000001"], ["0.11", "0.01", "-0.1"]),
+        ("9007199254740993", ["9007199254740993"], ["9007199254740992", "9007199254740992.0", "9007199254740993.0"]),
+        ("9.5e307", ["9.5e307", "9.50e+307", "9.50000000000000001E307"], ["9.5e306", "9.500000000000002e307"]),
+        ("1e-323", ["1e-323", "1.1e-323"], ["2e-323", "1e-322", "0"]),
+        ("true", ["true"], ["false", "1", '"true"']),
+        ("null", ["null"], ['"null"', "0"]),
+    ],
+)
+def test_equal_values_are_one_however_they_are_spelt(seen: str, same: list[str], other: list[str]) -> None:
+    m = matcher(array({"type": ["string", "number", "boolean", "null"]}))
+    for second, expected in [*((text, False) for text in same), *((text, True) for text in other)]:
+        m.reset()
+        text = f"[{seen},{second}]".encode()
+        assert m.accept_tokens(f"[{seen},".encode()) == len(seen.encode()) + 2
+        m.reset()
+        assert (m.accept_tokens(text) == len(text)) is expected, second
+        assert is_valid(array({}), text) is expected
+
+
+def test_a_long_array_and_a_long_text_cost_little() -> None:
+    m = matcher(array({"type": "string"}))
+    before = m.grammar.nbytes
+    n = cases(300, 20)
+    text = "[" + ",".join(f'"item number {i}"' for i in range(n)) + "]"
+    assert m.accept_tokens(text.encode()) == len(text)
+    assert m.grammar.nbytes - before < 60_000 * n + (4 << 20)
+    m = matcher(array({"type": "string"}, minItems=1))
+    text = '["' + "x" * cases(5000, 300)
+    assert m.accept_tokens(text.encode()) == len(text)
+    mask(m)
+    assert m.grammar.nbytes < 8 << 20
+
+
+def test_a_budget_that_is_crossed_starts_afresh() -> None:
+    """The arena is replaced while arrays are followed; the matcher finds its place again from its tokens."""
+    compiler = cd.Compiler(VOCAB, cd.Limits(max_arena_bytes=2 << 20))
+    grammar = compiler.compile(cd.JsonSchema({"type": "array", "items": array({"type": "string"})}, whitespace="compact"))
+    m, plain = grammar.matcher(), matcher({"type": "array", "items": array({"type": "string"})})
+    arenas = set()
+    for i in range(cases(60, 6)):
+        piece = ("[" if i == 0 else ",") + f'["{i}","{i * i}x","{i}y"]'
+        assert m.accept_tokens(piece.encode()) == plain.accept_tokens(piece.encode()) == len(piece)
+        assert mask_bits(m) == mask_bits(plain)
+        arenas.add(id(grammar._arena))
+    assert m.accept_tokens(b',["1","1"]') == plain.accept_tokens(b',["1","1"]') == 8
+
+
+def test_what_there_is_beside_masks() -> None:
+    schema = {"type": "object", "properties": {"tags": array({"type": "string"}, minItems=3)}, "required": ["tags"]}
+    m = matcher(schema)
+    text = b'{"tags":["a","b'
+    assert m.accept_tokens(text) == len(text)
+    ending = m.shortest_completion()
+    assert m.accept_tokens(ending) == len(ending)
+    whole = text + b"".join(VOCAB.tokens[t] or b"" for t in ending)
+    assert is_valid(schema, whole) and len(json.loads(whole)["tags"]) == 3
+    assert m.captures() == {}
+    m.reset()
+    m.accept_tokens(b'{"tags":["","",')
+    m.reset()
+    m.accept_tokens(b'{"tags":["a"')
+    assert "value" in m.explain(ord("x")) or "','" in m.explain(ord("x"))
+    assert m.forced_tokens() == [ord(",")]
+    m.accept_tokens(b',"')
+    assert "allowed" in m.explain(ord("a"))
+    m.accept_tokens(b"a")
+    assert m.explain(ord('"')).startswith("not allowed")
+    with pytest.raises(cd.UnsupportedError, match="infilling"):
+        cd.Infill(m.grammar)
+
+
+@pytest.mark.parametrize(
+    ("schema", "found"),
+    [
+        (array({"type": "string", "pattern": "^[ab]$"}, minItems=3), "few values"),
+        (array({"type": ["object", "string"]}), "not supported"),
+        (array({}), "not supported"),
+        ({"type": "array", "prefixItems": [{"type": "string"}], "uniqueItems": True}, "not supported"),
+    ],
+)
+def test_what_is_refused(schema: Any, found: str) -> None:
+    with pytest.raises(cd.UnsupportedError, match=found) as caught:
+        COMPILER.compile(cd.JsonSchema(schema))
+    assert "/uniqueItems" in str(caught.value)
+
+
+def test_many_sequences_share_a_grammar() -> None:
+    """Masks of one sequence do not depend on what others have seen."""
+    schema = array({"type": "string"})
+    grammar = COMPILER.compile(cd.JsonSchema(schema, whitespace="compact"))
+    rng = random.Random(5)
+    matchers = [grammar.matcher() for _ in range(8)]
+    texts = ["[" + ",".join(f'"{"".join(rng.choices("ab", k=rng.randrange(4)))}"' for _ in range(6)) for _ in matchers]
+    followed = [m.accept_tokens(text.encode()) for m, text in zip(matchers, texts, strict=True)]
+    rows = np.zeros((len(matchers), (VOCAB.size + 31) // 32), np.int32)
+    cd.fill_next_token_bitmasks(matchers, rows, threads=2)
+    for m, row, text, n in zip(matchers, rows, texts, followed, strict=True):
+        alone = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, whitespace="compact")).matcher()
+        assert alone.accept_tokens(text.encode()) == n
+        assert mask_bits(alone) == row.tobytes()
+        assert m.tokens == alone.tokens
+
+
+# --- names that are not declared, told apart where minProperties counts them ------------------------------------------------
+
+OBJECTS = [
+    {"type": "object", "minProperties": 2},
+    {"type": "object", "minProperties": 3, "maxProperties": 3, "additionalProperties": {"const": 1}},
+    {"type": "object", "properties": {"a": {}}, "required": ["a"], "minProperties": 3, "additionalProperties": {"const": 1}},
+    {"type": "object", "propertyNames": {"pattern": "^[ab]{0,2}$"}, "minProperties": 2, "additionalProperties": {"const": 1}},
+    {"type": "object", "patternProperties": {"^a": {"const": 1}}, "additionalProperties": {"const": 2}, "minProperties": 2},
+]
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("number", range(len(OBJECTS)))
+def test_min_properties_counts_different_names(number: int, order: Any) -> None:
+    """Walks end in valid objects of different names, and masks are what stepping allows."""
+    rng = random.Random(number)
+    schema = OBJECTS[number]
+    m = matcher(schema, rng.choice(["compact", "flexible"]), property_order=order)
+    common = {i for i, t in enumerate(VOCAB.tokens) if t and re.fullmatch(rb'[{}\[\]",:a12 ]*', t)}
+    for _ in range(cases(20, 2)):
+        m.reset()
+        for step in range(rng.randrange(40)):
+            allowed = mask(m) - {END}
+            if not allowed:
+                break
+            if step % 4 == 0:
+                stepped = set()
+                for token in range(VOCAB.size):
+                    if m.accept_token(token):
+                        stepped.add(token)
+                        m.rollback(1)
+                assert allowed == stepped - {END}
+            likely = sorted(allowed & common)
+            assert m.accept_token(rng.choice(likely if likely and rng.random() < 0.9 else sorted(allowed)))
+        ending = m.shortest_completion()
+        assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
+        text = b"".join(VOCAB.tokens[t] or b"" for t in m.tokens)
+        assert is_valid(schema, text), text
+        assert json.loads(text, object_pairs_hook=len) >= schema["minProperties"]
