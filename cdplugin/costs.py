@@ -305,6 +305,9 @@ class Costs:
 
     def _nonterminal(self, nonterminal: int) -> int:
         """A nonterminal's cost; rules are made, those near an end first, until some derivation ends."""
+        if self._arena.header[layout.HAS_KEPT]:
+            expander: Any = self._arena.expand
+            nonterminal = expander.stand_in(nonterminal)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR
@@ -320,7 +323,7 @@ class Costs:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
                 if tables[heads][symbol] == NOT_EXPANDED:
-                    expander: Any = self._arena.expand
+                    expander = self._arena.expand
                     heappush(waiting, (expander.remaining(symbol), -next(order), symbol))
                     continue
                 for rule in self._rules_of[symbol]:

@@ -120,6 +120,10 @@ class Family:
         """
         raise NotImplementedError
 
+    def stand_in(self, value: Hashable) -> Symbol | None:
+        """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is."""
+        return None
+
     def remaining(self, value: Hashable) -> int:
         """About how many members follow this one at least. Only a hint: a short ending is looked for where it is small."""
         return 0

@@ -267,6 +267,18 @@ class Expander:
         family, value = self._family(nonterminal)
         return family.remaining(value)
 
+    def stand_in(self, nonterminal: int) -> int:
+        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
+        if nonterminal not in self._member:
+            return nonterminal
+        with _expanding:
+            n_before = len(self._nullable)
+            family, value = self._family(nonterminal)
+            symbol = family.stand_in(value)
+            number = nonterminal if symbol is None else self._encode(symbol)
+            self._number_new(n_before)
+            return number
+
     def name(self, nonterminal: int) -> str:
         """The name of a nonterminal, for messages."""
         if nonterminal in self._member:

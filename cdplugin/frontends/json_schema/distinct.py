@@ -258,6 +258,10 @@ class Unique(Family):
         if index >= self._low:
             yield (self._closings[started],)
 
+    def stand_in(self, value: Hashable) -> Symbol | None:
+        assert isinstance(value, tuple)
+        return self._more.after(value[1], True) if value[0] else None
+
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
         return max(self._low - value[1], 0)

@@ -181,6 +181,11 @@ class Members(Family):
         rest = (key.colon, value, self._member(following, names.count + 1 < key.keeper.enough))
         return (*key.space, Kept(key.lexeme, names.expression, then, rest))
 
+    def stand_in(self, value: Hashable) -> Symbol | None:
+        assert isinstance(value, tuple)
+        names = value[-1]
+        return self._ir.instance(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
+
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
         _, seen, count, met, _, _ = value
