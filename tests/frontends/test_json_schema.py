@@ -271,10 +271,7 @@ def test_refusals_name_keyword_and_pointer() -> None:
         compile_schema({"properties": {"a/b": {"items": {"uniqueItems": True}}}})
     assert (caught.value.keyword, caught.value.location) == ("uniqueItems", "/properties/a~1b/items/uniqueItems")
     relaxed = compile_schema({"properties": {"a": {"uniqueItems": True, "minProperties": 2}}}, Options(on_unsupported="relax"))
-    assert sorted(relaxed.relaxed) == [
-        ("minProperties", "/properties/a/minProperties"),
-        ("uniqueItems", "/properties/a/uniqueItems"),
-    ]
+    assert relaxed.relaxed == [("uniqueItems", "/properties/a/uniqueItems")]
     with pytest.raises(UnsupportedError, match="'multipleOf' is not supported"):
         compile_schema({"type": "integer", "multipleOf": 86401})
     with pytest.raises(UnsupportedError, match="'format' 'my-own'"):
