@@ -63,6 +63,29 @@ def declared_names(schema: Any) -> set[str]:
     return names
 
 
+def ecma_dots(pattern: str) -> str:
+    """A pattern for Python's ``re`` whose dots match what ECMA-262's do: no carriage return, for instance."""
+    out, in_class = [], False
+    for part in re.findall(r"\\.|.", pattern, re.DOTALL):
+        in_class = part == "[" or (in_class and part != "]")
+        out.append(r"[^\n\r\u2028\u2029]" if part == "." and not in_class else part)
+    return "".join(out)
+
+
+def with_ecma_dots(schema: Any) -> Any:
+    """The schema for a validator that uses Python's ``re``."""
+    if isinstance(schema, list):
+        return [with_ecma_dots(member) for member in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {name: with_ecma_dots(member) for name, member in schema.items()}
+    if isinstance(out.get("pattern"), str):
+        out["pattern"] = ecma_dots(out["pattern"])
+    if isinstance(out.get("patternProperties"), dict):
+        out["patternProperties"] = {ecma_dots(pattern): member for pattern, member in out["patternProperties"].items()}
+    return out
+
+
 def fault(schema: Any, text: bytes) -> str:
     """Why ``text`` is not a valid instance; empty if it is."""
     import jsonschema
@@ -80,7 +103,7 @@ def fault(schema: Any, text: bytes) -> str:
     except ValueError as error:
         return f"not JSON: {error}"
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    validator = cls(schema, format_checker=cls.FORMAT_CHECKER)
+    validator = cls(with_ecma_dots(schema), format_checker=cls.FORMAT_CHECKER)
     worst = jsonschema.exceptions.best_match(validator.iter_errors(value))
     return "" if worst is None else f"{worst.message[:200]} - at {worst.json_path}"
 

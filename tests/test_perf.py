@@ -86,6 +86,7 @@ def test_walks_find_faults() -> None:
     assert "repeated" in fault(PERSON, b'{"name": "a", "name": "b"}')
     assert "'name' is a required property - at $.child" in fault(PERSON, b'{"name": "a", "child": {}}')
     assert fault({"type": "integer"}, b"1.0") == fault({"type": "integer"}, b"12e1") == ""
+    assert fault({"pattern": "^[.]a.$"}, b'".a\\r"') and not fault({"pattern": "^[.]a\\.$"}, b'".a."')
     assert fault({"type": "integer"}, b"1.5") and fault({"type": "string", "format": "date"}, b'"2024-02-30"')
 
 
