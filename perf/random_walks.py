@@ -48,18 +48,18 @@ def exact_number(text: str) -> Any:
 
 
 def declared_names(schema: Any) -> set[str]:
-    """The names that a schema mentions anywhere: as keys, or in ``required``, ``enum`` and the like."""
+    """The names that a schema has anywhere in ``properties`` or ``required``."""
     names: set[str] = set()
     pending = [schema]
     while pending:
         part = pending.pop()
         if isinstance(part, dict):
-            names |= part.keys()
+            for members in (part.get("properties"), part.get("required")):
+                if isinstance(members, dict | list):
+                    names |= {name for name in members if isinstance(name, str)}
             pending += part.values()
         elif isinstance(part, list):
             pending += part
-        elif isinstance(part, str):
-            names.add(part)
     return names
 
 
@@ -96,7 +96,7 @@ def fault(schema: Any, text: bytes) -> str:
         out = dict(pairs)
         if len(out) != len(pairs) and len([name for name, _ in pairs if name in declared]) > len(declared & out.keys()):
             raise ValueError("a property is repeated")
-        return out  # names that no schema mentions may repeat: each occurrence is valid, as is the last one, which is kept
+        return out  # names that are not declared may repeat: each occurrence is valid, as is the last one, which is kept
 
     try:
         value = json.loads(text.decode("utf-8"), object_pairs_hook=once, parse_float=exact_number)
