@@ -39,6 +39,8 @@ class JsonSchema(Spec):
     separators, indent : as ``json.dumps`` takes them: the layout is then exactly what it prints (arrays and objects at most 24
         deep with ``indent``).
     property_order : ``"schema"``: properties come in the order in which the schema declares them.
+    unique_names : whether undeclared names occur at most once in an object too. (RFC 8259 only says that names should be
+        unique; of equal ones, readers keep the last.)
     formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the
         specification's default: ``format`` does not validate).
     unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
@@ -55,6 +57,7 @@ class JsonSchema(Spec):
         separators: Sequence[str] | None = None,
         indent: int | str | None = None,
         property_order: str = "schema",
+        unique_names: bool = False,
         formats: str = "enforce",
         unknown_formats: str = "annotation",
         on_unsupported: str = "error",
@@ -66,6 +69,7 @@ class JsonSchema(Spec):
             separators=tuple(separators) if isinstance(separators, list) else separators,  # type: ignore[arg-type]
             indent=indent,
             property_order=property_order,
+            unique_names=unique_names,
             formats=formats,
             unknown_formats=unknown_formats,
             on_unsupported=on_unsupported,

@@ -17,6 +17,7 @@ import pytest
 from engine_tools import cases, mask, mask_bits, vocabulary
 
 import cdplugin as cd
+from cdplugin.errors import GrammarError, UnsupportedError
 
 TOKENS = [
     *(b'","', b'", "', b'"",""', b'"a","a"', b'"a","b"', b'["a"', b'["a","b"]', b'a","', b'a","a', b'b","a","', b'"],["'),
@@ -333,7 +334,7 @@ def test_many_sequences_share_a_grammar() -> None:
         assert m.tokens == alone.tokens
 
 
-# --- names that are not declared, told apart where minProperties counts them ------------------------------------------------
+# --- names that are not declared, told apart where minProperties counts them or an option asks for it -----------------------
 
 OBJECTS = [
     {"type": "object", "minProperties": 2},
@@ -342,15 +343,34 @@ OBJECTS = [
     {"type": "object", "propertyNames": {"pattern": "^[ab]{0,2}$"}, "minProperties": 2, "additionalProperties": {"const": 1}},
     {"type": "object", "patternProperties": {"^a": {"const": 1}}, "additionalProperties": {"const": 2}, "minProperties": 2},
 ]
+UNIQUE_NAMES = [
+    {"type": "object"},
+    {"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "object"}},
+    {"type": "object", "propertyNames": {"pattern": "^[ab]?$"}, "maxProperties": 3, "additionalProperties": {"const": 1}},
+    {"type": "object", "patternProperties": {"^a": {"const": 1}, "1$": {"const": 1}}, "required": ["1"]},
+]
+
+
+def names_of(text: str | bytes) -> list[list[str]]:
+    """The names of each object in a JSON text, as often as they occur; the outermost object's last."""
+    objects: list[list[str]] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> dict:
+        objects.append([name for name, _ in pairs])
+        return dict(pairs)
+
+    json.loads(text, object_pairs_hook=note)
+    return objects
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])
-@pytest.mark.parametrize("number", range(len(OBJECTS)))
-def test_min_properties_counts_different_names(number: int, order: Any) -> None:
+@pytest.mark.parametrize("number", range(len(OBJECTS) + len(UNIQUE_NAMES)))
+def test_names_are_told_apart(number: int, order: Any) -> None:
     """Walks end in valid objects of different names, and masks are what stepping allows."""
     rng = random.Random(number)
-    schema = OBJECTS[number]
-    m = matcher(schema, rng.choice(["compact", "flexible"]), property_order=order)
+    schema = [*OBJECTS, *UNIQUE_NAMES][number]
+    is_asked = number >= len(OBJECTS)
+    m = matcher(schema, rng.choice(["compact", "flexible"]), property_order=order, unique_names=is_asked)
     common = {i for i, t in enumerate(VOCAB.tokens) if t and re.fullmatch(rb'[{}\[\]",:a12 ]*', t)}
     for _ in range(cases(8, 2)):
         m.reset()
@@ -371,4 +391,22 @@ def test_min_properties_counts_different_names(number: int, order: Any) -> None:
         assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
         text = b"".join(VOCAB.tokens[t] or b"" for t in m.tokens)
         assert is_valid(schema, text), text
-        assert json.loads(text, object_pairs_hook=len) >= schema["minProperties"]
+        objects = names_of(text)
+        assert len(set(objects[-1])) >= schema.get("minProperties", 0)
+        if is_asked:
+            assert all(len(set(names)) == len(names) for names in objects), text
+
+
+def test_undeclared_names_may_repeat_unless_asked() -> None:
+    schema = {"type": "object", "properties": {"b": {}}, "additionalProperties": {"type": ["integer", "object"]}}
+    for text in ('{"a":1,"a":2}', '{"a":1,"\\u0061":2}', '{"c":{"a":1,"d":2,"a":3}}'):
+        for unique_names in (False, True):
+            m = matcher(schema, unique_names=unique_names)
+            taken = m.accept_tokens(list(text.encode()))
+            assert (taken == len(text) and m.is_accepting()) is not unique_names, text
+    m = matcher(schema, unique_names=True)
+    assert m.accept_tokens(list(b'{"a":1,"aa":{"a":1},"c":3}')) == 26 and m.is_accepting()
+    with pytest.raises(GrammarError, match="unique_names"):
+        matcher(schema, unique_names="yes")
+    with pytest.raises(UnsupportedError, match="unique_names"):
+        matcher({"type": "object", "not": {"additionalProperties": {"const": 1}}}, unique_names=True)

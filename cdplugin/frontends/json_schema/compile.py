@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, EPSILON, Expr, both
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
@@ -95,6 +95,7 @@ class _Writer:
         self._layout = layout_of(options.whitespace, options.separators, options.indent)
         self._limits = limits
         self._any_order = options.property_order == "any"
+        self._unique_names = options.unique_names
         self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits)
         self._pending: list[tuple[Place, bool, _Level]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
@@ -219,8 +220,13 @@ class _Writer:
         if further and not conditions and low > max(1, sum(entry.required for entry in entries)):
             location = next(s.pointer for s in alternative if s.object is not None and s.object.low == low)
             further = [self._told_apart(more, low, f"{location}/minProperties", parts) for more in further]
+        elif further and self._unique_names:
+            if conditions:
+                raise UnsupportedError("option unique_names, where a complement applies to the members", location=pointer)
+            further = [self._told_apart(more, 0, pointer, parts) for more in further]
         low, high = self._member_counts(alternative, entries, further)
-        if conditions or low or high is not None or (self._any_order and len(entries) + len(further) > 1):
+        is_told_apart = any(more.distinct is not None for more in further)
+        if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
             members = Members(
                 self.ir,
                 entries,

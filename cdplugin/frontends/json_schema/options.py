@@ -29,6 +29,8 @@ class Options:
         ``indent``. ``indent``: a number of spaces or the whitespace itself; arrays and objects are then at most 24 deep.
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
         declared, then further names. ``"any"``: in any order.
+    unique_names : whether names that are not declared occur at most once too, as declared ones always do. A grammar then
+        remembers the names of each object; it costs time where they end.
     formats : ``"enforce"``: a known ``format`` (in Draft 7 and without ``$schema`` also ``contentEncoding``) is an assertion,
         kept to what ``jsonschema`` and usual readers accept too; ``"rfc"``: also what only the RFCs allow (leap seconds and the
         like, see ``formats``);
@@ -46,12 +48,15 @@ class Options:
     registry: Any = None
     separators: tuple[str, str] | None = None
     indent: int | str | None = None
+    unique_names: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
                 raise GrammarError(f"option {name}", expected=" or ".join(map(repr, allowed)), found=repr(value))
+        if not isinstance(self.unique_names, bool):
+            raise GrammarError("option unique_names", expected="True or False", found=repr(self.unique_names))
         if not isinstance(self.whitespace, str):
             raise GrammarError(
                 "option whitespace",
