@@ -503,10 +503,12 @@ def test_excludes_of_json_schema(style: str) -> None:
 def test_white_space_of_xml() -> None:
     fmt = {"type": "json_schema", "json_schema": ARGUMENTS, "style": "qwen_xml", "max_whitespace_cnt": 1}
     spec = cd.StructuralTag(whole(fmt))
-    assert outcome(spec, " <parameter=name>x</parameter>\n<parameter=age> 3 </parameter> ") == YES
-    assert outcome(spec, "  <")[0] is False and outcome(spec, "<parameter=name>x</parameter>\n\n")[0] is False
-    assert outcome(spec, '<parameter=name>x</parameter><parameter=tags>[ "a" , ') == OPEN
-    assert outcome(spec, "<parameter=name>x</parameter><parameter=tags>[  ")[0] is False
+    assert outcome(COMPILER, spec, " <parameter=name>x</parameter>\n<parameter=age> 3 </parameter> ") == YES
+    assert (
+        outcome(COMPILER, spec, "  <")[0] is False and outcome(COMPILER, spec, "<parameter=name>x</parameter>\n\n")[0] is False
+    )
+    assert outcome(COMPILER, spec, '<parameter=name>x</parameter><parameter=tags>[ "a" , ') == OPEN
+    assert outcome(COMPILER, spec, "<parameter=name>x</parameter><parameter=tags>[  ")[0] is False
 
 
 def test_xml_without_properties_takes_any() -> None:
