@@ -108,6 +108,9 @@ def make_bytes(h, w0, w1, w2, w3):
     count = 0
     for i in range(4):
         word = words[top + i]
+        if word < 0:
+            word &= (1 << 63) - 1
+            count += 1
         while word != 0 and count <= FEW:
             word &= word - 1
             count += 1

@@ -120,4 +120,4 @@ def with_values(h, accepted, text):
 @kernel
 def has_role(h, state, role):
     """Whether some lexeme of a lexer state has a role."""
-    return (i64(h, LEXER_STATES)[state * LEXER_WORDS + L_ROLES] >> role) & 1 != 0
+    return state != 0 and (i64(h, LEXER_STATES)[state * LEXER_WORDS + L_ROLES] >> role) & 1 != 0
