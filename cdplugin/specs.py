@@ -29,6 +29,21 @@ class Spec:
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
 
+_MOST_WRITTEN = 1_000_000
+"""Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
+
+
+def _written_size(value: Any, known: dict[int, int]) -> int:
+    """How many JSON values a Python value has when it is written out; ``known``: of those that were met, by id."""
+    if type(value) is not dict and type(value) is not list:
+        return 1
+    size = known.get(id(value))
+    if size is None:
+        children = value.values() if type(value) is dict else value
+        size = known[id(value)] = 1 + sum([_written_size(child, known) for child in children])
+    return size
+
+
 class JsonSchema(Spec):
     """JSON that is valid under a JSON Schema (draft 2020-12 unless ``$schema`` says otherwise).
 
@@ -84,6 +99,8 @@ class JsonSchema(Spec):
             if isinstance(schema, type):
                 return (JsonSchema, schema, self.options)
             try:
+                if _written_size(schema, {}) > _MOST_WRITTEN:
+                    return None
                 schema = json.dumps(schema, ensure_ascii=False)
             except (TypeError, ValueError, RecursionError):
                 return None  # the front end says what is wrong with it

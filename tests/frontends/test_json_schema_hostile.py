@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import cdplugin as cd
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.frontends.json_schema import Options, compile_schema
 
@@ -347,6 +348,15 @@ def test_work_is_counted(name: str) -> None:
     finally:
         sys.setprofile(None)
     assert steps < MOST_STEPS, f"{steps} calls and returns"
+
+
+def test_what_is_never_written_out_is_not_remembered() -> None:
+    """Parts in common are walked once, though written out they would be exponentially many; circles are refused."""
+    assert cd.JsonSchema(MULTIPLYING["oneOf nested in itself"]).key() is None
+    assert cd.JsonSchema(CYCLIC).key() is None
+    assert cd.JsonSchema(nest(20_000, lambda s: {"items": s}, {})).key() is None
+    part = {"type": "string"}
+    assert cd.JsonSchema([part, part]).key() == cd.JsonSchema([{"type": "string"}] * 2).key() is not None
 
 
 def test_the_table_is_large() -> None:
