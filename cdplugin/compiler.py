@@ -183,7 +183,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     )
 
 
-_SEARCH_BYTES = 32 << 20
+_SEARCH_BYTES = 16 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
 _SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
 _MOST_SPLITS = 1 << 12
