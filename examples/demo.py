@@ -182,10 +182,15 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     import cdplugin as cd
     from cdplugin.warmup import is_warm, warm_kernels
 
+    def announce(text: str) -> None:
+        """Where nothing moves (a log file), a line says what is being waited for."""
+        if not progress.console.is_terminal:
+            print(text, "...", flush=True)
+
     cold = not is_warm()
-    kernels = progress.add_task(
-        "kernels: " + ("compiling, once for this version" if cold else "loading"), total=None if cold else 1
-    )
+    doing = "compiling, once for this version (up to a minute)" if cold else "loading"
+    announce(f"kernels: {doing}")
+    kernels = progress.add_task(f"kernels: {doing}", total=None if cold else 1)
     failure: list[BaseException] = []
 
     def warm() -> None:
@@ -198,6 +203,7 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     thread.start()
     label = model_name or NAME
     task = progress.add_task(f"model: {label}", total=1.0)
+    announce(f"model: {label}, loading")
 
     def report(what: str, done: float) -> None:
         progress.update(task, description=f"model: {label}, {what}", completed=0.8 * done)
@@ -248,6 +254,8 @@ def show(console: Console, model: Any, tokenizer: Any, compiler: Any, question: 
         table.add_row(free.verdict(), constrained.verdict())
         return table
 
+    if not console.is_terminal:
+        print("generating ...", flush=True)
     with Live(console=console, get_renderable=table, refresh_per_second=8):
         generate(model, tokenizer, inputs, free, {})
         free.judge(schema)
