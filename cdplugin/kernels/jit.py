@@ -1,4 +1,5 @@
-"""The only place that talks to Numba: decorators, views on shared tables, and the folder of compiled kernels.
+"""How kernels are made: decorators, views on shared tables, and the folder of compiled kernels. Only this and ``linking``
+know Numba's own classes.
 
 A kernel is compiled without the GIL and cached on disk. Numba's cache does not notice an edit in *another* file that a kernel
 calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel
@@ -29,6 +30,8 @@ import numpy as np
 from numba.core import types
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
+
+from cdplugin.kernels.linking import CompilerToBitcode, CompilerToProgram
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +97,8 @@ def kernel(function: F) -> F:
     """
     if DISABLED:
         return function
-    dispatcher = numba.njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": CompilerToBitcode}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
     look_up = dispatcher.get_call_template
 
     def look_up_widened(arguments, keywords):  # type: ignore[no-untyped-def]
@@ -108,7 +112,7 @@ def entry_kernel(function: F) -> F:
     """A kernel that Python calls: compiled at the first call and cached on disk."""
     if DISABLED:
         return function
-    dispatcher = numba.njit(nogil=True, error_model="numpy")(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=CompilerToProgram)(function)
     previous = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(kernel_cache_dir())  # read once, when the dispatcher's cache is made
     try:

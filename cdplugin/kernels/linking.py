@@ -1,0 +1,97 @@
+"""How compiled kernels are put together: the inner ones stay bitcode, an entry kernel is optimised as one program.
+
+Numba's own way makes a finished library of *every* function: all that it calls, directly or not, is linked in, optimised and
+turned into machine code. Two hundred inner kernels, called by each other and by nobody else, pay for that again and again: it
+was three quarters of the time of a cold start. Here a function called by kernels only keeps its own bitcode, and what Python
+calls collects the bitcode below it, once. The optimiser then sees the same functions with the same linkage.
+
+Numba lets a decorator name its compiler (``pipeline_class``); all that is used of it is the choice of the library to fill.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+
+
+class Bitcode(JITCodeLibrary):
+    """What an inner kernel is compiled to: the bitcode of that one function."""
+
+    def __init__(self, codegen: Any, name: str) -> None:
+        super().__init__(codegen, name)
+        self.environments: dict[str, Any] = {}
+
+    @property
+    def codegen(self) -> Any:
+        """Who is told the function's environment: the library itself, as there is no machine code yet."""
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Keep an environment (Python objects that the code refers to) for the programs that the function becomes part of."""
+        self.environments[name] = environment
+
+    def finalize(self) -> None:
+        self._final_module.verify()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """0: there is nothing to call."""
+        self._ensure_finalized()
+        return 0
+
+
+class Program(JITCodeLibrary):
+    """What an entry kernel is compiled to: machine code of itself and of all inner kernels below it."""
+
+    def finalize(self) -> None:
+        inner = self._link_all()
+        super().finalize()
+        for library in inner:
+            for name, environment in library.environments.items():
+                if self._codegen._engine.is_symbol_defined(name):
+                    self._codegen.set_env(name, environment)
+
+    _linking_libraries: list[Any]
+
+    def _link_all(self) -> list[Bitcode]:
+        """Adds what the inner kernels call, directly or not, to the libraries that are linked; returns the inner kernels.
+
+        Callers come before callees: LLVM links a function in only if something refers to it by then.
+        """
+        finished: list[Any] = []  # callees first
+        seen: set[int] = set()
+        todo: list[tuple[Any, bool]] = [(library, False) for library in self._linking_libraries]
+        while todo:
+            library, done = todo.pop()
+            if done:
+                finished.append(library)
+            elif id(library) not in seen:
+                seen.add(id(library))
+                todo.append((library, True))
+                if isinstance(library, Bitcode):
+                    todo.extend((callee, False) for callee in library._linking_libraries)
+        self._linking_libraries = finished[::-1]
+        return [library for library in finished if isinstance(library, Bitcode)]
+
+
+class _CompilerTo(Compiler):
+    """Numba's compiler, but for the kind of library that it fills."""
+
+    library: type[JITCodeLibrary]
+
+    def define_pipelines(self) -> Any:
+        state = self.state
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class CompilerToBitcode(_CompilerTo):
+    library = Bitcode
+
+
+class CompilerToProgram(_CompilerTo):
+    library = Program
