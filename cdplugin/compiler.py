@@ -13,7 +13,9 @@ from functools import lru_cache
 import numpy as np
 
 from cdplugin import expr
+from cdplugin.alphabet import JSON_STRING
 from cdplugin.arena import Arena
+from cdplugin.collector import put_off
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.grammar import EXACT, LAZY, GrammarIR, Symbol
 from cdplugin.keeping import count_words
@@ -64,7 +66,8 @@ class Compiler:
                     self._cache.move_to_end(key)
                     self._measure(key, grammar)
                     return grammar
-        grammar = self.compile_ir(spec.to_ir(self.limits))
+        with put_off():
+            grammar = self.compile_ir(spec.to_ir(self.limits))
         if key is not None:
             with self._lock:
                 grammar = self._cache.setdefault(key, grammar)
@@ -107,10 +110,13 @@ _FRESH = 16
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object: nearly every JSON grammar has them, and they live as long as the process."""
+    """The lexemes of any JSON object and the characters of names: nearly every JSON grammar has them, and they live as long as
+    the process.
+    """
     ir = JsonObject().to_ir(Limits())
     lexemes = _factor_prefixes(ir)
-    return tuple(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite)
+    characters = [JSON_STRING.literal_any(chr(c)) for c in range(0x20, 0x7F)]
+    return (*(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite), *characters)
 
 
 @dataclass(frozen=True)

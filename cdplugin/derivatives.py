@@ -8,8 +8,8 @@ of bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Program:
     spellable : the bytes that the vocabulary can spell; others are cut from byte sets and literals outside complements, so that
         no lexeme asks for a byte that no token brings.
     known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
-    literals : the arena's table of literals so far; new ones are added after them.
+    literals : the arena's table of literals so far (:meth:`literal_tables`); new ones are added after them.
     """
 
     def __init__(
@@ -57,18 +57,20 @@ class Program:
         limits: Limits,
         spellable: bytes = _EVERY_BYTE,
         known: dict[int, int] | None = None,
-        literals: Sequence[bytes] = (),
+        literals: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.words: list[int] = []
-        self.literals: list[bytes] = list(literals)
+        self._first_literals = (np.zeros(1, np.int64), np.zeros(0, np.uint8)) if literals is None else literals
+        self._literals: list[bytes] = []  # those after the first ones
         self.n_results = 0
         self._limits = limits
         self._spellable = spellable
         self._cut = len(spellable) < 256
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
-        self._known = known or {}
         self._result_of: dict[int, int] = {}
-        self._uncut_result_of: dict[int, int] = {}  # inside complements, where bytes are not cut
+        # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
+        self._words_of: dict[int, tuple[int, ...]] = {node: (_CONSTANT, value) for node, value in (known or {}).items()}
+        self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
         self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
 
     def add(self, root: Expr) -> int:
@@ -77,9 +79,9 @@ class Program:
         if known is not None:
             return known
         words = self.words
-        # entries: (node, positive, how many children are emitted). A node is emitted after its children.
+        # entries: (node, whether no complement is around it, how many children are emitted). A node comes after its children.
         pending: list[tuple[Expr, bool, int]] = []
-        leaf = self._leaf(root, True)
+        leaf = self._words_of.get(id(root)) or self._leaf(root, True)
         if leaf is None:
             pending.append((root, True, 0))
         else:
@@ -89,18 +91,21 @@ class Program:
             op = node.op
             children = node.args if op in _SEQUENCES else node.args[:1]
             inside = positive and op != expr.NOT_OP
-            while at < len(children):
-                leaf = self._leaf(children[at], inside)
+            words_of = self._words_of if inside else self._uncut_words_of
+            for child in children[at:] if at else children:
                 at += 1
+                leaf = words_of.get(id(child)) or self._leaf(child, inside)
                 if leaf is None:
                     pending.append((node, positive, at))
-                    pending.append((children[at - 1], inside, 0))
+                    pending.append((child, inside, 0))
                     break
                 words += leaf
             else:
                 self._emit(op, node.args)
                 words += (_KEEP, self.n_results)
-                (self._result_of if positive else self._uncut_result_of)[id(node)] = self.n_results
+                (self._words_of if positive else self._uncut_words_of)[id(node)] = (_LOAD, self.n_results)
+                if positive:
+                    self._result_of[id(node)] = self.n_results
                 self.n_results += 1
         known = self._result_of.get(id(root))
         if known is None:  # a leaf or a constant
@@ -110,19 +115,18 @@ class Program:
         return known
 
     def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...] | None:
-        """The words of a node that has no children to be emitted: none, or they have been; else None."""
+        """The words of a node without children; None for one that has some."""
         op = node.op
-        if op == expr.LITERALS_OP:
-            return self._literals_words(node.args, positive)
         if op in _COMPOUND:
-            key = id(node)
-            if positive and key in self._known:
-                return _CONSTANT, self._known[key]
-            result = (self._result_of if positive else self._uncut_result_of).get(key)
-            return None if result is None else (_LOAD, result)
-        if op == expr.BYTES_OP:
-            return bytes_words(node.args[0] & self._allowed if positive else node.args[0])
-        return (layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY,)
+            return None
+        if op == expr.LITERALS_OP:
+            words = self._literals_words(node.args, positive)
+        elif op == expr.BYTES_OP:
+            words = bytes_words(node.args[0] & self._allowed if positive else node.args[0])
+        else:
+            words = (layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY,)
+        (self._words_of if positive else self._uncut_words_of)[id(node)] = words
+        return words
 
     def results(self) -> dict[int, int]:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
@@ -155,15 +159,16 @@ class Program:
             if len(texts) == 1 and len(texts[0]) == 1:
                 words = bytes_words(1 << texts[0][0])
             else:
-                low = len(self.literals)
-                self.literals += texts
+                low = len(self._first_literals[0]) - 1 + len(self._literals)
+                self._literals += texts
                 words = (layout.K_LITERALS, low, low + len(texts), 0)
             self._literals_of[key] = words
         return words
 
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
-        offsets = np.zeros(len(self.literals) + 1, np.int64)
-        if self.literals:
-            np.cumsum(np.fromiter(map(len, self.literals), np.int64, len(self.literals)), out=offsets[1:])
-        return offsets, np.frombuffer(b"".join(self.literals), np.uint8)
+        offsets, text = self._first_literals
+        if not self._literals:
+            return offsets, text
+        more = np.fromiter(accumulate(map(len, self._literals), initial=len(text)), np.int64, len(self._literals) + 1)
+        return np.concatenate((offsets[:-1], more)), np.concatenate((text, np.frombuffer(b"".join(self._literals), np.uint8)))

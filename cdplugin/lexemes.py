@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -37,7 +36,7 @@ def lexeme_table(
     ir: GrammarIR,
     numbers: Mapping[Symbol, int],
     expressions_of: Mapping[Symbol, int],
-    nullable: Container[Symbol],
+    nullable: Iterable[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
@@ -46,63 +45,68 @@ def lexeme_table(
     (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
     (:mod:`cdplugin.kernels.kept`).
     """
-    skips = {numbers[skip] for symbol, skip in ir.skips.items() if symbol in numbers and skip in numbers}
     names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
-    records: list[list[int]] = []
-    ranges: list[tuple[int, int]] = []
-    begun: list[list[int]] = []
-    first_begun = len(numbers) + 1
-    template = [0] * layout.LEXEME_WORDS
-    template[layout.X_KIND] = layout.EXACT
-    template[layout.X_SKIP] = template[layout.X_TICK] = template[layout.X_KEPT] = -1
     lexings = {ir.lexings[~symbol] for symbol in numbers}
-    for symbol, number in numbers.items():
-        record = template.copy()
-        record[layout.X_EXPRESSION] = expressions.EMPTY if symbol in tokens else expressions_of[symbol]
-        record[layout.X_KIND] = _KINDS[ir.lexings[~symbol]]
-        if symbol in ir.skips:
-            record[layout.X_SKIP] = numbers.get(ir.skips[symbol], -1)
-        of_tokens = tokens.get(symbol, ())
-        record[layout.X_RANGES], record[layout.X_N_RANGES] = len(ranges), len(of_tokens)
-        record[layout.X_SYMBOL] = record[layout.X_BEGUN] = number
-        record[layout.X_IS_SKIP] = number in skips
-        records.append(record)
-        ranges += of_tokens
+    records = np.zeros((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
+    records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_KEPT] = -1
+    records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
+    records[:-1, layout.X_EXPRESSION] = [expressions_of[symbol] for symbol in numbers]
+    if lexings - {EXACT}:
+        records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[~symbol]] for symbol in numbers]
+    for symbol, skip in ir.skips.items():
+        if symbol in numbers and skip in numbers:
+            records[numbers[symbol], layout.X_SKIP] = numbers[skip]
+            records[numbers[skip], layout.X_IS_SKIP] = True
+    ranges: list[tuple[int, int]] = []
+    for symbol, of_tokens in tokens.items():
+        if symbol in numbers:
+            records[numbers[symbol], layout.X_RANGES : layout.X_N_RANGES + 1] = len(ranges), len(of_tokens)
+            ranges += of_tokens
+    begun = _begun(ir, numbers, records, nullable)
+    names += [names[number] for number, _ in begun]
+    return LexemeTable(
+        np.concatenate((records, [record for _, record in begun])) if begun else records,
+        np.array(ranges, np.int64).reshape(-1, 2),
+        names,
+        has_clocks=any(record[layout.X_TICK] >= 0 for _, record in begun),
+        all_exact=lexings <= {EXACT},
+    )
+
+
+def _begun(
+    ir: GrammarIR, numbers: Mapping[Symbol, int], records: np.ndarray, nullable: Iterable[Symbol]
+) -> list[tuple[int, np.ndarray]]:
+    """The records of lexemes that have begun, each with the number of its lexeme, where that is not the lexeme's own record:
+    they follow ``records``, which are told of them.
+    """
+    again = {symbol for symbol in nullable if ir.lexings[~symbol] != EXACT}
+    begun: list[tuple[int, np.ndarray]] = []
+    for symbol in sorted((again | ir.kept.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
+        number = numbers[symbol]
+        record = records[number]
+        first = len(records) + len(begun)
         if symbol in ir.kept:  # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:
-                record[layout.X_BEGUN] = first_begun + len(begun)
-                record[layout.X_KEPT] = record[layout.X_BEGUN] + 1
+                record[layout.X_BEGUN] = first
+                record[layout.X_KEPT] = first + 1
                 later, ended = record.copy(), record.copy()
                 later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.KEEPS
-                ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = record[layout.X_KEPT]
+                ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = first + 1
                 later[layout.X_KEPT] = -1
-                begun += [later, ended]
-                names += [names[number], names[number]]
+                begun += [(number, later), (number, ended)]
             continue
         clock = ir.max_tokens.get(symbol)
-        if clock is None and (symbol not in nullable or ir.lexings[~symbol] == EXACT):
-            continue
-        record[layout.X_BEGUN] = first_begun + len(begun)
-        last = first_begun + len(begun) + (clock or 0)
-        for here in range(record[layout.X_BEGUN], last + 1):
+        record[layout.X_BEGUN] = first
+        last = first + (clock or 0)
+        for here in range(first, last + 1):
             later = record.copy()
             later[layout.X_SKIP] = -1
             later[layout.X_BEGUN] = here
             later[layout.X_TICK] = -1 if clock is None else min(here + 1, last)
-            begun.append(later)
-            names.append(names[number])
-    end = template.copy()
-    end[layout.X_SYMBOL] = end[layout.X_BEGUN] = len(numbers)
-    words = np.array([*chain.from_iterable(records), *end, *chain.from_iterable(begun)], np.int64)
-    return LexemeTable(
-        words.reshape(-1, layout.LEXEME_WORDS),
-        np.array(ranges, np.int64).reshape(-1, 2),
-        names,
-        has_clocks=any(record[layout.X_TICK] >= 0 for record in begun),
-        all_exact=lexings <= {EXACT},
-    )
+            begun.append((number, later))
+    return begun
 
 
 def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:

@@ -29,7 +29,7 @@ class Template:
 
     arena: Arena
     known: dict[int, int]
-    literals: list[bytes]
+    literals: tuple[np.ndarray, np.ndarray]
     kept: list[Expr]
 
     def program(self) -> Program:
@@ -66,12 +66,13 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
     program = Program(arena.limits, spellable_bytes(vocab))
     for node in shared:
         program.add(node)
-    evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+    literals = program.literal_tables()
+    evaluate(arena, np.array(program.words, np.int64), program.n_results, literals)
     values = arena.tables[layout.MARKS]
     known = {node: int(values[result]) for node, result in program.results().items()}
     arena.set_limits(limits)
     arena.freeze()
-    return Template(arena, known, program.literals, list(shared))
+    return Template(arena, known, literals, list(shared))
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 import cdplugin
 from cdplugin.admission import is_admitted
 from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.collector import put_off
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
 from cdplugin.limits import Limits
@@ -186,11 +187,12 @@ class Engine:
                 error = self._outcomes[key]
         if not known:
             try:
-                spec = spec_of(request_type, text, self.options)
-                ir = spec.to_ir(self.compiler.limits)
-                is_json = isinstance(spec, (JsonSchema, JsonObject))
-                if not (is_json and is_admitted(ir, self.compiler.limits)):
-                    self.compiler.compile_ir(ir)
+                with put_off():
+                    spec = spec_of(request_type, text, self.options)
+                    ir = spec.to_ir(self.compiler.limits)
+                    is_json = isinstance(spec, (JsonSchema, JsonObject))
+                    if not (is_json and is_admitted(ir, self.compiler.limits)):
+                        self.compiler.compile_ir(ir)
             except GrammarError as caught:
                 error = copy.copy(caught)  # without its traceback, which would keep all that was made so far
             with self._lock:
