@@ -10,7 +10,6 @@ import numpy as np
 from cdplugin.errors import GrammarError
 from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
 from cdplugin.kernels import arena as layout
-from cdplugin.kernels import expressions
 from cdplugin.vocab import Vocabulary
 
 _KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
