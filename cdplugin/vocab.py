@@ -42,6 +42,7 @@ _MAGIC = b"cdplugin vocabulary 1\n"
 _ARRAYS = ("byte", "depth", "skip", "token", "max_chars", "slice_masks", "sizes")
 _OUTSIDE_SLICE = np.zeros(256, bool)
 _OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
+_LINE_ENDS = frozenset("\u2028\u2029")  # which "." does not match
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Vocabulary:
     ``token_offsets`` : int64[size + 1], token t lies in
         ``[token_offsets[t], token_offsets[t + 1])``; special and absent tokens have length 0.
     trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``,
-    0x00-0x1F, 0x7F. max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0
+    0x00-0x1F, 0x7F, U+2028, U+2029. max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0
     elsewhere. slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points, row K
     all of them;
         K is ``slice_chars``, the largest count, or 64 if that is smaller.
@@ -290,13 +291,15 @@ def _cumulative(flags: np.ndarray) -> np.ndarray:
 
 
 def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """bool[size]: the tokens that are complete UTF-8, not empty, of code points outside ``"``, ``\\``, 0x00-0x1F, 0x7F."""
+    """bool[size]: the tokens that are complete UTF-8, not empty, of code points outside ``"``, ``\\``, 0x00-0x1F, 0x7F, U+2028,
+    U+2029 (*plain text*, :mod:`cdplugin.kernels.slices`).
+    """
     outside = _cumulative(_OUTSIDE_SLICE[data])
     inside = (outside[offsets[1:]] == outside[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
     high = _cumulative(data >= 0x80)
     for i in np.flatnonzero(inside & (high[offsets[1:]] > high[offsets[:-1]])).tolist():
         try:
-            tokens[i].decode()  # type: ignore[union-attr]
+            inside[i] = _LINE_ENDS.isdisjoint(tokens[i].decode())  # type: ignore[union-attr]
         except UnicodeDecodeError:
             inside[i] = False
     return inside

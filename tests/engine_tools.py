@@ -86,7 +86,7 @@ def ir_of(rules: Mapping[str, Sequence[Sequence[str | expr.Expr]]]) -> GrammarIR
 
 # --- text: lexemes around the class that slices are made of -------------------------------------------------------------------
 
-PLAIN = expr.utf8_ranges(expr.negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F)]))
+PLAIN = expr.utf8_ranges(expr.negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F), (0x2028, 0x2029)]))
 TEXT_TOKENS = [
     *(
         b"ab",
@@ -107,6 +107,7 @@ TEXT_TOKENS = [
     ),
     *(b'a"', b'"a', b'"', b'""', b'","', b'ab",', b'abc"!', b"a\\", b"\\n", b'\\"', b"\n", b" a", b"  ", b"\x7fa"),
     *("é".encode(), "é!".encode(), "aé".encode(), "日本".encode(), "日本語!".encode(), "🙂".encode(), "a🙂b".encode()),
+    *("\u2028".encode(), "a\u2029b".encode(), "\u2027!".encode(), "a\u2028".encode()[:3], b"\xa8", b"\x80\xa8a", "€a".encode()),
     *(
         "日".encode()[:2],
         "日".encode()[1:],

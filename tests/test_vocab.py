@@ -70,7 +70,7 @@ def naive_slice(token: bytes | None) -> bool:
         text = token.decode()
     except UnicodeDecodeError:
         return False
-    return not any(c in '"\\\x7f' or c < " " for c in text)
+    return not any(c in '"\\\x7f\u2028\u2029' or c < " " for c in text)
 
 
 def check_trie(vocab: Vocabulary) -> None:
@@ -505,6 +505,8 @@ PIECES = [
     "é".encode(),
     "日".encode(),
     "😀".encode(),
+    "\u2028".encode(),
+    "\u202a".encode(),
     b"\xc3",
     b"\xa9",
     b"\xed\xa0\x80",

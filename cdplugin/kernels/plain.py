@@ -33,7 +33,7 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import ENDS_BIT, L_REST, LEXER_WORDS, STATE_MASK, lexer_step, stay_of
-from cdplugin.kernels.slices import UNBOUNDED, slice_step
+from cdplugin.kernels.slices import PLAIN_STATES, UNBOUNDED, slice_step
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
@@ -82,9 +82,9 @@ def _after_char(h, state):
             if after == 0:
                 dead = True
                 break
-            if after * 8 + step == previous:
+            if after * PLAIN_STATES + step == previous:
                 continue
-            previous = after * 8 + step
+            previous = after * PLAIN_STATES + step
             words = i64(h, STACK)
             new = True
             for i in range(base + 2, head[STACK_TOP], 2):

@@ -1,8 +1,8 @@
 """How much plain text keeps an expression alive, and which counts no token can tell apart.
 
-*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8. Tokens that consist of it are kept by the vocabulary as
-masks, cumulative by their number of characters (llguidance's slicer, with the containment read off the expression's
-structure instead of searched for).
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches too, without a line's end. Tokens
+that consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer, with the
+containment read off the expression's structure instead of searched for).
 """
 
 from __future__ import annotations
@@ -48,11 +48,15 @@ from cdplugin.kernels.jit import kernel
 
 # --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
 
+PLAIN_STATES = 10
+"""States of :func:`slice_step`: 0 between characters, 1 before the last byte, 2 to 7 after E0, ED, E1 to EF (others), F0, F1 to
+F3 and F4, 8 after E2, 9 after E2 80."""
+
 
 @kernel
 def slice_step(state, byte):
-    """One step of the automaton of ``[^"\\\\\\x00-\\x1F\\x7F]`` in UTF-8 (RFC 3629): next state, 0 = a whole character, -1
-    = no.
+    """One step of the automaton of plain text in UTF-8 (RFC 3629): the next state of ``PLAIN_STATES``, 0 = a whole character,
+    -1 = no.
     """
     if state == 0:
         if byte < 0x80:
@@ -61,6 +65,8 @@ def slice_step(state, byte):
             return 1
         if byte == 0xE0:
             return 2
+        if byte == 0xE2:
+            return 8
         if byte == 0xED:
             return 3
         if 0xE1 <= byte <= 0xEF:
@@ -70,6 +76,10 @@ def slice_step(state, byte):
         if 0xF1 <= byte <= 0xF3:
             return 6
         return 7 if byte == 0xF4 else -1
+    if state == 8 and byte == 0x80:
+        return 9
+    if state == 9 and (byte == 0xA8 or byte == 0xA9):
+        return -1
     low, high = 0x80, 0xBF
     if state == 2:
         low = 0xA0
@@ -81,9 +91,9 @@ def slice_step(state, byte):
         high = 0x8F
     if byte < low or byte > high:
         return -1
-    if state == 1:
+    if state == 1 or state == 9:
         return 0
-    return 4 if state >= 5 else 1
+    return 4 if 5 <= state <= 7 else 1
 
 
 @kernel
