@@ -84,6 +84,25 @@ def ir_of(rules: Mapping[str, Sequence[Sequence[str | expr.Expr]]]) -> GrammarIR
     return ir
 
 
+# --- an arena whose tables all grow -------------------------------------------------------------------------------------------
+
+TINY = {
+    layout.DATA: 4,
+    layout.VALUES: 4 * layout.VALUE_WORDS,
+    layout.INDEX: 4,
+    layout.MEMO_KEYS: 4,
+    layout.MEMO_RESULTS: 4,
+    layout.STACK: 4,
+    layout.TRANSITIONS: 256,
+    layout.LEXER_STATES: 6,
+    layout.ROWS: 4,
+    layout.BASES: 5,
+    layout.MASKS: 3,
+    layout.TOKEN_LISTS: 1,
+    layout.ENDS: 2,
+}
+"""First sizes of an arena's tables, in items: whatever is done, they grow in the middle of it."""
+
 # --- text: lexemes around the class that slices are made of -------------------------------------------------------------------
 
 PLAIN = expr.utf8_ranges(expr.negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F), (0x2028, 0x2029)]))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from engine_tools import cases, check_walk, ir_of, mask, mask_bits, members, vocabulary
+from engine_tools import TINY, cases, check_walk, ir_of, mask, mask_bits, members, vocabulary
 from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
@@ -205,22 +205,6 @@ def test_a_replay_that_is_refused_can_be_tried_again() -> None:
 
 
 # --- tables that grow in the middle of everything -----------------------------------------------------------------------
-
-TINY = {
-    layout.DATA: 4,
-    layout.VALUES: 4 * layout.VALUE_WORDS,
-    layout.INDEX: 4,
-    layout.MEMO_KEYS: 4,
-    layout.MEMO_RESULTS: 4,
-    layout.STACK: 4,
-    layout.TRANSITIONS: 256,
-    layout.LEXER_STATES: 6,
-    layout.ROWS: 4,
-    layout.BASES: 5,
-    layout.MASKS: 3,
-    layout.TOKEN_LISTS: 1,
-    layout.ENDS: 2,
-}
 
 
 @pytest.mark.kernel

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,29 @@ def is_tagged(text: str) -> bool:
 def calls_are_valid(text: str) -> bool:
     """Whether each call within free text is as :data:`LEGACY` asks."""
     return all(is_valid(TAG["json_schema"], inside) for inside in re.findall("<call>(.*?)</call>", text, re.DOTALL))
+
+
+@dataclass
+class Written:
+    """What an engine wrote: its text, its tokens, and the largest log-probabilities of each of them."""
+
+    text: str
+    tokens: list[Any]
+    scores: list[list[float]]
+
+
+def differences(one: list[Written], two: list[Written]) -> list[str]:
+    """Where two runs wrote different tokens, unless the first had nearly equal logits there: such near ties are printed."""
+    out = []
+    for i, (a, b) in enumerate(zip(one, two, strict=True)):
+        if a.tokens != b.tokens:
+            at = next(k for k, (s, t) in enumerate(zip([*a.tokens, None], [*b.tokens, None], strict=False)) if s != t)
+            scores = sorted(a.scores[at], reverse=True) if at < len(a.scores) else []
+            if len(scores) < 2 or scores[0] - scores[1] > 1e-3:
+                out.append(f"request {i}, token {at}: {a.text!r} and {b.text!r}")
+            else:
+                print(f"near tie in request {i} at token {at}: {scores[:2]}")
+    return out
 
 
 Asked = tuple[dict[str, Any], Callable[[str], Any]]

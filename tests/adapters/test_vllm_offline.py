@@ -157,17 +157,13 @@ def test_two_hundred_requests(engines: Any) -> None:
 
 
 def differences(one: list[Any], two: list[Any]) -> list[str]:
-    """Where two runs wrote different tokens, unless both had nearly equal logits there."""
-    out = []
-    for i, (a, b) in enumerate(zip(one, two, strict=True)):
-        if a.token_ids != b.token_ids:
-            at = next(k for k, (s, t) in enumerate(zip([*a.token_ids, -1], [*b.token_ids, -1], strict=False)) if s != t)
-            scores = sorted((entry.logprob for entry in a.logprobs[at].values()), reverse=True)
-            if len(scores) < 2 or scores[0] - scores[1] > 1e-3:
-                out.append(f"request {i}, token {at}: {a.text!r} and {b.text!r}")
-            else:
-                print(f"near tie in request {i} at token {at}: {scores[:2]}")
-    return out
+    """:func:`vllm_tools.differences` of two lists of vLLM's outputs."""
+
+    def written(done: Any) -> tools.Written:
+        scores = [[entry.logprob for entry in step.values()] for step in done.logprobs]
+        return tools.Written(done.text, list(done.token_ids), scores)
+
+    return tools.differences([*map(written, one)], [*map(written, two)])
 
 
 def greedy() -> list[tuple[str, Any]]:

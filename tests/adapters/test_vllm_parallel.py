@@ -8,21 +8,57 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from vllm_tools import is_valid, needs_vllm, schemas
+from vllm_tools import Written, differences, is_valid, needs_vllm, schemas
 
 pytestmark = [*needs_vllm, pytest.mark.slow]
 
 
-def answers(server: Any, example: Any) -> list[str | None]:
-    """What a server writes for twelve schemas, greedily, six at a time; None: not finished."""
+@pytest.fixture(scope="module")
+def alone() -> list[Written]:
+    """What one engine in one process writes."""
+    with pytest.MonkeyPatch.context() as patch:
+        written, log = serve([], None, patch)
+    assert len(re.findall("cdplugin: structured outputs are ready", log)) == 1
+    return written
 
-    def send(schema: Any) -> str | None:
+
+def serve(arguments: list[str], binding: str | None, patch: pytest.MonkeyPatch) -> tuple[list[Written], str]:
+    """Answers of a server that ends cleanly, and its log."""
+    import vllm_serve
+    from demo_model import model_folder
+
+    if binding is not None:
+        patch.setenv("VLLM_CPU_OMP_THREADS_BIND", binding)
+    patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    patch.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact"}))
+    options = ["--dtype", "float32", "--enforce-eager", *arguments]
+    with vllm_serve.Server(str(model_folder()), options, patience=540) as server:
+        written = answers(server, vllm_serve)
+        log = server.log.read_text()
+        assert server.stop(60) == 0 and server.members() == []
+    return written, log
+
+
+def answers(server: Any, example: Any) -> list[Written]:
+    """What a server writes for twelve schemas, greedily, six at a time; an empty text: not finished."""
+
+    def send(schema: Any) -> Written:
         extra = {"structured_outputs": {"json": schema}, **example.DIRECTLY}
         messages = example.ask("Make something up.")
         done = server.client.chat.completions.create(
-            model="small", messages=messages, max_tokens=80, temperature=0, extra_body=extra
+            model="small",
+            messages=messages,
+            max_tokens=80,
+            temperature=0,
+            logprobs=True,
+            top_logprobs=2,
+            extra_body=extra,
         )
-        return done.choices[0].message.content if done.choices[0].finish_reason == "stop" else None
+        choice = done.choices[0]
+        steps = choice.logprobs.content
+        scores = [[other.logprob for other in step.top_logprobs] for step in steps]
+        text = choice.message.content if choice.finish_reason == "stop" else ""
+        return Written(text, [step.token for step in steps], scores)
 
     with ThreadPoolExecutor(6) as pool:
         return list(pool.map(send, schemas()[:12]))
@@ -33,20 +69,13 @@ def answers(server: Any, example: Any) -> list[str | None]:
     [(["--tensor-parallel-size", "3"], "0|1|0", 1), (["--data-parallel-size", "2"], "0|1", 2)],
     ids=["tensor", "data"],
 )
-def test_parallel_engines(arguments: list[str], binding: str, engines: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All valid; grammars and masks once per engine, however many workers it has."""
-    import vllm_serve
-    from demo_model import model_folder
-
-    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", binding)
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact"}))
-    options = ["--dtype", "float32", "--enforce-eager", *arguments]
-    with vllm_serve.Server(str(model_folder()), options, patience=540) as server:
-        texts = answers(server, vllm_serve)
-        log = server.log.read_text()
-        assert server.stop(60) == 0 and server.members() == []
+def test_parallel_engines(
+    arguments: list[str], binding: str, engines: int, alone: list[Written], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same valid outputs as one engine's; grammars and masks once per engine, however many workers it has."""
+    written, log = serve(arguments, binding, monkeypatch)
     assert len(re.findall("cdplugin: structured outputs are ready", log)) == engines
-    assert sum(text is not None for text in texts) >= 10
-    for schema, text in zip(schemas()[:12], texts, strict=True):
-        assert text is None or is_valid(schema, text), (schema, text)
+    ended = [(schema, w.text) for schema, w in zip(schemas()[:12], written, strict=True) if w.text]
+    assert len(ended) >= 10
+    assert [pair for pair in ended if not is_valid(*pair)] == []
+    assert differences(alone, written) == []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from engine_tools import cases
+from engine_tools import TINY, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import Derivatives
@@ -206,23 +206,6 @@ def test_tables_that_start_tiny(tree: Expr, texts: list[bytes]) -> None:
     for text in texts:
         assert derivative(tiny, e, text) == derivative(roomy, e, text)
         assert status(tiny, derivative(tiny, e, text)) == status(roomy, derivative(roomy, e, text))
-
-
-TINY = {
-    layout.DATA: 4,
-    layout.VALUES: 4 * layout.VALUE_WORDS,
-    layout.INDEX: 4,
-    layout.MEMO_KEYS: 4,
-    layout.MEMO_RESULTS: 4,
-    layout.STACK: 4,
-    layout.TRANSITIONS: 256,
-    layout.LEXER_STATES: 6,
-    layout.ROWS: 4,
-    layout.BASES: 5,
-    layout.MASKS: 3,
-    layout.TOKEN_LISTS: 1,
-    layout.ENDS: 2,
-}
 
 
 def tiny_arena() -> Arena:
