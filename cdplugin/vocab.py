@@ -88,8 +88,8 @@ class Vocabulary:
         ``[token_offsets[t], token_offsets[t + 1])``; special and absent tokens have length 0.
     trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``,
     0x00-0x1F, 0x7F, U+2028, U+2029. max_chars : int32[len(trie)], for slice nodes the most code points of a token in the
-    subtree; 0 elsewhere. slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points,
-    row K all of them;
+    subtree; 0 elsewhere. slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code
+    points, row K all of them;
         K is ``slice_chars``, the largest count, or 64 if that is smaller.
     slice_chars : the most code points of a slice token (0 without slice tokens).
     encode : text → ids without special tokens, as at the start of a text, or None where there is no tokenizer.

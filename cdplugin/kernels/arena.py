@@ -251,6 +251,18 @@ def intern(h, kind, start, count):
 
 
 @kernel
+def intern_pair(h, kind, first, second):
+    """:func:`intern` of two words that are not on the stack."""
+    top = header(h)[STACK_TOP]
+    if not has_room(h, STACK, top + 2):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    words[top] = first
+    words[top + 1] = second
+    return np.int64(intern(h, kind, top, 2))
+
+
+@kernel
 def reindex(h):
     """Fill a fresh, zeroed INDEX from VALUES."""
     head = header(h)

@@ -60,7 +60,7 @@ from cdplugin.kernels.arena import (
     header,
     i32,
     i64,
-    intern,
+    intern_pair,
     length_of,
     u8,
     word_of,
@@ -145,7 +145,7 @@ def base_of(h, state):
 @kernel
 def base_after(h, ends, state):
     """Record number of the base of a (saturated) state, with which a row starts, below the ends of a group; or a status."""
-    key = _key(h, ends, state)
+    key = intern_pair(h, K_BASE, ends, state)
     if key < 0:
         return key
     known = i64(h, VALUES)[key * VALUE_WORDS + V_AUX]
@@ -156,7 +156,7 @@ def base_after(h, ends, state):
     if kind(h, word_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE], 0) >> 32) != EXACT_KIND:
         plainer = plainer_state(h, state)
     if plainer > 0 and plainer != state:
-        parent_key = _key(h, ends, plainer)
+        parent_key = intern_pair(h, K_BASE, ends, plainer)
         if parent_key < 0:
             return parent_key
         parent = i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] - 1
@@ -169,18 +169,6 @@ def base_after(h, ends, state):
     if number >= 0:
         i64(h, VALUES)[key * VALUE_WORDS + V_AUX] = number + 1
     return number
-
-
-@kernel
-def _key(h, ends, state):
-    """The value under which :func:`base_after` finds its result, or ``GROW``."""
-    top = header(h)[STACK_TOP]
-    if not has_room(h, STACK, top + 2):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    words[top] = ends
-    words[top + 1] = state
-    return intern(h, K_BASE, top, 2)
 
 
 @kernel

@@ -46,6 +46,7 @@ from cdplugin.kernels.arena import (
     header,
     i64,
     intern,
+    intern_pair,
     length_of,
     memo_get,
     pack,
@@ -86,13 +87,7 @@ def text_in(h, text, state):
 
 @kernel
 def _text(h, before, last):
-    top = header(h)[STACK_TOP]
-    if not has_room(h, STACK, top + 2):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    words[top] = before
-    words[top + 1] = last
-    value = intern(h, K_TEXT, top, 2)
+    value = intern_pair(h, K_TEXT, before, last)
     return np.int64(value if value < 0 else TEXT_BIT | value)
 
 

@@ -137,39 +137,46 @@ def _exact_state(h, value, start, count):
     head = header(h)
     saved = head[STACK_TOP]
     base = max(saved, start + count)
-    if not has_room(h, STACK, base + 2 * count):
+    accepted = _accepted(h, start, count, base)
+    if accepted < 0:
         return GROW
+    if accepted == 0:
+        return _new_lexer_state(h, value, 0, -1)
     words = i64(h, STACK)
-    ended = 0
     going = 0
     for i in range(start, start + count):
-        expression = words[i] & LOW_32
-        if nullable(h, expression):
-            words[base + count + ended] = _symbol(h, words[i] >> 32)
-            ended += 1
-        if expression != EPSILON:
+        if words[i] & LOW_32 != EPSILON:
             words[base + going] = words[i]
             going += 1
-    if ended == 0:
-        return _new_lexer_state(h, value, 0, -1)
-    ended = sort_unique(words, base + count, ended)
-    head[STACK_TOP] = base + 2 * count
-    accepted = intern(h, K_ACCEPTED, base + count, ended)
     rest = np.int64(0)
-    if accepted >= 0 and going == count:
+    if going == count:
         rest = np.int64(-1)
-    elif accepted >= 0 and going > 0:
+    elif going > 0:
+        head[STACK_TOP] = base + going
         rest = _rest_state(h, base, going)
-    head[STACK_TOP] = saved
-    if accepted < 0 or rest < -1:
+        head[STACK_TOP] = saved
+    if rest < -1:
         return GROW
     return _new_lexer_state(h, value, accepted, rest)
 
 
 @kernel
-def _symbol(h, lexeme):
-    """The lexeme that a lexeme number stands for in the rules."""
-    return i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_SYMBOL]
+def _accepted(h, start, count, at):
+    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or ``GROW``. Uses
+    ``count`` words from ``STACK[at]`` on.
+    """
+    if not has_room(h, STACK, at + count):
+        return np.int64(GROW)
+    words = i64(h, STACK)
+    lexemes = i64(h, LEXEMES)
+    ended = 0
+    for i in range(start, start + count):
+        if nullable(h, words[i] & LOW_32):
+            words[at + ended] = lexemes[(words[i] >> 32) * LEXEME_WORDS + X_SYMBOL]
+            ended += 1
+    if ended == 0:
+        return np.int64(0)
+    return np.int64(intern(h, K_ACCEPTED, at, sort_unique(words, at, ended)))
 
 
 @kernel
@@ -225,22 +232,9 @@ def _rest_state(h, start, count):
     number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
     if number > 0:
         return number
-    head = header(h)
-    base = head[STACK_TOP]
-    if not has_room(h, STACK, base + count):
+    accepted = _accepted(h, start, count, header(h)[STACK_TOP])
+    if accepted < 0:
         return np.int64(-2)
-    words = i64(h, STACK)
-    ended = 0
-    for i in range(start, start + count):
-        if nullable(h, words[i] & LOW_32):
-            words[base + ended] = _symbol(h, words[i] >> 32)
-            ended += 1
-    accepted = np.int64(0)
-    if ended:
-        ended = sort_unique(words, base, ended)
-        accepted = intern(h, K_ACCEPTED, base, ended)
-        if accepted < 0:
-            return np.int64(-2)
     number = _new_lexer_state(h, value, accepted, -1)
     return number if number >= 0 else np.int64(-2)
 

@@ -1,8 +1,8 @@
 """How much plain text keeps an expression alive, and which counts no token can tell apart.
 
-*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings, too. Tokens that
-consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer, with the
-containment read off the expression's structure instead of searched for).
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings.
+Tokens that consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer,
+with the containment read off the expression's structure instead of searched for).
 """
 
 from __future__ import annotations
