@@ -93,7 +93,7 @@ def run(name: str, text: str, texts: list[str], tokenizer: Tokenizer, compiler: 
     row = np.zeros((1, len(peer.bits)), np.int32)
     clock = time.thread_time_ns
     started = clock()
-    grammar = compiler.compile_ir(cd.Lark(text).to_ir(compiler.limits))
+    grammar = compiler.compile(cd.Lark(text))
     grammar.matcher().fill_next_token_bitmask(row)
     first = [clock() - started]
     started = clock()
