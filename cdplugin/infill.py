@@ -163,8 +163,11 @@ class Session:
     def completable(self) -> bool:
         """Whether the open places can be filled so that the text is legal."""
         if self._known is None:
-            with self._tables.lock:
-                self._known = self._build(self._parts) == 1
+            if self._tables.is_exact or any(part.is_open for part in self._parts):
+                with self._tables.lock:
+                    self._known = self._build(self._parts) == 1
+            else:  # where lexemes compete (longest match), the matcher has the last word
+                self._known = self._length(self._parts) is not None and self._infill.accepts(self._bytes())
         return self._known
 
     def open_slots(self) -> list[int]:
@@ -299,7 +302,7 @@ class Session:
             in_mask = bool(row[1][token >> 5] >> (token & 31) & 1)
         self._parts[at], self._known, self._row = part, in_mask, None
         try:
-            if self.completable() and self._is_legal_if_closed():
+            if self.completable():
                 self._history.append((at, before, known))
                 return True
         except LimitExceeded:
@@ -308,23 +311,24 @@ class Session:
         self._parts[at], self._known, self._row = before, known, row
         return False
 
-    def _is_legal_if_closed(self) -> bool:
-        """Where lexemes compete (longest match), the matcher has the last word on a text without open places."""
-        return self._tables.is_exact or any(part.is_open for part in self._parts) or self._infill.accepts(self._bytes())
-
     def _bytes(self) -> bytes:
         return b"".join(part.text for part in self._parts)
 
     def _is_padding(self, part: _Part) -> bool:
         return part.slot and part.token in self._eos
 
+    def _length(self, parts: Sequence[_Part]) -> int | None:
+        """How many parts stand before the first end token; None if there is text after it."""
+        if not self._padded:
+            return len(parts)
+        last = next((i for i, p in enumerate(parts) if p.token in self._eos and not p.gap), len(parts))
+        return None if any(p.token is not None and p.token not in self._eos for p in parts[last:]) else last
+
     def _build(self, parts: Sequence[_Part], hole: int = -1) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock."""
-        last = len(parts)
-        if self._padded:  # the text ends before the first end token
-            last = next((i for i, p in enumerate(parts) if p.token in self._eos and not p.gap), len(parts))
-            if any(p.token is not None and p.token not in self._eos for p in parts[last:]):
-                return 0
+        last = self._length(parts)
+        if last is None:
+            return 0
         elements: list[int] = []
         ends: list[int] = []  # where the text may end, if it is padded
         at_hole = -1

@@ -33,6 +33,8 @@ _ORDER = np.argsort(
 )
 """Bytes in the order in which a filling prefers them."""
 
+_TEXT_END = -1  # in the place of an element
+
 Edge = tuple[int, int, int]
 Fact = tuple[int, int, int]
 
@@ -172,10 +174,11 @@ class _Speller:
         self._elements = self._work.tables[ws.ELEMENTS][:count].tolist()
         self._accepts = self._work.tables[ws.ACCEPTS][: count + 1].tolist()
         self._nodes = self._work.tables[ws.NODE_BEFORE][: count + 1].tolist()
+        self._last = self._work.tables[ws.NODE_LAST][: count + 1].tolist()
         self._place: dict[int, int] = {}
-        for k, node in enumerate(self._nodes):
-            if node >= 0:
-                inside = k > 0 and self._elements[k - 1] == ws.GAP
+        for k, first in enumerate(self._nodes):
+            for node in range(first, self._last[k]):
+                inside = node == first and k > 0 and self._elements[k - 1] == ws.GAP
                 self._place.setdefault(node, k - 1 if inside else k)
         self._found: dict[int, dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
@@ -204,12 +207,11 @@ class _Speller:
             heapq.heappush(heap, (0, place, state))
         done = set()
 
-        def note(here: tuple[int, int], accepted: int, nodes: list[int], cost: int, last: int | None, state: int) -> None:
-            for lexeme in self._arena.sequence(accepted) if accepted else ():
-                for node in nodes:
-                    if node >= 0 and (lexeme, node) not in found:
-                        found[lexeme, node] = (cost, [(here[0], last)] if last is not None else [], state)
-                        origin[lexeme, node] = here
+        def note(here: tuple[int, int], accepted: int, k: int, cost: int, last: int | None, state: int) -> None:
+            for key in self._ends_at(k, start, accepted) if accepted else ():
+                if key not in found:
+                    found[key] = (cost, [(here[0], last)] if last is not None else [], state)
+                    origin[key] = here
 
         origin: dict[tuple[int, int], tuple[int, int]] = {}
         while heap:
@@ -221,28 +223,28 @@ class _Speller:
             records = self._arena.tables[layout.LEXER_STATES]
             matched = int(records[state * LEXER_WORDS + L_LONGEST])
             if matched and self._accepts[k]:
-                note(here, matched, [self._chart.end], cost, None, state)
+                note(here, matched, _TEXT_END, cost, None, state)
             if k == len(self._elements):
                 continue
             element = self._elements[k]
             if element >= 0:
                 after = self._transition(state, element)
                 if after == BEFORE:
-                    note(here, matched, [self._nodes[k]], cost, None, state)
+                    note(here, matched, k, cost, None, state)
                     continue
                 if after == 0:
                     continue
-                self._arrive(here, after, k + 1, [self._nodes[k + 1]], cost, None, note, distance, before, heap)
+                self._arrive(here, after, k + 1, k + 1, cost, None, note, distance, before, heap)
             else:
-                node = self._nodes[k + 1]
+                inside = -2 - k
                 if matched:
-                    note(here, matched, [node], cost, None, state)
+                    note(here, matched, inside, cost, None, state)
                 if cost < distance.get((k + 1, state), 1 << 30):
                     distance[k + 1, state] = cost
                     before[k + 1, state] = (here, None)
                     heapq.heappush(heap, (cost, k + 1, state))
                 for after, byte in self._targets(state):
-                    self._arrive(here, after, k, [node], cost + 1, byte, note, distance, before, heap)
+                    self._arrive(here, after, k, inside, cost + 1, byte, note, distance, before, heap)
         for key, (cost, last, state) in found.items():
             path = list(last)
             at = origin[key]
@@ -291,17 +293,42 @@ class _Speller:
                 states.append(self._work.call(kernels.OP_START_STATE, len(stack)))
         return states
 
-    def _arrive(self, here, after, k, nodes, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
+    def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
+        """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text
+        may end; :mod:`cdplugin.kernels.boundaries` has the same.
+        """
+        lexemes = self._arena.sequence(accepted)
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        skips = [lexeme for lexeme in lexemes if records[lexeme, layout.X_IS_SKIP]]
+        lexemes = skips or list(lexemes)
+        if k == _TEXT_END:
+            return [(lexeme, self._chart.end) for lexeme in lexemes]
+        if k <= -2:
+            return [(lexeme, self._nodes[-1 - k]) for lexeme in lexemes]
+        nodes = list(range(self._nodes[k], self._last[k]))
+        if self._work.header[ws.W_SPLIT]:
+            target = 0
+            for lexeme in lexemes:
+                target |= self._set(ws.SKIPPED if skips else ws.FOLLOWS, lexeme)
+            if skips:
+                target &= self._set(ws.ALLOWED, start)
+            nodes = [node for node in nodes if self._set(ws.ALLOWED, node) == target][:1]
+        return [(lexeme, node) for lexeme in lexemes for node in nodes]
+
+    def _set(self, table: int, index: int) -> int:
+        """A set of lexemes as bits."""
+        words = int(self._work.header[ws.W_SET])
+        return int.from_bytes(self._work.tables[table][index * words : (index + 1) * words].tobytes(), "little")
+
+    def _arrive(self, here, after, k, at, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
         """Take a transition's target: note the lexemes that end, go on with the rest."""
         state = after & STATE_MASK
         if after & ENDS_BIT:
             records = self._arena.tables[layout.LEXER_STATES]
             ended = int(records[state * LEXER_WORDS + L_ACCEPTED])
-            ends = list(nodes)
-            at_end = self._accepts[k] if byte is None else self._accepts[k + 1]
-            if at_end:
-                ends.append(self._chart.end)
-            note(here, ended, ends, cost, byte, 0)
+            note(here, ended, at, cost, byte, 0)
+            if self._accepts[k] if byte is None else self._accepts[k + 1]:
+                note(here, ended, _TEXT_END, cost, byte, 0)
             state = int(records[state * LEXER_WORDS + L_REST])
         if state and cost < distance.get((k, state), 1 << 30):
             distance[k, state] = cost

@@ -16,7 +16,7 @@ from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
-from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_KIND
+from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_KIND, X_SKIP
 from cdplugin.kernels.corners import NOT_EXPANDED
 from cdplugin.kernels.jit import Notice
 from cdplugin.rules import Expander
@@ -30,7 +30,7 @@ MOST_CLASSES = 1 << 14
 _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _TOKENS_AT_ONCE = 4096
 
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH)  # open addressing: powers of two
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED)  # open addressing: powers of two
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -44,6 +44,7 @@ _INITIAL = {
     ws.OUTCOME_HASH: 1024,
     ws.WAY_HASH: 1024,
     ws.REACH_HASH: 1024,
+    ws.PUSHED: 1024,
 }
 
 
@@ -76,6 +77,7 @@ class InfillGrammar:
         self._classified = False
         records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, X_KIND] == EXACT).all())
+        self.workspace.header[ws.W_SPLIT] = not self.is_exact
 
     def _expand_all(self) -> tuple[int, int]:
         """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
@@ -152,6 +154,7 @@ class InfillGrammar:
         data = b"".join(word.to_bytes(8 * words, "little") for word in follows)
         self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
         self.workspace.header[ws.W_SET] = words
+        self._set_skipped(rules, begins)
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
@@ -189,6 +192,19 @@ class InfillGrammar:
         self.workspace.set(ws.STARTS, np.array(states, np.int64))
         self.workspace.header[ws.W_N_STARTS] = len(states)
 
+    def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
+        """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        words = int(self.workspace.header[ws.W_SET])
+        skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
+        for lexeme in np.flatnonzero(records[:, X_SKIP] >= 0):
+            skipped[records[lexeme, X_SKIP], lexeme] = 1
+        for skip in np.flatnonzero(skipped.any(axis=1)):
+            awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
+            skipped[skip, self.n_lexemes - 1] = _goes_on(rules, begins, awaited)
+        self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
+        self.workspace.reserve(ws.TARGET, words)
+
     def classify(self) -> int:
         """Find the classes of what is left of tokens, once; returns how many there are. Slots need them."""
         work = self.workspace
@@ -200,6 +216,41 @@ class InfillGrammar:
             complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
             work.header[ws.W_PROFILES] = self.is_exact and complete
         return int(work.header[ws.W_N_CLASSES]) - 1
+
+
+def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int) -> bool:
+    """Whether after every text of the language one of some lexemes (a bit set) may come: then a skip before it may, too.
+
+    After a rule's right side one may come if another rule goes on from there with one (or its left side does, in a rule that is
+    left-recursive), or if one may come after all that its last symbol derives. Assumed of all nonterminals, until refuted.
+    """
+
+    def begins_so(symbols: list[int]) -> bool:
+        return bool(symbols) and bool((begins[symbols[0]] if symbols[0] >= 0 else 1 << (-2 - symbols[0])) & awaited)
+
+    by_left: dict[int, list[list[int]]] = {}
+    for left, right in rules:
+        by_left.setdefault(left, []).append(right)
+    surely = set()  # rules that another one goes on from
+    for left, rights in by_left.items():
+        recursive = any(right[:1] == [left] and begins_so(right[1:]) for right in rights)
+        for i, right in enumerate(rights):
+            n = len(right)
+            if recursive or any(other[:n] == right and begins_so(other[n:]) for other in rights):
+                surely.add((left, i))
+    assumed = set(by_left)
+    changed = True
+    while changed:
+        refuted = {
+            left
+            for left in assumed
+            for i, right in enumerate(by_left[left])
+            if (left, i) not in surely and not (right and right[-1] in assumed)
+        }
+        changed = bool(refuted)
+        assumed -= refuted
+    start = rules[0][1][0]  # rule 0 is the start symbol, then the end symbol
+    return start in assumed
 
 
 def members(word: int) -> list[int]:
@@ -257,13 +308,7 @@ class Workspace:
                 return result
             if result == ws.W_GROW:
                 table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table in (
-                    ws.COLUMN_HASH,
-                    ws.CHECKED,
-                    ws.OUTCOME_HASH,
-                    ws.WAY_HASH,
-                    ws.REACH_HASH,
-                ):  # open addressing: powers of two
+                if table in _HASHES:
                     size = 1 << (size - 1).bit_length()
                 self.reserve(table, size)
             elif result == ws.WIDEN:

@@ -169,6 +169,35 @@ def test_mask_after_a_skip(vocab: cd.Vocabulary) -> None:
         assert words(infill.new(pieces), 0) - {b" "} == digits, pieces
 
 
+def test_skip_at_the_end(vocab: cd.Vocabulary) -> None:
+    """White space may end a text where something that it may stand before could come instead: not after the last word."""
+    compiler = cd.Compiler(vocab)
+    sums = cd.Infill(compiler.compile(cd.Lark('start: N ("+" N)*\nN: /[0-9]/\n%ignore " "\n')))
+    assert sums.new(["1+2", cd.Slots(1)]).completable() and sums.new(["1+2 "]).completable()
+    s = sums.new(["1+2", cd.Slots(2), " "])
+    assert b" " in words(s, 0) | words(s, 1), "no room for more than white space, and yet it may come"
+    pair = cd.Infill(compiler.compile(cd.Lark('start: "(" start ")" | N\nN: /[0-9]/\n%ignore " "\n')))
+    assert pair.new(["(1 )"]).completable() and not pair.new(["(1) "]).completable()
+    assert not pair.new(["(1)", cd.Slots(1)]).completable()
+
+
+def test_canvases_of_cpp() -> None:
+    """Lexemes that compete, comments, keywords and names: random tokens finish every canvas."""
+    tokens = [bytes([b]) for b in (10, *range(32, 127))] + [b"int ", b"for", b"();\n", b" = ", b"++", b"{\n", b"->", b"//"]
+    vocab = cd.Vocabulary.from_bytes([*tokens, b"</s>", b"[MASK]"], eos_token_ids=len(tokens))
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    for seed in range(3):
+        rng = random.Random(seed)
+        s = infill.canvas([vocab.size - 1] * (8 + seed), vocab.size - 1)
+        assert s.completable()
+        while s.open_slots():
+            place = rng.choice(s.open_slots())
+            allowed = np.flatnonzero(np.unpackbits(s.mask(place).view(np.uint8), bitorder="little")).tolist()
+            rng.shuffle(allowed)
+            assert any(s.set(place, token) for token in allowed), s.tokens()
+        assert infill.accepts((s.text() or "").encode())
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -44,12 +44,15 @@ from cdplugin.kernels.workspace import (
     COLUMN_HASH,
     COLUMN_ITEMS,
     COLUMNS,
+    DOT_OUT,
     FIRST_DOTS,
     FIRST_HEADS,
     ITEMS,
     NT_MARK,
     OUT,
+    PUSHED,
     QUEUE,
+    SKIPPED,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
     W_COLUMN_ITEMS_USED,
@@ -60,6 +63,8 @@ from cdplugin.kernels.workspace import (
     W_N_LEXEMES,
     W_N_SYMBOLS_NT,
     W_NODES,
+    W_PUSH_STAMP,
+    W_SET,
     W_STAMP,
     W_WIDTH,
     end_node,
@@ -69,7 +74,6 @@ from cdplugin.kernels.workspace import (
     or_row,
     room,
     row_in,
-    set_bit,
     tab,
     whead,
 )
@@ -222,14 +226,18 @@ def _start_state(h, w, first, n_items, exact, skips):
     end_lexeme = whead(w)[W_N_LEXEMES] - 1
     head = header(h)
     base = head[STACK_TOP]
-    if not has_room(h, STACK, base + 2 * n_items + 2):
+    if not has_room(h, STACK, base + 2 * n_items + end_lexeme + 2):
         return np.int64(ARENA_GROW)
     words = i64(h, STACK)
     lexemes = i64(h, LEXEMES)
     count = 0
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, COLUMN_ITEMS)[first + i] >> 32]
-        if lexeme < 0 or lexeme == end_lexeme:
+        if lexeme < 0:
+            continue
+        if lexeme == end_lexeme:
+            if not exact and skips:
+                count = _skips_at_end(h, w, words, base, count)
             continue
         record = lexeme * LEXEME_WORDS
         if (lexemes[record + X_KIND] == EXACT_KIND) != exact:
@@ -249,73 +257,114 @@ def _start_state(h, w, first, n_items, exact, skips):
 
 
 @kernel
+def _skips_at_end(h, w, words, base, count):
+    """Append the skips that may end every text (there are few skips, and items that wait for the end); how many words then."""
+    lexemes = i64(h, LEXEMES)
+    set_ = whead(w)[W_SET]
+    end_lexeme = whead(w)[W_N_LEXEMES] - 1
+    for skip in range(end_lexeme):
+        if lexemes[skip * LEXEME_WORDS + X_IS_SKIP] and has_bit(tab(w, SKIPPED), skip * set_, end_lexeme):
+            words[base + count] = skip
+            count += 1
+    return count
+
+
+@kernel
 def _build_out(h, w, column, first, n_items):
-    """Fill ``OUT`` of a column: a fixpoint, for left recursion. 0 or ``W_GROW``."""
+    """Fill ``OUT`` of a column; 0 or ``W_GROW``. What comes from other origins is united by dots first; items that began here
+    are a fixpoint, for left recursion.
+    """
     head = whead(w)
     n_nonterminals = head[W_N_SYMBOLS_NT]
     origin = column_origin(w, column)
     symbols = i64(h, DOT_SYMBOL)
     lefts = i64(h, DOT_LEFT)
-    if not room(w, OUT, (origin + 1) * n_nonterminals):
+    if not room(w, OUT, (origin + 1) * n_nonterminals) or not room(w, DOT_OUT, 2 * head[W_N_DOTS]):
         return np.int64(W_GROW)
     out = tab(w, OUT)
     for i in range(origin * n_nonterminals, (origin + 1) * n_nonterminals):
         out[i] = 0
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    united = tab(w, DOT_OUT)
+    for i in range(first, first + n_items):
+        item = tab(w, COLUMN_ITEMS)[i]
+        dot = item >> 32
+        outer = tab(w, OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]
+        if symbols[dot] < 0 or outer == 0:
+            continue
+        if united[2 * dot] != stamp:
+            row = new_row(w)
+            if row < 0:
+                return row
+            united[2 * dot] = stamp
+            united[2 * dot + 1] = row
+        or_row(tab(w, BITS), united[2 * dot + 1], outer, head[W_WIDTH])
+    for i in range(first, first + n_items):
+        dot = tab(w, COLUMN_ITEMS)[i] >> 32
+        if united[2 * dot] == stamp:
+            united[2 * dot] = 0
+            if _add_outs(h, w, origin * n_nonterminals + symbols[dot], dot + 1, united[2 * dot + 1]) < 0:
+                return np.int64(W_GROW)
     grown = True
     while grown:
         grown = False
-        for i in range(n_items):
-            item = tab(w, COLUMN_ITEMS)[first + i]
+        for i in range(first, first + n_items):
+            item = tab(w, COLUMN_ITEMS)[i]
             dot = item >> 32
-            if symbols[dot] < 0:
+            outer = tab(w, OUT)[origin * n_nonterminals + lefts[dot]]
+            if symbols[dot] < 0 or outer == 0 or item & 0xFFFFFFFF != origin:
                 continue
-            outer = tab(w, OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]
-            if outer == 0:
-                continue
-            index = origin * n_nonterminals + symbols[dot]
-            if is_long(w):
-                grew = _add_way(h, w, index, dot + 1, outer)
-                if grew < 0:
-                    return grew
-                grown = grown or grew == 1
-                continue
-            for node in range(head[W_LEFT], head[W_NODES] + 1):
-                end = node if node < head[W_NODES] else end_node(w)
-                into = tab(w, OUT)[index]
-                if into and has_bit(tab(w, BITS), into, end):
-                    continue
-                if leads_out(h, w, end, dot + 1, outer):
-                    into = row_in(w, OUT, index)
-                    if into < 0:
-                        return into
-                    set_bit(tab(w, BITS), into, end)
-                    grown = True
+            grew = _add_outs(h, w, origin * n_nonterminals + symbols[dot], dot + 1, outer)
+            if grew < 0:
+                return grew
+            grown = grown or grew == 1
     return np.int64(0)
 
 
 @kernel
-def _add_way(h, w, index, dot, outer):
+def _add_outs(h, w, index, dot, outer):
     """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
     head = whead(w)
-    way = way_of(w, dot, outer)
-    if way < 0:
-        return way
+    way = np.int64(0)
+    if is_long(w):
+        way = way_of(w, dot, outer)
+        if way < 0:
+            return way
     into = row_in(w, OUT, index)
     if into < 0:
         return into
     grew = np.int64(0)
     for i in range(head[W_WIDTH]):
-        word = np.int64(0)
-        for node in range(64 * i, 64 * i + 64):
-            if head[W_LEFT] <= node < head[W_NODES] or node == end_node(w):
-                word |= np.int64(1) << (node & 63)
-        if word == 0:
-            continue
-        word = ask(h, w, dot, outer, way, i, word)
-        if word & ~tab(w, BITS)[into + i]:
-            tab(w, BITS)[into + i] |= word
+        word = _nodes_right(w, i) & ~tab(w, BITS)[into + i]
+        if way:
+            word = ask(h, w, dot, outer, way, i, word)
+        found = word
+        while word and not way:
+            bit = np.int64(1) << low_bit(word)
+            word &= word - 1
+            if not leads_out(h, w, 64 * i + low_bit(bit), dot, outer):
+                found &= ~bit
+        if found:
+            tab(w, BITS)[into + i] |= found
             grew = np.int64(1)
     return grew
+
+
+@kernel
+def _nodes_right(w, i):
+    """Word ``i`` of the row of all nodes right of the hole, and of the end."""
+    head = whead(w)
+    word = np.int64(0)
+    low = max(head[W_LEFT] - 64 * i, 0)
+    high = head[W_NODES] - 64 * i
+    if low < 64 and high > low:
+        word = np.int64(-1) << low
+        if high < 64:
+            word &= ~(np.int64(-1) << high)
+    if i == end_node(w) >> 6:
+        word |= np.int64(1) << (end_node(w) & 63)
+    return word
 
 
 @kernel
@@ -407,13 +456,24 @@ def _complete(h, w, count, nonterminal, origin):
 
 @kernel
 def _push(w, count, item):
-    """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``."""
-    if not room(w, QUEUE, count + 1):
+    """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
+    index = tab(w, PUSHED)
+    if not room(w, QUEUE, count + 1) or not room(w, PUSHED, max(1024, 2 * (count + 1))):
         return np.int64(W_GROW)
+    head = whead(w)
+    if count == 0:
+        head[W_STAMP] += 1
+        head[W_PUSH_STAMP] = head[W_STAMP]
+    stamp = head[W_PUSH_STAMP]
     queue = tab(w, QUEUE)
-    for i in range(count):
-        if queue[i] == item:
+    size = index.shape[0] - 1
+    hash_ = mix(2166136261, item)
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while index[slot] >> 32 == stamp:
+        if queue[index[slot] & 0xFFFFFFFF] == item:
             return np.int64(count)
+        slot = (slot + 1) & size
+    index[slot] = (stamp << 32) | count
     queue[count] = item
     return np.int64(count + 1)
 

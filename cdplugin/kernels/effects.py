@@ -34,6 +34,7 @@ from cdplugin.kernels.arena import (
     u8,
     word_of,
 )
+from cdplugin.kernels.boundaries import has_skip
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, L_VALUE, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.workspace import (
@@ -50,6 +51,7 @@ from cdplugin.kernels.workspace import (
     MARK,
     POOL,
     QUEUE,
+    SET_MARK,
     STARTS,
     W_GROW,
     W_MOST_CLASSES,
@@ -69,7 +71,8 @@ from cdplugin.kernels.workspace import (
 
 # a closure's record: counts, then the states and the lexemes
 C_STATES, C_LEXEMES, C_FIRST = range(3)
-# an effect's record: counts, then the states, the lexemes that end, and the pairs (lexeme << 32 | class), smaller classes first
+# an effect's record: counts, then the states, the sets of lexemes that match together at the end of a token, and the pairs
+# (lexeme << 32 | class), smaller classes first
 E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
 
 
@@ -138,15 +141,32 @@ def closure_of(h, w, state):
 
 @kernel
 def _note(h, accepted, lexeme_mark, stamp, out, count):
-    """Append the lexemes of a set (0: none) that are not marked yet; the new count."""
+    """Append the lexemes of a set (0: none) that are not marked yet; the new count. Beside a skip nothing else is read."""
     if accepted:
+        skips = has_skip(h, accepted)
+        lexemes = i64(h, LEXEMES)
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
+            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+                continue
             if lexeme_mark[lexeme] != stamp:
                 lexeme_mark[lexeme] = stamp
                 out[count] = lexeme
                 count += 1
     return count
+
+
+@kernel
+def _note_set(w, accepted, stamp, out, count):
+    """Append a set if it is not marked yet; the new count, or ``W_GROW``."""
+    if not room(w, SET_MARK, accepted + 1) or not room(w, WORK, count + 1):
+        return np.int64(W_GROW)
+    mark = tab(w, SET_MARK)
+    if mark[accepted] != stamp:
+        mark[accepted] = stamp
+        out[count] = accepted
+        count += 1
+    return np.int64(count)
 
 
 @kernel
@@ -156,8 +176,11 @@ def _note_crossings(h, w, accepted, token, depth, stamp, count):
     if group == 0:
         return count
     n_lexemes = whead(w)[W_N_LEXEMES]
+    skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
+        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
         if not _may_follow(h, w, lexeme, group):
             continue
         key = group * n_lexemes + lexeme
@@ -207,8 +230,15 @@ def _set_firsts(h, w, group):
             lexeme = lexemes[(word_of(h, value, j) >> 32) * LEXEME_WORDS + X_SYMBOL]
             skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
             firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
-    for i in range(first + n_states, first + n_states + n_ends + pool[record + E_CROSSINGS]):
-        lexeme = pool[i] if i < first + n_states + n_ends else pool[i] >> 32
+    first += n_states
+    for i in range(first, first + n_ends):
+        skips = skips or has_skip(h, pool[i])
+        for j in range(length_of(h, pool[i])):
+            lexeme = word_of(h, pool[i], j)
+            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    first += n_ends
+    for i in range(first, first + pool[record + E_CROSSINGS]):
+        lexeme = pool[i] >> 32
         skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
         firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
@@ -228,7 +258,6 @@ def effect_of(h, w, state):
     head = whead(w)
     head[W_STAMP] += 1
     stamp = head[W_STAMP]
-    lexeme_mark = tab(w, LEXEME_MARK)
     n_trie = header(h)[N_NODES]
     bytes_ = u8(h, TRIE_BYTE)
     depths = i32(h, TRIE_DEPTH)
@@ -240,7 +269,7 @@ def effect_of(h, w, state):
     ends = tab(w, WORK)
     path[0] = state
     n_states = np.int64(0)
-    n_ends = 0
+    n_ends = np.int64(0)
     n_crossings = np.int64(0)
     # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
     base = head[W_POOL_USED]
@@ -269,7 +298,9 @@ def effect_of(h, w, state):
             after &= STATE_MASK
             accepted = records[after * LEXER_WORDS + L_ACCEPTED]
             if token >= 0:
-                n_ends = _note(h, accepted, lexeme_mark, stamp, ends, n_ends)
+                n_ends = _note_set(w, accepted, stamp, ends, n_ends)
+                if n_ends < 0:
+                    return n_ends
             for below in range(node + 1, node + skips[node]):
                 # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
                 if tokens[below] >= 0:
@@ -326,9 +357,8 @@ def classify(h, w, first, last):
             head[W_STAMP] += 1
             stamp = head[W_STAMP]
             end = offsets[token + 1]
-            lexeme_mark = tab(w, LEXEME_MARK)
             ends = tab(w, WORK)
-            n_ends = 0
+            n_ends = np.int64(0)
             n_states = 0
             n_crossings = np.int64(0)
             if not room(w, WORK_B, 8):
@@ -351,7 +381,9 @@ def classify(h, w, first, last):
                         after &= STATE_MASK
                         accepted = records[after * LEXER_WORDS + L_ACCEPTED]
                         if i == end - 1:
-                            n_ends = _note(h, accepted, lexeme_mark, stamp, ends, n_ends)
+                            n_ends = _note_set(w, accepted, stamp, ends, n_ends)
+                            if n_ends < 0:
+                                return n_ends
                         else:
                             depth = i + 1 - offsets[token]
                             n_crossings = _note_crossings(h, w, accepted, np.int64(token), depth, stamp, n_crossings)

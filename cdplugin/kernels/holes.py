@@ -56,6 +56,7 @@ from cdplugin.kernels.profiles import (
     push_class,
 )
 from cdplugin.kernels.reach import ends_from, forget_reached
+from cdplugin.kernels.starts import start_states
 from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,
@@ -67,18 +68,18 @@ from cdplugin.kernels.workspace import (
     ENDS_ROWS,
     GAP,
     NODE_BEFORE,
+    NODE_LAST,
     OUT,
     OUTCOMES,
     POOL,
     SNAPSHOT,
+    START_SETS,
     W_BITS_KEPT,
     W_BITS_USED,
     W_C_CHECKS,
     W_C_NODES,
     W_GROW,
     W_HOLE,
-    W_HOLE_NODE,
-    W_HOLE_STARTS,
     W_N_CHECKED,
     W_N_LEXEMES,
     W_N_SNAPSHOT,
@@ -110,7 +111,8 @@ def fill_hole(h, w, row_address):
     status = _prepare(h, w)
     if status < 0:
         return status
-    hole = head[W_HOLE_NODE]
+    first = tab(w, NODE_BEFORE)[head[W_HOLE]]
+    last = tab(w, NODE_LAST)[head[W_HOLE]]
     width = head[W_WIDTH]
     after_gap = head[W_HOLE] > 0 and tab(w, ELEMENTS)[head[W_HOLE] - 1] == GAP
     for i in range(head[W_N_SNAPSHOT]):
@@ -120,16 +122,18 @@ def fill_hole(h, w, row_address):
             return starts
         bits = tab(w, BITS)
         row = tab(w, SNAPSHOT)[2 * i + 1]
-        some = False
-        fresh = False  # nothing was read since the node at the hole: that is walked below, with what the parser allows there
-        if hole >= 0 and not after_gap:
-            fresh = state == head[W_HOLE_STARTS] or state == head[W_HOLE_STARTS + 1]
         for j in range(width):
-            word = bits[row + j]
-            if fresh and hole >> 6 == j:
-                word &= ~(np.int64(1) << (hole & 63))
-            bits[starts + j] = word
-            some = some or word != 0
+            bits[starts + j] = bits[row + j]
+        if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
+            for node in range(first, last):
+                at = start_states(h, w, np.int64(node))
+                if at < 0:
+                    return at
+                if state == tab(w, START_SETS)[at] or state == tab(w, START_SETS)[at + 1]:
+                    bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
+        some = False
+        for j in range(width):
+            some = some or bits[starts + j] != 0
         if not some:
             continue
         column = column_at_nodes(h, w, starts, state)
@@ -139,11 +143,11 @@ def fill_hole(h, w, row_address):
             status = _add_mask(h, w, column, state, out)
             if status < 0:
                 return status
-    if hole >= 0:
+    for node in range(first, last):
         starts = new_row(w)
         if starts < 0:
             return starts
-        set_bit(tab(w, BITS), starts, hole)
+        set_bit(tab(w, BITS), starts, np.int64(node))
         column = column_at_nodes(h, w, starts, np.int64(0))
         if column < 0:
             return column
@@ -321,7 +325,7 @@ def _follow(h, w, entry, byte, bottom, top):
     if after <= 0:
         return after if after < 0 else top
     if after == BEFORE:
-        column = scan(h, w, column, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
+        column = _scanned(h, w, column, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
         if column <= 0:
             return column if column < 0 else top
         for group in (K_EXACT, K_LONGEST):
@@ -347,7 +351,7 @@ def _land(h, w, column, after, bottom, top):
         records = i64(h, LEXER_STATES)
         ended = records[after * LEXER_WORDS + L_ACCEPTED]
         after = records[after * LEXER_WORDS + L_REST]
-        following = scan(h, w, column, ended)
+        following = _scanned(h, w, column, ended)
         if following < 0:
             return following
         if following > 0:
@@ -399,8 +403,11 @@ def _completes(h, w, column, state):
     head[W_C_CHECKS] += 1
     after = head[W_HOLE] + 1
     if state == BOUNDARY:
-        node = tab(w, NODE_BEFORE)[after]
-        answer = np.int64(1 if node >= 0 and _goes_on(h, w, column, node) else 0)
+        answer = np.int64(0)
+        for node in range(tab(w, NODE_BEFORE)[after], tab(w, NODE_LAST)[after]):
+            if _goes_on(h, w, column, np.int64(node)):
+                answer = np.int64(1)
+                break
         if answer == 0 and tab(w, ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
             answer = np.int64(1)
     else:

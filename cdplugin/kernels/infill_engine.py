@@ -37,7 +37,7 @@ def infill_engine(h, w, op, a, b):
     if op == OP_BUILD:
         status = build_lattice(h, w)
         if status < 0:
-            return status + 100 if status <= -100 else status
+            return status
         return np.int64(build_rests(h, w))
     if op == OP_ITEMS:
         return np.int64(build_items(h, w))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, X_SKIP, i64
+from cdplugin.kernels.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, i64
 from cdplugin.kernels.intersect import END_OF_RULE, contains, n_lexemes_and_dots
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.ways import ask, forget_ways, is_long, leads_out, way_of
@@ -22,6 +22,7 @@ from cdplugin.kernels.workspace import (
     ITEMS,
     OUT,
     QUEUE,
+    SKIPPED,
     SPAN_SETS,
     SPANS,
     W_BITS_FACTS,
@@ -193,7 +194,6 @@ def _wait_at(h, w, node, skip, end):
     head = whead(w)
     n_dots = head[W_N_DOTS]
     words = head[W_DOT_SET]
-    lexemes = i64(h, LEXEMES)
     symbols = i64(h, DOT_SYMBOL)
     for k in range(words):
         set_ = tab(w, ITEM_SETS)[node * words + k]
@@ -201,7 +201,7 @@ def _wait_at(h, w, node, skip, end):
             dot = 64 * k + low_bit(set_)
             set_ &= set_ - 1
             lexeme = -2 - symbols[dot]
-            if lexeme < 0 or lexemes[lexeme * LEXEME_WORDS + X_SKIP] != skip:
+            if lexeme < 0 or not has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
                 continue
             into = item_row(w, end, dot)
             if into < 0:

@@ -7,21 +7,18 @@ to it. So lexemes that end in, begin in or span gaps come out without looking at
 derivatives; the paper of Mündler et al. builds an automaton per pair of partial lexemes instead).
 
 At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is exact:
-what the parser does not ask for is not used. LONGEST lexemes compete with all of these here, also with those that the parser
-does not allow after this very text: a boundary that this accepts is a boundary for the matcher, but not always the other way
-round. Inside an open slot they compete with all lexemes of the grammar.
+what the parser does not ask for is not used. LONGEST lexemes compete with all of these here
+(:mod:`cdplugin.kernels.boundaries`), also with those that the parser does not allow after this very text: a boundary that is
+accepted is a boundary for the matcher, but not always the other way round. Inside an open slot they compete with all lexemes of
+the grammar.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import (
-    LEXER_STATES,
-    i64,
-    length_of,
-    word_of,
-)
+from cdplugin.kernels.arena import LEXER_STATES, i64
+from cdplugin.kernels.boundaries import clear_node, edge, end_at, end_inside, end_text, fresh_node
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
@@ -33,15 +30,20 @@ from cdplugin.kernels.workspace import (
     CLASS_LIST,
     CLASS_NODE,
     CLASS_RECORD,
+    CROSS_MARK,
     ELEMENTS,
     FOLLOWS,
     GAP,
+    GATHERED,
     LIVE,
     LIVE_NEXT,
     LIVE_SLOT,
     NODE_BEFORE,
+    NODE_LAST,
+    NODE_OPEN,
     POOL,
     QUEUE,
+    SET_MARK,
     SLOT,
     SLOT_CLASSES,
     SNAPSHOT,
@@ -54,9 +56,8 @@ from cdplugin.kernels.workspace import (
     W_ELEMENTS,
     W_GROW,
     W_HOLE,
-    W_HOLE_NODE,
-    W_HOLE_STARTS,
     W_LEFT,
+    W_N_GATHERED,
     W_N_LEXEMES,
     W_N_LIVE,
     W_N_SNAPSHOT,
@@ -64,151 +65,85 @@ from cdplugin.kernels.workspace import (
     W_SET,
     W_STAMP,
     W_WIDTH,
-    WIDEN,
     end_node,
     final_node,
     forget_rows,
     has_bit,
-    low_bit,
     new_row,
     or_row,
     room,
     set_bit,
-    span_row,
     tab,
     whead,
 )
 
+CROSSES = 1 << 62
+
 
 @kernel
 def build_lattice(h, w):
-    """Fill ``SPANS``, ``NODE_BEFORE`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
+    """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
     head = whead(w)
     forget_rows(w, 0, 1)  # row 0 is none
     head[W_NODES] = 0
     head[W_CLASS_LIST_USED] = 0
-    head[W_HOLE_NODE] = -1
     head[W_N_LIVE] = 0
     head[W_N_SNAPSHOT] = 0
     count = head[W_ELEMENTS]
     n_lexemes = head[W_N_LEXEMES]
-    if not room(w, NODE_BEFORE, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
+    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
         return np.int64(W_GROW)
     if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * head[W_SET]):
         return np.int64(W_GROW)
-    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * head[W_SET]):
+    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * head[W_SET]) or not room(w, NODE_OPEN, 64 * head[W_WIDTH]):
         return np.int64(W_GROW)
     elements = tab(w, ELEMENTS)
     accepts = tab(w, ACCEPTS)
-    nodes = tab(w, NODE_BEFORE)
-    for i in range(count + 1):
-        nodes[i] = -1
     for node in (end_node(w), final_node(w)):
-        _clear_node(w, node)
-    status = _edge(w, end_node(w), n_lexemes - 1, final_node(w))
+        clear_node(w, node, 0)
+    status = edge(w, end_node(w), n_lexemes - 1, final_node(w))
     if status < 0:
         return status
-    here = _node(w)
-    if here < 0:
-        return here
+    first = fresh_node(w, 0)
+    if first < 0:
+        return first
     words = head[W_SET]
     for i in range(words):
-        tab(w, ALLOWED)[here * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
+        tab(w, ALLOWED)[first * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
     if accepts[0]:
-        status = _edge(w, here, n_lexemes - 1, final_node(w))
+        status = edge(w, first, n_lexemes - 1, final_node(w))
         if status < 0:
             return status
     for k in range(count):
         element = elements[k]
         if element >= 0:
-            here = _before_byte(h, w, here, element)
-            if here < -1:
-                return here
-        nodes[k] = here
-        if here >= 0:
-            status = _start(h, w, here, k == head[W_HOLE])
+            status = _before_byte(h, w, first, element)
             if status < 0:
                 return status
+        tab(w, NODE_BEFORE)[k] = first
+        tab(w, NODE_LAST)[k] = head[W_NODES]
+        status = _start(h, w, first, head[W_NODES])
+        if status < 0:
+            return status
         if k == head[W_HOLE]:
             status = _take_snapshot(w)
             if status < 0:
                 return status
-            if here < 0:
-                head[W_HOLE_STARTS] = 0
-                head[W_HOLE_STARTS + 1] = 0
-            head[W_HOLE_NODE] = here
             head[W_LEFT] = head[W_NODES]
         if element >= 0:
-            here = _pass_byte(h, w, element, accepts[k + 1])
+            first = _pass_byte(h, w, element, accepts[k + 1])
         elif element == GAP:
-            here = _pass_gap(h, w, accepts[k + 1])
+            first = _pass_gap(h, w, accepts[k + 1])
         else:
-            here = _pass_slot(h, w, k, accepts[k + 1])
-        if here < -1:
-            return here
+            first = _pass_slot(h, w, k, accepts[k + 1])
+        if first < 0:
+            return first
         if accepts[k + 1]:
             status = _end_longest(h, w)
             if status < 0:
                 return status
-    nodes[count] = here
-    return np.int64(0)
-
-
-@kernel
-def _clear_node(w, node):
-    words = whead(w)[W_SET]
-    allowed = tab(w, ALLOWED)
-    spans = tab(w, SPAN_SETS)
-    for i in range(node * words, (node + 1) * words):
-        allowed[i] = 0
-        spans[i] = 0
-
-
-@kernel
-def _node(w):
-    """A fresh node, or ``WIDEN``."""
-    head = whead(w)
-    node = head[W_NODES]
-    if node >= end_node(w):
-        return np.int64(WIDEN)
-    head[W_NODES] = node + 1
-    _clear_node(w, node)
-    return node
-
-
-@kernel
-def _edge(w, start, lexeme, end):
-    """Note that ``lexeme`` may span from node ``start`` to node ``end``; 0 or ``W_GROW``."""
-    row = span_row(w, start, lexeme)
-    if row < 0:
-        return row
-    set_bit(tab(w, BITS), row, end)
-    return np.int64(0)
-
-
-@kernel
-def _edges(h, w, starts, lexeme, end):
-    """:func:`_edge` from every node of the row ``starts``."""
-    width = whead(w)[W_WIDTH]
-    allow(h, w, starts, lexeme, end)
-    for i in range(width):
-        word = tab(w, BITS)[starts + i]
-        while word:
-            node = 64 * i + low_bit(word)
-            word &= word - 1
-            status = _edge(w, node, lexeme, end)
-            if status < 0:
-                return status
-    return np.int64(0)
-
-
-@kernel
-def _edges_of_set(h, w, starts, accepted, end):
-    """:func:`_edges` for every lexeme of a set."""
-    for i in range(length_of(h, accepted)):
-        status = _edges(h, w, starts, word_of(h, accepted, i), end)
-        if status < 0:
-            return status
+    tab(w, NODE_BEFORE)[count] = first
+    tab(w, NODE_LAST)[count] = head[W_NODES]
     return np.int64(0)
 
 
@@ -286,29 +221,30 @@ def _swap(w, count):
 
 
 @kernel
-def _start(h, w, node, at_hole):
-    """Start at ``node`` the lexemes that may start there; 0 or a status. The states in ``LIVE`` are stamped anew."""
+def _start(h, w, first, last):
+    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status. The states in ``LIVE`` are
+    stamped anew.
+    """
     head = whead(w)
     count = head[W_N_LIVE]
     stamp = _fresh_stamp(w)
     live = tab(w, LIVE)
     for i in range(count):
         tab(w, LIVE_SLOT)[live[2 * i]] = (stamp << 32) | i
-    row = new_row(w)
-    if row < 0:
-        return row
-    set_bit(tab(w, BITS), row, node)
-    at = start_states(h, w, node)
-    if at < 0:
-        return at
-    for group in range(2):
-        state = tab(w, START_SETS)[at + group]
-        if at_hole:
-            head[W_HOLE_STARTS + group] = state
-        if state > 0:
-            count = _add_live(w, LIVE, count, state, row, stamp)
-            if count < 0:
-                return count
+    for node in range(first, last):
+        row = new_row(w)
+        if row < 0:
+            return row
+        set_bit(tab(w, BITS), row, node)
+        at = start_states(h, w, node)
+        if at < 0:
+            return at
+        for group in range(2):
+            state = tab(w, START_SETS)[at + group]
+            if state > 0:
+                count = _add_live(w, LIVE, count, state, row, stamp)
+                if count < 0:
+                    return count
     head[W_N_LIVE] = count
     return np.int64(0)
 
@@ -328,8 +264,8 @@ def _take_snapshot(w):
 
 
 @kernel
-def _before_byte(h, w, here, byte):
-    """End the LONGEST lexemes that match here and cannot go on with ``byte``: the node here, or -1; or a status."""
+def _before_byte(h, w, first, byte):
+    """End the LONGEST lexemes that match here and cannot go on with ``byte``; 0 or a status."""
     for i in range(whead(w)[W_N_LIVE]):
         state = tab(w, LIVE)[2 * i]
         matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
@@ -337,16 +273,12 @@ def _before_byte(h, w, here, byte):
             continue
         after = transition(h, state, byte)
         if after < 0:
-            return after - 100
+            return after
         if after == BEFORE:
-            if here < 0:
-                here = _node(w)
-                if here < 0:
-                    return here - 100
-            status = _edges_of_set(h, w, tab(w, LIVE)[2 * i + 1], matched, here)
+            status = end_at(h, w, tab(w, LIVE)[2 * i + 1], matched, first)
             if status < 0:
-                return status - 100
-    return np.int64(here)
+                return status
+    return np.int64(0)
 
 
 @kernel
@@ -355,7 +287,7 @@ def _end_longest(h, w):
     for i in range(whead(w)[W_N_LIVE]):
         matched = i64(h, LEXER_STATES)[tab(w, LIVE)[2 * i] * LEXER_WORDS + L_LONGEST]
         if matched:
-            status = _edges_of_set(h, w, tab(w, LIVE)[2 * i + 1], matched, end_node(w))
+            status = end_text(h, w, tab(w, LIVE)[2 * i + 1], matched)
             if status < 0:
                 return status
     return np.int64(0)
@@ -363,59 +295,55 @@ def _end_longest(h, w):
 
 @kernel
 def _pass_byte(h, w, byte, accepts):
-    """Step all live states by a byte: the node after it, or -1; or a status less 100."""
+    """Step all live states by a byte: the number of the first node after it (there may be none), or a status."""
     stamp = _fresh_stamp(w)
-    here = np.int64(-1)
+    first = whead(w)[W_NODES]
     count = np.int64(0)
     for i in range(whead(w)[W_N_LIVE]):
         live = tab(w, LIVE)
         starts = live[2 * i + 1]
         after = transition(h, live[2 * i], byte)
         if after < 0:
-            return after - 100
+            return after
         if after == 0 or after == BEFORE:
             continue
         if after & ENDS_BIT:
             after &= STATE_MASK
-            if here < 0:
-                here = _node(w)
-                if here < 0:
-                    return here - 100
             ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
-            status = _edges_of_set(h, w, starts, ended, here)
+            status = end_at(h, w, starts, ended, first)
             if status >= 0 and accepts:
-                status = _edges_of_set(h, w, starts, ended, end_node(w))
+                status = end_text(h, w, starts, ended)
             if status < 0:
-                return status - 100
+                return status
             after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
         if after > 0:
             count = _add_live(w, LIVE_NEXT, count, after, starts, stamp)
             if count < 0:
-                return count - 100
+                return count
     _swap(w, count)
-    return here
+    return first
 
 
 @kernel
 def _pass_gap(h, w, accepts):
-    """Let any string come: the node inside the gap; or a status less 100. Lexemes that lie in the gap lead from it to itself.
+    """Let any string come: the node inside the gap; or a status. Lexemes that lie in the gap lead from it to itself.
 
     What may start inside the gap is what may follow lexemes that end there, those that started there included.
     """
-    here = _node(w)
+    here = fresh_node(w, 0)
     if here < 0:
-        return here - 100
+        return here
     status = _allow_in_gap(h, w, here)
     if status >= 0:
-        status = _start(h, w, here, False)
+        status = _start(h, w, here, here + 1)
     if status < 0:
-        return status - 100
+        return status
     count = np.int64(0)
     n_live = whead(w)[W_N_LIVE]
     for i in range(n_live):  # closures take stamps: all of them first
         record = closure_of(h, w, tab(w, LIVE)[2 * i])
         if record < 0:
-            return record - 100
+            return record
     stamp = _fresh_stamp(w)
     for i in range(n_live):
         starts = tab(w, LIVE)[2 * i + 1]
@@ -424,14 +352,14 @@ def _pass_gap(h, w, accepts):
         n_states = pool[record + C_STATES]
         first = record + C_FIRST
         for j in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
-            status = _edges(h, w, starts, pool[j], here)
+            status = end_inside(h, w, starts, pool[j], here)
             if status >= 0 and accepts:
-                status = _edges(h, w, starts, pool[j], end_node(w))
+                status = end_inside(h, w, starts, pool[j], end_node(w))
             if status < 0:
-                return status - 100
+                return status
         count = _add_states(w, first, n_states, count, starts, stamp)
         if count < 0:
-            return count - 100
+            return count
     _swap(w, count)
     return here
 
@@ -468,7 +396,7 @@ def _allow_in_gap(h, w, here):
 
 @kernel
 def _pass_slot(h, w, k, accepts):
-    """Let any one token come: the node after it, or -1; or a status less 100.
+    """Let any one token come: the number of the first node after it (there may be none), or a status.
 
     Where lexemes end inside the token there is a node for each class of what is left of it. Classes lead to smaller ones, so
     nodes are numbered from the largest class down.
@@ -480,26 +408,22 @@ def _pass_slot(h, w, k, accepts):
     for i in range(n_live):
         record = effect_of(h, w, tab(w, LIVE)[2 * i])
         if record < 0:
-            return record - 100
+            return record
     stamp = _fresh_stamp(w)
-    pool = tab(w, POOL)
     # 1. the classes that come up
     n_classes = np.int64(0)
-    any_end = False
     for i in range(n_live):
         record = effect_of(h, w, tab(w, LIVE)[2 * i])
-        any_end = any_end or pool[record + E_ENDS] > 0
         n_classes = _note_classes(w, record, n_classes, stamp, cap)
         if n_classes < 0:
-            return n_classes - 100
+            return n_classes
     at = 0
     while at < n_classes:
         record = tab(w, CLASS_RECORD)[tab(w, QUEUE)[at]]
         at += 1
-        any_end = any_end or pool[record + E_ENDS] > 0
         n_classes = _note_classes(w, record, n_classes, stamp, cap)
         if n_classes < 0:
-            return n_classes - 100
+            return n_classes
     classes = tab(w, QUEUE)
     for i in range(1, n_classes):
         word = classes[i]
@@ -508,45 +432,45 @@ def _pass_slot(h, w, k, accepts):
             classes[j + 1] = classes[j]
             j -= 1
         classes[j + 1] = word
-    # 2. their nodes, and the one after the token
+    # 2. their nodes
     used = head[W_CLASS_LIST_USED]
     if not room(w, CLASS_LIST, 2 * (used + n_classes)):
-        return np.int64(W_GROW - 100)
+        return np.int64(W_GROW)
     listed = tab(w, CLASS_LIST)
     for i in range(n_classes):
-        node = _node(w)
+        node = fresh_node(w, 1)
         if node < 0:
-            return node - 100
+            return node
         tab(w, CLASS_NODE)[classes[i]] = (stamp << 32) | node
         listed[2 * (used + i)] = classes[i]
         listed[2 * (used + i) + 1] = node
     tab(w, SLOT_CLASSES)[2 * k] = used
     tab(w, SLOT_CLASSES)[2 * k + 1] = n_classes
     head[W_CLASS_LIST_USED] = used + n_classes
-    here = np.int64(-1)
-    if any_end:
-        here = _node(w)
-        if here < 0:
-            return here - 100
-    # 3. the ways through the token
+    first = head[W_NODES]
+    # 3. the ways through the token; what ends in the same way is gathered first
+    head[W_N_GATHERED] = 0
     count = np.int64(0)
     for i in range(n_live):
         live = tab(w, LIVE)
         record = effect_of(h, w, live[2 * i])
-        count = _pass_effect(h, w, record, live[2 * i + 1], count, stamp, here, accepts)
+        count = _pass_effect(w, record, live[2 * i + 1], count, stamp)
         if count < 0:
-            return count - 100
+            return count
     for i in range(used, used + n_classes):
         row = new_row(w)
         if row < 0:
-            return row - 100
+            return row
         set_bit(tab(w, BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
         record = tab(w, CLASS_RECORD)[tab(w, CLASS_LIST)[2 * i]]
-        count = _pass_effect(h, w, record, row, count, stamp, here, accepts)
+        count = _pass_effect(w, record, row, count, stamp)
         if count < 0:
-            return count - 100
+            return count
+    status = _end_gathered(h, w, first, accepts)
+    if status < 0:
+        return status
     _swap(w, count)
-    return here
+    return first
 
 
 @kernel
@@ -569,27 +493,65 @@ def _note_classes(w, record, count, stamp, cap):
 
 
 @kernel
-def _pass_effect(h, w, record, starts, count, stamp, here, accepts):
-    """Follow an effect from a row of starts; the number of states in ``LIVE_NEXT``, or a status."""
+def _pass_effect(w, record, starts, count, stamp):
+    """Follow an effect from a row of starts: the number of states in ``LIVE_NEXT``, or a status. What ends is gathered."""
     pool = tab(w, POOL)
     cap = whead(w)[W_CLASS_CAP]
+    n_lexemes = whead(w)[W_N_LEXEMES]
     first = record + E_FIRST
     count = _add_states(w, first, pool[record + E_STATES], count, starts, stamp)
     if count < 0:
         return count
     first += pool[record + E_STATES]
     for i in range(first, first + pool[record + E_ENDS]):
-        status = _edges(h, w, starts, pool[i], here)
-        if status >= 0 and accepts:
-            status = _edges(h, w, starts, pool[i], end_node(w))
-        if status < 0:
-            return status
+        if _gather(w, SET_MARK, pool[i], pool[i], starts, stamp) < 0:
+            return np.int64(W_GROW)
     first += pool[record + E_ENDS]
     for i in range(first, first + pool[record + E_CROSSINGS]):
         group = pool[i] & 0xFFFFFFFF
         if group > cap:
             break
-        status = _edges(h, w, starts, pool[i] >> 32, tab(w, CLASS_NODE)[group] & 0xFFFFFFFF)
+        if _gather(w, CROSS_MARK, group * n_lexemes + (pool[i] >> 32), CROSSES | pool[i], starts, stamp) < 0:
+            return np.int64(W_GROW)
+    return np.int64(count)
+
+
+@kernel
+def _gather(w, marks, key, what, starts, stamp):
+    """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``."""
+    head = whead(w)
+    count = head[W_N_GATHERED]
+    if not room(w, marks, key + 1) or not room(w, GATHERED, 2 * count + 2):
+        return np.int64(W_GROW)
+    mark = tab(w, marks)
+    gathered = tab(w, GATHERED)
+    if mark[key] >> 32 == stamp:
+        or_row(tab(w, BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[W_WIDTH])
+        return np.int64(0)
+    row = new_row(w)
+    if row < 0:
+        return row
+    or_row(tab(w, BITS), row, starts, head[W_WIDTH])
+    gathered[2 * count] = what
+    gathered[2 * count + 1] = row
+    mark[key] = (stamp << 32) | count
+    head[W_N_GATHERED] = count + 1
+    return np.int64(0)
+
+
+@kernel
+def _end_gathered(h, w, first, accepts):
+    """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status."""
+    for i in range(whead(w)[W_N_GATHERED]):
+        what = tab(w, GATHERED)[2 * i]
+        starts = tab(w, GATHERED)[2 * i + 1]
+        if what & CROSSES:
+            node = tab(w, CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
+            status = end_inside(h, w, starts, (what & ~CROSSES) >> 32, node)
+        else:
+            status = end_at(h, w, starts, what, first)
+            if status >= 0 and accepts:
+                status = end_text(h, w, starts, what)
         if status < 0:
             return status
-    return np.int64(count)
+    return np.int64(0)

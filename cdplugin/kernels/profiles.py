@@ -250,7 +250,7 @@ def push_class(h, w, column, group, count):
                 return count
         for i in range(first + n_states, first + n_states + n_ends + pool[record + E_CROSSINGS]):
             crossing = i >= first + n_states + n_ends
-            accepted = accepted_of(h, pool[i] >> 32 if crossing else pool[i])
+            accepted = accepted_of(h, pool[i] >> 32) if crossing else pool[i]
             if accepted < 0:
                 return accepted
             after = scan(h, w, column, accepted)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import LEXER_STATES, i64, length_of, mix, sort_unique, word_of
+from cdplugin.kernels.arena import LEXEME_WORDS, LEXEMES, LEXER_STATES, X_IS_SKIP, i64, length_of, mix, sort_unique, word_of
+from cdplugin.kernels.boundaries import has_skip, may_follow, takes
 from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
@@ -21,6 +22,7 @@ from cdplugin.kernels.workspace import (
     LIVE_NEXT,
     LIVE_SLOT,
     NODE_BEFORE,
+    NODE_LAST,
     POOL,
     REACH_HASH,
     REACH_PATH,
@@ -37,6 +39,7 @@ from cdplugin.kernels.workspace import (
     W_N_REACHED,
     W_REACH_STAMP,
     W_REACHED_STATES_USED,
+    W_SPLIT,
     W_STAMP,
     W_WIDTH,
     end_node,
@@ -187,7 +190,7 @@ def _end_before(h, w, rows, k, count):
         if matched == 0:
             continue
         if tab(w, ACCEPTS)[k]:
-            status = _note_ends(h, w, rows, matched, end_node(w), np.int64(-1))
+            status = _note_text_end(h, w, rows, matched)
             if status < 0:
                 return status
         if not last and element >= 0:
@@ -195,7 +198,7 @@ def _end_before(h, w, rows, k, count):
             if after < 0:
                 return after
             if after == BEFORE:
-                status = _note_ends(h, w, rows, matched, tab(w, NODE_BEFORE)[k], np.int64(-1))
+                status = _note_ends(h, w, rows, matched, k)
                 if status < 0:
                     return status
     return np.int64(0)
@@ -206,8 +209,7 @@ def _pass_element(h, w, rows, k, count):
     """Note the lexemes that end in element ``k``: how many states are in ``LIVE`` after it, or a status."""
     head = whead(w)
     element = tab(w, ELEMENTS)[k]
-    node = tab(w, NODE_BEFORE)[k + 1]
-    end = end_node(w) if tab(w, ACCEPTS)[k + 1] else np.int64(-1)
+    accepts = tab(w, ACCEPTS)[k + 1]
     for i in range(count):  # these take stamps: all of them first
         here = tab(w, LIVE)[i]
         record = np.int64(0)
@@ -236,15 +238,17 @@ def _pass_element(h, w, rows, k, count):
             if after & ENDS_BIT:
                 after &= STATE_MASK
                 ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
-                status = _note_ends(h, w, rows, ended, node, end)
+                status = _note_ends(h, w, rows, ended, k + 1)
+                if status >= 0 and accepts:
+                    status = _note_text_end(h, w, rows, ended)
                 if status < 0:
                     return status
                 after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
             n_next = _add_state(w, LIVE_NEXT, n_next, after, stamp)
         elif element == GAP:
-            n_next = _through_gap(h, w, rows, here, node, end, n_next, stamp)
+            n_next = _through_gap(h, w, rows, here, k, n_next, stamp)
         else:
-            n_next = _through_slot(h, w, rows, here, node, end, n_next, stamp)
+            n_next = _through_slot(h, w, rows, here, k, n_next, stamp)
         if n_next < 0:
             return n_next
     for word in range(2):
@@ -255,7 +259,7 @@ def _pass_element(h, w, rows, k, count):
 
 
 @kernel
-def _through_gap(h, w, rows, state, node, end, n_next, stamp):
+def _through_gap(h, w, rows, state, k, n_next, stamp):
     """:func:`ends_from` for one state and a gap: the number of states after it, or a status."""
     record = closure_of(h, w, state)
     pool = tab(w, POOL)
@@ -265,15 +269,18 @@ def _through_gap(h, w, rows, state, node, end, n_next, stamp):
         n_next = _add_state(w, LIVE_NEXT, n_next, pool[i], stamp)
         if n_next < 0:
             return n_next
+    node = tab(w, NODE_BEFORE)[k + 1]
     for i in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
-        status = _note_end(w, rows + pool[i], node, end)
+        status = _note_end(w, rows + pool[i], node)
+        if status >= 0 and tab(w, ACCEPTS)[k + 1]:
+            status = _note_end(w, rows + pool[i], end_node(w))
         if status < 0:
             return status
     return np.int64(n_next)
 
 
 @kernel
-def _through_slot(h, w, rows, state, node, end, n_next, stamp):
+def _through_slot(h, w, rows, state, k, n_next, stamp):
     """:func:`ends_from` for one state and a slot: the number of states after it, or a status."""
     record = effect_of(h, w, state)
     pool = tab(w, POOL)
@@ -284,7 +291,9 @@ def _through_slot(h, w, rows, state, node, end, n_next, stamp):
             return n_next
     first += pool[record + E_STATES]
     for i in range(first, first + pool[record + E_ENDS]):
-        status = _note_end(w, rows + pool[i], node, end)
+        status = _note_ends(h, w, rows, pool[i], k + 1)
+        if status >= 0 and tab(w, ACCEPTS)[k + 1]:
+            status = _note_text_end(h, w, rows, pool[i])
         if status < 0:
             return status
     first += pool[record + E_ENDS]
@@ -294,7 +303,7 @@ def _through_slot(h, w, rows, state, node, end, n_next, stamp):
             break
         known = tab(w, CLASS_NODE)[group]
         if known >> 32 == stamp:
-            status = _note_end(w, rows + (pool[i] >> 32), known & 0xFFFFFFFF, np.int64(-1))
+            status = _note_end(w, rows + (pool[i] >> 32), known & 0xFFFFFFFF)
             if status < 0:
                 return status
     return np.int64(n_next)
@@ -316,22 +325,48 @@ def _add_state(w, table, count, state, stamp):
 
 
 @kernel
-def _note_end(w, index, node, end):
-    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at the nodes ``node`` and ``end`` (-1: none); 0 or ``W_GROW``."""
-    for at in (node, end):
-        if at >= 0:
-            row = row_in(w, ENDS_ROWS, index)
-            if row < 0:
-                return row
-            set_bit(tab(w, BITS), row, at)
+def _note_end(w, index, node):
+    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at a node; 0 or ``W_GROW``."""
+    row = row_in(w, ENDS_ROWS, index)
+    if row < 0:
+        return row
+    set_bit(tab(w, BITS), row, node)
     return np.int64(0)
 
 
 @kernel
-def _note_ends(h, w, rows, accepted, node, end):
-    """:func:`_note_end` for every lexeme of a set."""
+def _note_ends(h, w, rows, accepted, k):
+    """The lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
+
+    The set may be smaller than those that the lattice found, so the nodes where at least what may follow it competes are meant.
+    After a skip, all nodes.
+    """
+    skips = has_skip(h, accepted)
+    may_follow(h, w, accepted)
+    lexemes = i64(h, LEXEMES)
+    for node in range(tab(w, NODE_BEFORE)[k], tab(w, NODE_LAST)[k]):
+        if whead(w)[W_SPLIT] and not skips and not takes(w, node):
+            continue
+        for i in range(length_of(h, accepted)):
+            lexeme = word_of(h, accepted, i)
+            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+                continue
+            status = _note_end(w, rows + lexeme, np.int64(node))
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _note_text_end(h, w, rows, accepted):
+    """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
+    skips = has_skip(h, accepted)
+    lexemes = i64(h, LEXEMES)
     for i in range(length_of(h, accepted)):
-        status = _note_end(w, rows + word_of(h, accepted, i), node, end)
+        lexeme = word_of(h, accepted, i)
+        if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        status = _note_end(w, rows + lexeme, end_node(w))
         if status < 0:
             return status
     return np.int64(0)

@@ -28,6 +28,7 @@ from cdplugin.kernels.workspace import (
     ALLOWED,
     BITS,
     FOLLOWS,
+    SKIPPED,
     SPAN_SETS,
     SPANS,
     START_HASH,
@@ -193,8 +194,8 @@ def _follow_skip(h, w, node, skip, end):
     head = whead(w)
     n_lexemes = head[W_N_LEXEMES]
     words = head[W_SET]
-    lexemes = i64(h, LEXEMES)
-    if end == end_node(w) and _some_has_skip(h, w, node, skip):  # the text may end after a skip
+    skipped = tab(w, SKIPPED)
+    if end == end_node(w) and has_bit(skipped, skip * words, n_lexemes - 1):  # the text may end after a skip
         into = span_row(w, node, n_lexemes - 1)
         if into < 0:
             return into
@@ -206,21 +207,10 @@ def _follow_skip(h, w, node, skip, end):
         while set_:
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            if lexemes[lexeme * LEXEME_WORDS + X_SKIP] != skip:
+            if not has_bit(skipped, skip * words, lexeme):
                 continue
             into = span_row(w, node, lexeme)
             if into < 0:
                 return into
             or_row(tab(w, BITS), into, tab(w, SPANS)[end * n_lexemes + lexeme], head[W_WIDTH])
     return np.int64(0)
-
-
-@kernel
-def _some_has_skip(h, w, node, skip):
-    """Whether some lexeme that may start at a node may have ``skip`` before it: only then is the skip read."""
-    head = whead(w)
-    lexemes = i64(h, LEXEMES)
-    for lexeme in range(head[W_N_LEXEMES] - 1):
-        if lexemes[lexeme * LEXEME_WORDS + X_SKIP] == skip and has_bit(tab(w, ALLOWED), node * head[W_SET], lexeme):
-            return True
-    return False

@@ -19,7 +19,9 @@ from cdplugin.kernels.jit import kernel, view_i64
 (
     ELEMENTS,  # the text: a byte (>= 0), GAP, or SLOT less the number of classes that it is planned with
     ACCEPTS,  # before each element and at the end: 1 where the text may end
-    NODE_BEFORE,  # before each element and at the end: the node there, or -1
+    NODE_BEFORE,  # before each element and at the end: the first of the nodes there ...
+    NODE_LAST,  # ... and the one after the last of them
+    NODE_OPEN,  # node -> 1 inside a slot: all lexemes compete there
     SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
     SYMBOL_DOTS,  # the dots before which a symbol is expected
     IS_FIRST,  # per dot: whether it begins a rule
@@ -78,8 +80,14 @@ from cdplugin.kernels.jit import kernel, view_i64
     REACHED,  # (element, lexer states): where they lead to in ENDS_ROWS
     REACHED_STATES,
     REACH_PATH,
-) = range(61)
-N_WORKSPACE = 61
+    SKIPPED,  # lexeme -> set of the lexemes that it may stand before, as a skip; the end symbol if it may end every text
+    TARGET,  # a set of lexemes under construction
+    SET_MARK,  # per set of lexemes that match together: a stamp
+    GATHERED,  # what ends in a slot, and the row of its starts
+    PUSHED,  # open addressing: stamp << 32 | position in QUEUE
+    DOT_OUT,  # dot -> stamp, and the row of its items' OUT
+) = range(69)
+N_WORKSPACE = 69
 
 _S = 2 * N_WORKSPACE
 (
@@ -92,7 +100,6 @@ _S = 2 * N_WORKSPACE
     W_POOL_USED,
     W_ELEMENTS,
     W_HOLE,  # the element whose left side is asked for, or -1
-    W_HOLE_NODE,  # the node right before the hole, or -1
     W_N_LIVE,
     W_N_SNAPSHOT,
     W_N_SYMBOLS_NT,
@@ -124,8 +131,10 @@ _S = 2 * N_WORKSPACE
     W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
-    W_HOLE_STARTS,  # the lexer states that start at the hole's node: this word and the next
-) = range(_S, _S + 42)
+    W_SPLIT,  # whether a place may have several nodes
+    W_N_GATHERED,
+    W_PUSH_STAMP,
+) = range(_S, _S + 43)
 WORKSPACE_WORDS = _S + 48
 
 GAP, SLOT = -1, -2
