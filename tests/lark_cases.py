@@ -277,6 +277,14 @@ C: "/*" /[^*]*/ "*/"
 """,
         ["let x; -- hi\n(let/* a */foo);", "( (let b) ) ;"],
     ),
+    "spelt_like_what_is_ignored": (
+        r"""
+start: " " WORD "x" | "(" (WORD " ")* ")"
+WORD: /[a-c]+/
+%ignore " "
+""",
+        [" ab x", " a  x", "(a b)", "( )"],
+    ),
     "special_tokens": (
         r"""
 start: <think> THOUGHT </think> answer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import repeat
+from cdplugin.expr import Expr, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
@@ -41,7 +41,9 @@ class Writer:
         ignored = draft.ignored()
         self.skip: Symbol | None = None
         if ignored is not None:
-            self.skip = ir.lexeme(without_empty(ignored), "%ignore", lexing=LONGEST)
+            text = without_empty(ignored)
+            # an object of its own: a lexeme of the rules that is spelt like what is ignored is another lexeme
+            self.skip = ir.lexeme(Expr(text.op, text.args), "%ignore", lexing=LONGEST)
         self._maybe_empty = draft.may_be_empty
         self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
