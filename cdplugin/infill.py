@@ -54,6 +54,7 @@ class Slots:
 
 Piece = "str | bytes | Sequence[int] | _Gap | Slots"
 _MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
+_MOST_COMPETING = 400  # where lexemes compete
 _FEWEST_CLASSES = 8  # of a slot near something fixed
 _NEAR = 2  # slots
 
@@ -377,9 +378,10 @@ class Session:
             return {}
         most = self._tables.classify()
         n_open = len(slots) - (hole in slots)
-        if n_open * most <= _MOST_PLANNED:
+        planned = _MOST_PLANNED if self._tables.is_exact else _MOST_COMPETING
+        if n_open * most <= planned:
             return dict.fromkeys(slots, ws.SLOT - most)
-        near = min(max(_MOST_PLANNED // n_open, _FEWEST_CLASSES), most)
+        near = min(max(planned // n_open, _FEWEST_CLASSES), most)
         out = {}
         fixed = [-1, *(i for i, p in enumerate(parts) if i == hole or not (p.slot and p.token is None)), len(parts)]
         for left, right in itertools.pairwise(fixed):

@@ -6,13 +6,15 @@ them); a :class:`Workspace` is what one thread works in.
 
 from __future__ import annotations
 
+import random
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin.arena import Arena
-from cdplugin.errors import LimitExceeded, UnsupportedError
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
@@ -29,6 +31,7 @@ MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 MOST_CLASSES = 1 << 14
 _WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
 _TOKENS_AT_ONCE = 4096
+_WALKS, _WALK_LENGTH = 16, 16
 
 _HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED)  # open addressing: powers of two
 
@@ -206,16 +209,45 @@ class InfillGrammar:
         self.workspace.reserve(ws.TARGET, words)
 
     def classify(self) -> int:
-        """Find the classes of what is left of tokens, once; returns how many there are. Slots need them."""
+        """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.
+
+        The first classes are those that completions are made of: long canvases are planned with few classes.
+        """
         work = self.workspace
         if not self._classified:
             self._classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
+            for token in self._tokens_of_endings():
+                work.call(kernels.OP_CLASSIFY, token, token + 1)
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
             complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
             work.header[ws.W_PROFILES] = self.is_exact and complete
         return int(work.header[ws.W_N_CLASSES]) - 1
+
+    def _tokens_of_endings(self) -> list[int]:
+        """The tokens of the shortest endings of some random texts, the most common ones first."""
+        rng = random.Random(0)
+        counts: Counter[int] = Counter()
+        matcher = self.grammar.matcher()
+        row = np.zeros((1, (self.vocab.size + 31) // 32), np.int32)
+        for _ in range(_WALKS):
+            matcher.reset()
+            for _ in range(_WALK_LENGTH):
+                try:
+                    ending = matcher.shortest_completion()
+                except (GrammarError, LimitExceeded):  # longest match may lead to where nothing ends
+                    break
+                counts.update(ending)
+                matcher.fill_next_token_bitmask(row)
+                allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
+                allowed = np.setdiff1d(allowed, self.vocab.eos_token_ids)
+                if len(allowed) == 0:
+                    break
+                # an ending is followed now and then, else names, strings and comments would be all there is
+                follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
+                matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
+        return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
 
 
 def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int) -> bool:

@@ -34,7 +34,8 @@ schema = {
 model = AutoModelForCausalLM.from_pretrained(name)
 tokenizer = AutoTokenizer.from_pretrained(name)
 vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
-infill = cd.Infill(cd.Compiler(vocab).compile(cd.JsonSchema(schema)))
+grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace=" ?"))
+infill = cd.Infill(grammar)
 
 pieces = [
     '{"name": "Ada Lovelace", "born": ',
@@ -57,3 +58,10 @@ text = fill_in(model, infill, pieces, prompt, max_new_tokens=24)
 print("".join("▁▁▁" if piece is cd.GAP else str(piece) for piece in pieces))
 print(text)
 print(json.loads(text))
+
+at = 0
+for piece in pieces:
+    if piece is not cd.GAP:
+        at = text.index(str(piece), at) + len(str(piece))
+assert infill.accepts(text.encode())
+print("what was fixed is there, in order, and the whole is legal")

@@ -15,7 +15,10 @@ EXPECTED = {
     "code_that_parses": "4 outputs under a grammar parse, 0 do not",
     "batch_mixed": "8 of 8 rows are what they must be",
     "tool_calls": "days: sunny",
+    "fill_in": "what was fixed is there, in order, and the whole is legal",
+    "train_diffusion": "parameters",
 }
+ARGUMENTS = {"train_diffusion": ["--steps", "60"]}
 
 
 @pytest.mark.model
@@ -29,7 +32,7 @@ def test_example(name: str) -> None:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / f"{name}.py")],
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), *ARGUMENTS.get(name, [])],
         capture_output=True,
         text=True,
         timeout=900,
