@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cdplugin import pages
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
@@ -69,19 +70,6 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
-
-
-_OWN_PAGES = 128 << 10
-
-
-def _zeros(items: int, dtype: type | np.dtype) -> np.ndarray:
-    """Zeroed, 1-D. Large ones have pages of their own, which are the system's again as soon as the array goes: from malloc, a
-    process through which thousands of grammars pass would grow for a long time.
-    """
-    size = items * np.dtype(dtype).itemsize
-    if size < _OWN_PAGES or not hasattr(mmap, "MAP_ANONYMOUS"):
-        return np.zeros(items, dtype)
-    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), dtype)
 
 
 def _dtype(table: int) -> type:
@@ -172,6 +160,7 @@ class Arena:
         self.expand: Callable[[int], None] | None = None
         self.keeping: Keeping | None = None
         self._block: Block | None = None
+        self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
@@ -228,6 +217,7 @@ class Arena:
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
+        other._pages = {}
         other._block = self._block.copy()
         other.set_block(other._block)
         return other
@@ -248,11 +238,19 @@ class Arena:
         self.header[2 * table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
 
+    def __del__(self) -> None:
+        """Hand the tables' pages on."""
+        if hasattr(self, "_pages") and not sys.is_finalizing():
+            self.tables.clear()
+            freed = list(self._pages.values())
+            self._pages.clear()
+            pages.give(freed)
+
     @property
     def nbytes(self) -> int:
         """Bytes of the arena's own tables, those that a clone began with included."""
-        own = (array for array in (self.tables[t] for t in _INITIAL) if not isinstance(array.base, np.ndarray))
-        grown = sum(array.nbytes for array in own)  # the others lie in the block
+        tables = ((table, self.tables[table]) for table in _INITIAL)
+        grown = sum(a.nbytes for table, a in tables if table in self._pages or not isinstance(a.base, np.ndarray))
         return self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
@@ -287,19 +285,20 @@ class Arena:
         if self.nbytes > 2 * self.max_bytes:
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+        del old
         if table == layout.INDEX:
-            self.set_table(table, _zeros(1 << (size - 1).bit_length(), np.int32))
+            freed = self._renew(table, 1 << (size - 1).bit_length())
             kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
+            pages.give(freed)
         elif table == layout.MEMO_KEYS:
-            results = self.tables[layout.MEMO_RESULTS]
-            self.set_table(layout.OLD_KEYS, old)
-            self.set_table(layout.OLD_RESULTS, results)
+            self.set_table(layout.OLD_KEYS, self.tables[layout.MEMO_KEYS])
+            self.set_table(layout.OLD_RESULTS, self.tables[layout.MEMO_RESULTS])
             size = 1 << (size - 1).bit_length()
-            self.set_table(table, _zeros(size, np.int64))
-            self.set_table(layout.MEMO_RESULTS, _zeros(size, np.int64))
+            freed = self._renew(layout.MEMO_KEYS, size) + self._renew(layout.MEMO_RESULTS, size)
             kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
             self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
             self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
+            pages.give(freed)
         else:
             self.reserve(table, size)
         self.over_budget = self.nbytes > self.max_bytes
@@ -308,9 +307,28 @@ class Arena:
         """Make a table (other than an index) hold at least ``size`` items; its content stays."""
         old = self.tables[table]
         if len(old) < size:
-            grown = _zeros(max(size, int(_GROWTH_LARGE * len(old))), old.dtype)  # records numbered 0 mean none
-            grown[: len(old)] = old
-            self.set_table(table, grown)
+            freed = self._renew(table, max(size, int(_GROWTH_LARGE * len(old))))
+            self.tables[table][: len(old)] = old
+            del old
+            pages.give(freed)
+
+    def _renew(self, table: int, items: int) -> list[np.ndarray]:
+        """Put a new table in the place of one; returns the pages of the old one, for when its content is not needed.
+
+        It is zeros, unless a word of the header says how much of it is in use (``_IN_USE``).
+        """
+        freed = [self._pages.pop(table)] if table in self._pages else []
+        dtype = np.dtype(_dtype(table))
+        size = items * dtype.itemsize
+        if size < pages.LARGE:
+            self.set_table(table, np.zeros(items, dtype))
+            return freed
+        block, is_zero = pages.take(size)
+        self._pages[table] = block
+        self.set_table(table, block[:size].view(dtype))
+        if not is_zero and table not in _IN_USE:
+            block[:size] = 0
+        return freed
 
     def reserve_for_walks(self) -> None:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts

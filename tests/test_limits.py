@@ -13,7 +13,7 @@ from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
 from cdplugin import arena as owner
-from cdplugin import expr
+from cdplugin import expr, pages
 from cdplugin.grammar import GrammarIR
 from cdplugin.kernels import arena as layout
 
@@ -211,10 +211,10 @@ def test_a_replay_that_is_refused_can_be_tried_again() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_growing_from_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arenas whose tables start with room for hardly anything have the masks of naive; with one seed each table that grows has
-    pages of its own, as large ones have.
+    pages of its own, as large ones have, which earlier arenas have written to.
     """
     monkeypatch.setattr(owner, "_INITIAL", TINY)
-    monkeypatch.setattr(owner, "_OWN_PAGES", 1 if seed == 1 else 1 << 40)
+    monkeypatch.setattr(pages, "LARGE", 1 if seed == 1 else 1 << 40)
     rng = random.Random(300 + seed)
     compared = 0
     for _ in range(cases(25, 3)):

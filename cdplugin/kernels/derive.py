@@ -89,8 +89,8 @@ def _literal_child(h, e, byte):
 
 @kernel
 def _leaf_derivative(h, e, byte):
-    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set; -9 for anything
-    else.
+    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
+    of which starts with ``byte``; -9 for anything else.
     """
     kind = kind_of(h, e)
     if kind == K_BYTES:
@@ -100,8 +100,15 @@ def _leaf_derivative(h, e, byte):
         return make_literals(h, low, high, word_of(h, e, 2) + 1)
     if kind == K_EMPTY or kind == K_EPSILON:
         return EMPTY
-    if kind == K_CAT and kind_of(h, word_of(h, e, 0)) == K_BYTES:  # the branches of a character class are of this shape
-        return word_of(h, e, 1) if (word_of(h, word_of(h, e, 0), byte >> 6) >> (byte & 63)) & 1 else EMPTY
+    if kind == K_CAT:  # the branches of a character class, and of names spelt in every way, are of these shapes
+        first = word_of(h, e, 0)
+        first_kind = kind_of(h, first)
+        if first_kind == K_BYTES:
+            return word_of(h, e, 1) if (word_of(h, first, byte >> 6) >> (byte & 63)) & 1 else EMPTY
+        if first_kind == K_LITERALS and not nullable(h, first):
+            low, high = _literal_child(h, first, byte)
+            if low == high:
+                return EMPTY
     return -9
 
 
