@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 
 from cdplugin import expr
-from cdplugin.alphabet import JSON_STRING
 from cdplugin.arena import Arena
 from cdplugin.collector import put_off
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -115,8 +114,7 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
     """
     ir = JsonObject().to_ir(Limits())
     lexemes = _factor_prefixes(ir)
-    characters = [JSON_STRING.literal_any(chr(c)) for c in range(0x20, 0x7F)]
-    return (*(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite), *characters)
+    return (*(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite), *JsonObject.characters())
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdplugin.errors import GrammarError
+from cdplugin.expr import Expr
 from cdplugin.frontends import json_schema, literals
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.grammar import GrammarIR
@@ -121,6 +122,11 @@ class JsonObject(Spec):
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return json_schema.compile_json_object(self.options, limits, ir)
+
+    @staticmethod
+    def characters() -> list[Expr]:
+        """Expressions that nearly every JSON grammar shares: the characters that names are made of."""
+        return json_schema.characters()
 
 
 @dataclass(frozen=True)

@@ -8,5 +8,6 @@ lexemes, ``layout`` puts the whitespace.
 
 from cdplugin.frontends.json_schema.compile import compile_json_object, compile_schema
 from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.strings import characters
 
-__all__ = ["Options", "compile_json_object", "compile_schema"]
+__all__ = ["Options", "characters", "compile_json_object", "compile_schema"]

@@ -172,6 +172,11 @@ def spellings(text: str) -> tuple[bytes, ...]:
     return (encoded,) if plain.isascii() else (encoded, json.dumps(text).encode("ascii"))
 
 
+def characters() -> list[Expr]:
+    """The printable ASCII characters in every spelling: what :func:`names_text` is made of, most of the time."""
+    return [JSON_STRING.literal_any(chr(c)) for c in range(0x20, 0x7F)]
+
+
 def other_text(names: Iterable[str]) -> Expr:
     """Key text (without quotes) that spells none of ``names``, in whatever way those might be escaped."""
     excluded = names_text(names)
