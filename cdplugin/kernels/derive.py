@@ -1,7 +1,6 @@
-"""Derivatives of expressions, the classes of bytes that share one, and emptiness.
+"""Derivatives of expressions, and the classes of bytes that share one.
 
-Brzozowski (1964), with d(R{m,n}) = d(R) R{m-1,n-1}. Nothing recurses: derivatives are taken in post-order on the arena's stack,
-emptiness is a breadth-first search over derivatives with counted fuel.
+Brzozowski (1964), with d(R{m,n}) = d(R) R{m-1,n-1}. Nothing recurses: derivatives are taken in post-order on the arena's stack.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import numpy as np
 
 from cdplugin.kernels.arena import (
     C_DERIVATIVES,
-    FUEL,
     GROW,
     K_ALT,
     K_AND,
@@ -21,16 +19,11 @@ from cdplugin.kernels.arena import (
     K_LITERALS,
     K_NOT,
     K_REPEAT,
-    LIMIT_FUEL,
     LITERAL_BYTES,
     LITERAL_OFFSETS,
     M_DERIVATIVE,
     STACK,
     STACK_TOP,
-    V_FLAGS,
-    VALUE_WORDS,
-    VALUES,
-    has_room,
     header,
     i64,
     kind_of,
@@ -43,10 +36,6 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.expressions import (
     EMPTY,
     EPSILON,
-    IS_EMPTY,
-    KNOWN_NONEMPTY,
-    NONEMPTY,
-    SEEN,
     make_alt,
     make_and,
     make_cat,
@@ -57,6 +46,8 @@ from cdplugin.kernels.expressions import (
     push,
 )
 from cdplugin.kernels.jit import kernel
+
+FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
 
 
 @kernel
@@ -189,11 +180,12 @@ def derive(h, e, byte):
 
 
 @kernel
-def refine_class(h, e, byte, byte_class):
+def refine_class(h, e, byte, byte_class, most_visits):
     """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
     The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
-    ``byte`` is on. Gives up (leaves just ``byte``) where that would cost more than it saves.
+    ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes, and where literals go on with ``byte``.
+    Returns how many nodes it looked at, or ``GROW``.
     """
     head = header(h)
     base = head[STACK_TOP]
@@ -205,7 +197,7 @@ def refine_class(h, e, byte, byte_class):
         e = i64(h, STACK)[head[STACK_TOP]]
         kind = kind_of(h, e)
         visits += 1
-        give_up = visits > 200
+        give_up = visits > most_visits
         if kind == K_BYTES:
             inside = (word_of(h, e, byte >> 6) >> (byte & 63)) & 1
             for i in range(4):
@@ -235,7 +227,7 @@ def refine_class(h, e, byte, byte_class):
             byte_class[byte >> 6] = np.int64(1) << (byte & 63)
             break
     head[STACK_TOP] = base
-    return 0
+    return visits
 
 
 @kernel
@@ -262,94 +254,3 @@ def _drop_literal_heads(h, e, byte_class):
                 end = middle
         low = start
     return low >= high
-
-
-# --- emptiness ------------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def is_nonempty(h, e):
-    """1 if ``e`` matches something, 0 if nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a guess).
-
-    Without ``&`` and ``~`` the constructors have decided it. What an earlier search found is used: an engine that has seen
-    more may answer where a fresh one runs out of fuel, never the other way round, and never differently. Otherwise a
-    breadth-first search over derivatives, one byte of each class; the chain that led to a match, or all that was seen, is
-    marked, so that the next state's question is mostly answered.
-    """
-    values = i64(h, VALUES)
-    if e == EMPTY:
-        return 0
-    flags = values[e * VALUE_WORDS + V_FLAGS]
-    if flags & KNOWN_NONEMPTY:
-        return 1
-    if flags & IS_EMPTY:
-        return 0
-    head = header(h)
-    base = head[STACK_TOP]
-    # entries of two words: an expression and the index of the entry that it was reached from
-    if not has_room(h, STACK, base + 2):
-        return GROW
-    byte_class = np.empty(4, np.int64)
-    covered = np.empty(4, np.int64)
-    words = i64(h, STACK)
-    words[base] = e
-    words[base + 1] = -1
-    head[STACK_TOP] = base + 2
-    entry = base
-    status = 0
-    found = np.int64(-1)
-    fuel = head[FUEL]
-    values[e * VALUE_WORDS + V_FLAGS] |= SEEN
-    while entry < head[STACK_TOP] and found < 0 and status == 0:
-        e = i64(h, STACK)[entry]
-        for i in range(4):
-            covered[i] = 0
-        for byte in range(256):
-            if (covered[byte >> 6] >> (byte & 63)) & 1:
-                continue
-            for i in range(4):
-                byte_class[i] = -1
-            if refine_class(h, e, byte, byte_class) < 0:
-                status = GROW
-                break
-            for i in range(4):
-                covered[i] |= byte_class[i]
-            child = derive(h, e, byte)
-            if child < 0:
-                status = child
-                break
-            fuel -= 1
-            if fuel < 0:
-                status = LIMIT_FUEL
-                break
-            values = i64(h, VALUES)
-            flags = values[child * VALUE_WORDS + V_FLAGS]
-            if child == EMPTY or flags & (IS_EMPTY | SEEN):
-                continue
-            if flags & KNOWN_NONEMPTY:
-                found = entry
-                break
-            if not has_room(h, STACK, head[STACK_TOP] + 2):
-                status = GROW
-                break
-            words = i64(h, STACK)
-            words[head[STACK_TOP]] = child
-            words[head[STACK_TOP] + 1] = entry
-            head[STACK_TOP] += 2
-            values[child * VALUE_WORDS + V_FLAGS] |= SEEN
-        entry += 2
-    values = i64(h, VALUES)
-    words = i64(h, STACK)
-    for i in range(base, head[STACK_TOP], 2):
-        record = words[i] * VALUE_WORDS + V_FLAGS
-        values[record] &= ~np.int64(SEEN)
-        if status == 0 and found < 0:
-            values[record] |= IS_EMPTY
-    while found >= 0:
-        values[words[found] * VALUE_WORDS + V_FLAGS] |= NONEMPTY
-        found = words[found + 1]
-    answer = values[words[base] * VALUE_WORDS + V_FLAGS] & NONEMPTY
-    head[STACK_TOP] = base
-    if status < 0:
-        return status
-    return 1 if answer else 0

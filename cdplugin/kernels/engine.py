@@ -33,9 +33,9 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.derive import (
     derive,
-    is_nonempty,
 )
 from cdplugin.kernels.earley import advance, complete, make_row
+from cdplugin.kernels.emptiness import is_nonempty
 from cdplugin.kernels.expressions import (
     EMPTY,
     FINITE,

@@ -55,10 +55,11 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.derive import (
+    FEW_VISITS,
     derive,
-    is_nonempty,
     refine_class,
 )
+from cdplugin.kernels.emptiness import is_nonempty
 from cdplugin.kernels.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.saturate import saturate
@@ -299,7 +300,7 @@ def lexer_step(h, state, byte):
         child = derive(h, expression, byte)
         if child < 0:
             return child
-        status = refine_class(h, expression, byte, byte_class)
+        status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
         if status < 0:
             return status
         if child == EMPTY:

@@ -33,7 +33,7 @@ from cdplugin.kernels.arena import (
     memo_put,
     word_of,
 )
-from cdplugin.kernels.derive import derive, refine_class
+from cdplugin.kernels.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.expressions import EMPTY, EPSILON, PURE, make_cat, make_repeat, nullable, push
 from cdplugin.kernels.jit import kernel
 
@@ -238,7 +238,10 @@ def _within_small(h, e, r):
                 continue
             for i in range(4):
                 byte_class[i] = -1
-            if refine_class(h, left, byte, byte_class) < 0 or refine_class(h, right, byte, byte_class) < 0:
+            if (
+                refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
+                or refine_class(h, right, byte, byte_class, FEW_VISITS) < 0
+            ):
                 return GROW
             for i in range(4):
                 covered[i] |= byte_class[i]

@@ -32,10 +32,11 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.derive import (
+    FEW_VISITS,
     derive,
-    is_nonempty,
     refine_class,
 )
+from cdplugin.kernels.emptiness import is_nonempty
 from cdplugin.kernels.expressions import (
     EMPTY,
     EPSILON,
@@ -129,7 +130,7 @@ def one_char(h, e):
                 continue
             for i in range(4):
                 byte_class[i] = -1
-            if refine_class(h, part, byte, byte_class) < 0:
+            if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
                 status = np.int64(GROW)
                 break
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
