@@ -45,6 +45,10 @@ class TokenSet:
     ends: bool = True
 
 
+MOST_COUNTED = 100_000
+"""Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
+
+
 @dataclass(eq=False)
 class Keeper:
     """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.keep`).

@@ -14,14 +14,12 @@ from cdplugin import expr
 from cdplugin.arena import Arena
 from cdplugin.derivatives import KINDS, bytes_words
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR, Kept, Part
+from cdplugin.grammar import MOST_COUNTED, GrammarIR, Kept, Part
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.arena import LEXEME_WORDS
 from cdplugin.kernels.expressions import EMPTY
 
-MOST_COUNTED = 100_000
-"""Values of a lexeme that are counted; more are as good as any number."""
 _MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
 _ID_SHIFT = 32
 

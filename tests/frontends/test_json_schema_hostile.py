@@ -183,6 +183,13 @@ MULTIPLYING: dict[str, Any] = {
     "oneOf of patterns": one_of(40, lambda i: {"type": "string", "pattern": f"{LETTERS[i % 26]}.*{i}"}),
     "oneOf of lengths": one_of(300, lambda i: {"minLength": i}),
     "oneOf of bounds": one_of(300, lambda i: {"minimum": i, "maximum": 600 - i}),
+    "oneOf of tags that may be absent": one_of(
+        12,
+        lambda i: {
+            "properties": {"tag": {"enum": [i]}, **{w: {"type": "object", "maxProperties": 3} for w in words(12)}, f"o{i}": {}},
+            "additionalProperties": False,
+        },
+    ),
     "oneOf of equal branches": one_of(500, lambda i: {"type": "string"}),
     "oneOf of enums": one_of(60, lambda i: {"enum": words(60)[i:]}),
     "oneOf of consts": one_of(3000, lambda i: {"const": i}),
@@ -266,6 +273,12 @@ MULTIPLYING: dict[str, Any] = {
     },
     "patternProperties that overlap": {"patternProperties": {f"{c}": {"minLength": i} for i, c in enumerate("abcdefgh")}},
     "too many patternProperties": {"patternProperties": {w: {"type": "string"} for w in words(400)}},
+    "patternProperties that do not overlap": {"patternProperties": {f"^{w}$": {"type": "string"} for w in words(60)}},
+    "patternProperties that overlap in pairs": {"patternProperties": {f"^.*{w}": {"type": "string"} for w in words(60)}},
+    "names of several complements": {
+        "allOf": [{"not": {"patternProperties": {f"^{c}?{c}[a-e]?$": {"const": i}}}} for i, c in enumerate("abcde")],
+        "minProperties": 4,
+    },
     "patternProperties and names": {"patternProperties": {"^a": {}}, "properties": {w: {} for w in words(3000)}},
     "propertyNames with everything": {"propertyNames": {"minLength": 2, "pattern": "^[a-z]+$", "not": {"enum": words(500)}}},
     "counts of members": {"properties": {w: {} for w in words(60)}, "minProperties": 20, "maxProperties": 40},

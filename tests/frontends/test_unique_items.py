@@ -17,7 +17,7 @@ import pytest
 from engine_tools import cases, mask, mask_bits, vocabulary
 
 import cdplugin as cd
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError
 
 TOKENS = [
     *(b'","', b'", "', b'"",""', b'"a","a"', b'"a","b"', b'["a"', b'["a","b"]', b'a","', b'a","a', b'b","a","', b'"],["'),
@@ -408,5 +408,3 @@ def test_undeclared_names_may_repeat_unless_asked() -> None:
     assert m.accept_tokens(list(b'{"a":1,"aa":{"a":1},"c":3}')) == 26 and m.is_accepting()
     with pytest.raises(GrammarError, match="unique_names"):
         matcher(schema, unique_names="yes")
-    with pytest.raises(UnsupportedError, match="unique_names"):
-        matcher({"type": "object", "not": {"additionalProperties": {"const": 1}}}, unique_names=True)

@@ -9,29 +9,35 @@ reader keeps is valid too. Declared names occur at most once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.expr import EMPTY, EPSILON, Expr, both
+from cdplugin.alphabet import JSON_CANONICAL
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.expr import EMPTY, EPSILON, Expr, both, cat
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
-from cdplugin.frontends.json_schema.members import Distinct, DistinctKey, Entry, Further, Items, Members, Wanted
+from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.frontends.json_schema.members import Distinct, DistinctKey, Entry, Further, Items, Members, Wanted, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
-from cdplugin.frontends.json_schema.shapes import Alternative, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.shapes import Alternative, MultipliesError, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.frontends.json_schema.strings import STRING
-from cdplugin.grammar import GrammarIR, Keeper, Symbol
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
+from cdplugin.grammar import MOST_COUNTED, GrammarIR, Keeper, Symbol
 from cdplugin.limits import Limits
 
 _MOST_WANTED = 6
 """Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
+_MOST_LISTED = 64
+"""Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
@@ -49,9 +55,17 @@ def compile_schema(
     options = options or Options()
     limits = limits or Limits()
     document = load_schema(schema, limits)
+    try:
+        return _compile(document, options, limits, ir or GrammarIR())
+    except MultipliesError as error:
+        return _compile(share_equal_parts(document), options, limits, ir or GrammarIR(), error.work)
+
+
+def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, work: int = 0) -> GrammarIR:
+    """``work``: what a first attempt has taken, if this is a second one, which looks for alternatives that overlap."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
-    writer = _Writer(reader, options, limits, ir or GrammarIR())
+    writer = _Writer(reader, options, limits, ir, work)
     try:
         return writer.write(root)
     finally:
@@ -67,11 +81,12 @@ Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
 
 
-def _subsets(conditions: Sequence[Condition]) -> Iterable[tuple[int, list[Condition]]]:
-    """The subsets, each with its bit set."""
+def _subsets(conditions: Sequence[Condition], among: int = -1) -> Iterable[tuple[int, list[Condition]]]:
+    """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
     if not conditions:
         return [(0, [])]
-    return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in range(1 << len(conditions))]
+    subsets = [bits for bits in range(1 << len(conditions)) if not bits & ~among]
+    return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in subsets]
 
 
 class _Level:
@@ -89,14 +104,14 @@ class _Level:
 class _Writer:
     """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
 
-    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR) -> None:
+    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, work: int) -> None:
         self.ir = ir
         self._reader = reader
         self._layout = layout_of(options.whitespace, options.separators, options.indent)
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._unique_names = options.unique_names
-        self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits)
+        self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits, work)
         self._pending: list[tuple[Place, bool, _Level]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
@@ -106,6 +121,7 @@ class _Writer:
         self._levels = [_Level(ir, self._layout, 0)]
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
         self._bare_members = self._layout.indent is not None
+        self._listed: dict[Subschema, list[str] | None] = {}
         self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
 
     def write(self, root: Subschema) -> GrammarIR:
@@ -212,19 +228,29 @@ class _Writer:
             raise LimitExceeded(
                 "too many complements apply to one object", location=pointer, expected=f"at most {_MOST_WANTED}"
             )
+        if len(alternative) > 1:
+            self._shaper.count(8 + len(names))
+        open_ = 0  # conditions that a member may meet whose name is not declared
+        for k, (named, _) in enumerate(conditions):
+            few = self._few_names(named)
+            open_ |= (few is None) << k
+            names.update((name, names.get(name, False)) for name in few or ())
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
         low = max((part.low for part in parts), default=0)
-        further = self._undeclared(names, parts, conditions)
-        if further and not conditions and low > max(1, sum(entry.required for entry in entries)):
-            location = next(s.pointer for s in alternative if s.object is not None and s.object.low == low)
-            further = [self._told_apart(more, low, f"{location}/minProperties", parts) for more in further]
-        elif further and self._unique_names:
-            if conditions:
-                raise UnsupportedError("option unique_names, where a complement applies to the members", location=pointer)
-            further = [self._told_apart(more, 0, pointer, parts) for more in further]
-        low, high = self._member_counts(alternative, entries, further)
+        further = self._undeclared(names, parts, conditions, open_)
+        if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
+            few = []
+            if any(part.patterns or part.names for part in parts):
+                few = [name for more in further if not more.marks for name in self._few(self._quoted[more.key]) or ()]
+            if few:  # these are told apart as declared names are
+                names.update(dict.fromkeys(few, False))
+                entries = self._entries(names, parts, conditions, pointer) or []
+                further = self._undeclared(names, parts, conditions, open_)
+            location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
+            further = [self._told_apart(more, low, location, parts) for more in further]
+        low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
             members = Members(
@@ -266,12 +292,14 @@ class _Writer:
                 return None
         return entries
 
-    def _undeclared(self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition]) -> list[Further]:
-        """The classes of names that are not declared, by the conditions that their members meet."""
+    def _undeclared(
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
+    ) -> list[Further]:
+        """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
         layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
-        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings)):
-            for marks, met in _subsets(conditions):
+        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
+            for marks, met in _subsets(conditions, open_):
                 value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]), bare)
                 if value is not None:
                     name_text = text
@@ -285,31 +313,44 @@ class _Writer:
                         further.append(Further(key, value, marks, group))
         return further
 
+    def _few_names(self, named: Subschema) -> list[str] | None:
+        """The names that are valid under a subschema, if they are few."""
+        if named.values is None and named.text is None and not named.unlike and named.is_alone():
+            return None
+        if named not in self._listed:
+            self._listed[named] = self._few(self._shaper.strings([named]))
+        return self._listed[named]
+
+    def _few(self, quoted: Expr) -> list[str] | None:
+        """The names that, with their quotes, match an expression, if they are few."""
+        texts, taken = texts_of(both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE)), _MOST_LISTED)
+        self._shaper.count(taken // 4)
+        return None if texts is None else sorted(map(json.loads, texts))
+
+    def _is_endless(self, key: Symbol) -> bool:
+        """Whether no bound on the length of the names of an undeclared key is seen."""
+        return sizes(self._quoted[key])[1] is None
+
     def _told_apart(self, more: Further, low: int, location: str, group: object) -> Further:
-        """Members whose names are not declared, no two of which have the same name: else a count would say nothing."""
+        """Members whose names are not declared, no two of which have the same name: else a count would say nothing, and the
+        second one could undo what a complement asks of the first. That one must not run out of names.
+        """
         layout, ir = self._inner.layout, self.ir
-        keeper = Keeper(read_value, PLAIN_TEXTS, low, "minProperties", location, group)
+        if more.marks:
+            keeper = Keeper(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
+        else:
+            keeper = Keeper(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
         lexeme, twin = ir.keep(self._quoted[more.key], keeper, "key")
         space = () if layout.space is EPSILON else (ir.lexeme(layout.space, "whitespace"),)
         return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, keeper, ir.lexeme(layout.colon, ":")))
 
-    def _member_counts(self, alternative: Alternative, entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
+    def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
-        parts = [sub.object for sub in alternative if sub.object is not None]
         low = max((part.low for part in parts), default=0)
         high = min((part.high for part in parts if part.high is not None), default=None)
-        n_required = sum(entry.required for entry in entries) if low else 0
         if not further and high is not None and high >= len(entries):
             high = None
-        if low <= n_required:
-            low = 0
-        elif low > 1 and further and further[0].distinct is None:
-            # Names that may repeat: a count of them says nothing about how many there are.
-            for sub in alternative:
-                if sub.object is not None and sub.object.low > max(1, n_required):
-                    self._shaper.refuse(sub, "minProperties")
-            low = 0
-        return low, high
+        return low if low > sum(entry.required for entry in entries) else 0, high
 
     def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
         """Members in their order, without a memory.
@@ -539,7 +580,7 @@ class _Writer:
         seen: set[Symbol] = set()
         while symbol not in seen:
             seen.add(symbol)
-            pointer = self.ir.names[symbol] or pointer
+            pointer = pointer if symbol in self.ir.instances else self.ir.names[symbol] or pointer
             for needed in rules.get(symbol, ()):
                 if needed >= 0 and needed not in productive:
                     symbol = needed

@@ -70,15 +70,35 @@ class Matcher:
             state = stack.pop()
             if self._accepts(state):
                 return False, self._taken
-            for byte in _representatives(state):
+            for byte_class in _classes(state):
                 if self._taken > fuel:
                     return False, self._taken
-                following = self._derive(state, byte)
+                following = self._derive(state, _lowest(byte_class))
                 if following is not EMPTY and id(following) not in seen:
                     seen.add(id(following))
                     self._keep.append(following)
                     stack.append(following)
         return True, self._taken
+
+    def texts(self, most: int, fuel: int) -> tuple[list[bytes] | None, int]:
+        """All texts that match, if these are found to be at most ``most`` with about ``fuel`` derivatives, else None; and how
+        many were taken.
+        """
+        self._taken = 0
+        out: list[bytes] = []
+        stack = [(self._start, b"")]
+        while stack:
+            state, text = stack.pop()
+            if self._accepts(state):
+                out.append(text)
+            for byte_class in sorted(_classes(state), key=int.bit_count, reverse=True):  # too many are soon found
+                following = self._derive(state, _lowest(byte_class))
+                if following is not EMPTY:
+                    if len(out) + len(stack) + byte_class.bit_count() > most or self._taken > fuel:
+                        return None, self._taken
+                    self._keep.append(following)
+                    stack += [(following, text + bytes((byte,))) for byte in range(256) if byte_class >> byte & 1]
+        return out, self._taken
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
@@ -149,8 +169,12 @@ class Matcher:
         return alt(*flat)
 
 
-def _representatives(expression: Expr) -> list[int]:
-    """One byte of each class of bytes that the expression does not tell apart."""
+def _lowest(byte_class: int) -> int:
+    return (byte_class & -byte_class).bit_length() - 1
+
+
+def _classes(expression: Expr) -> list[int]:
+    """Classes of bytes, as bit sets, that the expression does not tell apart."""
     masks: set[int] = set()
     seen: set[int] = set()
     stack = [expression]
@@ -168,7 +192,16 @@ def _representatives(expression: Expr) -> list[int]:
     classes = [ALL_BYTES]
     for mask in masks:
         classes = [part for c in classes for part in (c & mask, c & ~mask) if part]
-    return [(c & -c).bit_length() - 1 for c in classes]
+    return classes
+
+
+def texts_of(expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
+    """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took."""
+    matcher = Matcher(expression)
+    try:
+        return matcher.texts(most, _SEARCH)
+    except (RecursionError, LimitExceeded):
+        return None, _SEARCH
 
 
 @lru_cache(maxsize=4096)

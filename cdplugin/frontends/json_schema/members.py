@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from operator import or_
 
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
 from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Member, Part, Symbol
 
 Productive = Callable[[Symbol], bool]
+
+_MOST_TOLD_APART = 3
+"""Conditions up to which members of any names are told apart without need."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,20 @@ class Further:
     marks: int
     group: int
     distinct: DistinctKey | None = None
+
+
+def are_several(n_conditions: int, further: Sequence[Further], is_endless: Callable[[Symbol], bool]) -> bool:
+    """Whether the conditions on undeclared members are such that these have to be told apart. Where there are many, or some
+    keys (``is_endless``) are seen to be few, only if no single member can meet all of what those of its group can.
+    """
+    if n_conditions < 2:
+        return False
+    if n_conditions <= _MOST_TOLD_APART and all(is_endless(more.key) for more in further if more.marks):
+        return True
+    marks: dict[int, set[int]] = {}
+    for more in further:
+        marks.setdefault(more.group, set()).add(more.marks)
+    return any(reduce(or_, some) not in some for some in marks.values())
 
 
 @dataclass(frozen=True)
@@ -154,8 +173,10 @@ class Members(Family):
                 return
         after = len(self._entries) if self._ordered else seen
         for more in further:
-            after_firm = (*firm[: more.group], firm[more.group] | more.marks, *firm[more.group + 1 :])
-            left = further if after_firm == firm else self._usable_further(productive, after_firm)
+            after_firm, left = firm, further
+            if more.marks and more.distinct is None:
+                after_firm = (*firm[: more.group], firm[more.group] | more.marks, *firm[more.group + 1 :])
+                left = self._usable_further(productive, after_firm)
             if self._can_close(after, after_count, met | more.marks, usable, left):
                 following = (True, after, after_count, met | more.marks, after_firm)
                 if more.distinct is None:
@@ -234,7 +255,7 @@ class Members(Family):
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
 
         Entries with equal marks are alike: as many of a kind are looked at as there are conditions. Of the further members of a
-        group the last one meets all that those before it met, so one of them is as good as several.
+        group, where names may repeat, the last one meets all that those before it met: one of them is as good as several.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for i, values in usable.values.items():
@@ -242,13 +263,13 @@ class Members(Family):
             if marks and not self._is_past(seen, i):
                 kind = (bool(missing >> i & 1), marks)
                 kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
-        groups: dict[int, set[int]] = {}
+        groups: dict[tuple[int, bool], set[int]] = {}
         for more in further:
             if more.marks & unmet:
-                groups.setdefault(more.group, set()).add(more.marks & unmet)
-        for some in groups.values():
+                groups.setdefault((more.group, more.distinct is not None), set()).add(more.marks & unmet)
+        for (_, any_number), some in groups.items():
             kind = (False, frozenset(some))
-            kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
+            kinds[kind] = min(kinds.get(kind, 0) + (unmet.bit_count() if any_number else 1), unmet.bit_count())
         best: int | None = None
         pending = [(unmet, 0, tuple(kinds.items()))]
         while pending:

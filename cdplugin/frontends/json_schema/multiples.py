@@ -19,11 +19,13 @@ from fractions import Fraction
 from functools import lru_cache
 
 from cdplugin.errors import UnsupportedError
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, byte_mask, cat, literal, optional, repeat
+from cdplugin.expr import EMPTY, EPSILON, Expr, alt, byte_mask, cat, literal, literals, optional, repeat
 
 MAX_CLASSES = 256
 """Classes of residues of one automaton."""
 _MAX_RESIDUES = 4_096
+_MOST_LISTED = 2_000
+"""Multiples between two bounds that are listed instead."""
 _STATES, _MAX_STATES = 240, 5_000
 _MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 20, 16, 15, 20
 _CONTEXT = Context(prec=2_000)
@@ -125,10 +127,27 @@ def multiples(
     last = None if high is None else int(_CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, _CONTEXT))
     if last is not None and first > last:
         return EMPTY
-    layout = _Layout(modulus, scale, zeros, first, last, points, whole_unit, whole_others)
+    try:
+        layout = _Layout(modulus, scale, zeros, first, last, points, whole_unit, whole_others)
+    except TooManyResiduesError:
+        if scale or last is None or (last - first) // whole_unit > _MOST_LISTED:
+            raise
+        values = [
+            v for v in range(-(-first // whole_unit) * whole_unit, last + 1, whole_unit) if all(v % u for u in whole_others)
+        ]
+        return _listed([v * 10**zeros for v in values], points, exact)
     if exact:
         layout.length = min(layout.length, _EXACT_DIGITS)
     return layout.expr()
+
+
+def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
+    """Whole numbers one by one, as :class:`_Layout` spells them."""
+    texts = [str(value).encode() for value in values]
+    short = [text for text in texts if len(text) <= _EXACT_DIGITS]
+    long = [] if exact else [text for text in texts if len(text) > _EXACT_DIGITS]
+    zeros = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING))) if points else EPSILON
+    return alt(cat(literals(short), zeros), literals(long))
 
 
 class _Layout:

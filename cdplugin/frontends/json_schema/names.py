@@ -8,6 +8,7 @@ that they match; each class is one lexeme, with the schemas that hold for its me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 
 from cdplugin.alphabet import JSON_STRING
 from cdplugin.errors import LimitExceeded
@@ -17,7 +18,10 @@ from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text, pattern_text
 
 MOST_PATTERNS = 8
-"""Distinct patterns of ``patternProperties`` that may apply to one object: the classes are their combinations."""
+"""Distinct patterns of ``patternProperties`` that may apply to one object, and to one name of it: the classes are their
+combinations. If there are more, those that share no text are told apart.
+"""
+_MOST_COMPARED = 64
 
 
 def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
@@ -43,32 +47,44 @@ def allowed_by_names(name: str, parts: Sequence[ObjectPart], holds: Callable[[Su
 
 
 def classes_of(
-    names: Iterable[str], parts: Sequence[ObjectPart], language: Callable[[list[Subschema]], Expr]
+    names: Iterable[str],
+    parts: Sequence[ObjectPart],
+    language: Callable[[list[Subschema]], Expr],
+    share_no_text: Callable[[str, str], bool],
 ) -> list[tuple[Expr | None, list[Subschema]]]:
     """The classes of names other than ``names``: the quoted key (None: any key at all) and the schemas of the value.
 
-    ``language(subschemas)``: the JSON strings (with quotes) that are valid under all of them.
+    ``language(subschemas)``: the JSON strings (with quotes) that are valid under all of them; ``share_no_text(pattern,
+    pattern)``: whether that is soon found.
     """
     patterns = list(dict.fromkeys(pattern for part in parts for pattern, _ in part.patterns))
-    if len(patterns) > MOST_PATTERNS:
-        raise LimitExceeded(
-            "too many patterns of patternProperties apply to one object",
-            keyword="patternProperties",
-            expected=f"at most {MOST_PATTERNS}",
-            found=str(len(patterns)),
-        )
+    apart: set[tuple[str, str]] = set()
+    if MOST_PATTERNS < len(patterns) <= _MOST_COMPARED:
+        for pair in combinations(patterns, 2):
+            if share_no_text(*pair):
+                apart |= {pair, (pair[1], pair[0])}
+    together: list[tuple[str, ...]] = [()]
+    for pattern in patterns:
+        together += [(*some, pattern) for some in together if all((pattern, other) not in apart for other in some)]
+        if len(together) > 1 << MOST_PATTERNS:
+            raise LimitExceeded(
+                "too many patterns of patternProperties apply to one object",
+                keyword="patternProperties",
+                expected=f"at most {MOST_PATTERNS} that share texts",
+                found=str(len(patterns)),
+            )
     names = list(names)
     limits = [part.names for part in parts if part.names is not None]
     out: list[tuple[Expr | None, list[Subschema]]] = []
-    for combination in range(1 << len(patterns)):
-        matched = {pattern for i, pattern in enumerate(patterns) if combination >> i & 1}
+    for matched in together:
         children: list[Subschema] = []
         for part in parts:
             found = [member for pattern, member in part.patterns if pattern in matched]
             if not found and part.additional is not None:
                 found = [part.additional]
             children += found
-        key = _key(names, patterns, matched)
+        others = [p for p in patterns if p not in matched and all((p, other) not in apart for other in matched)]
+        key = _key(names, matched, others)
         if limits:
             quoted = cat(QUOTE, JSON_STRING.any_text, QUOTE) if key is None else key
             key = both(quoted, language(limits))
@@ -76,9 +92,11 @@ def classes_of(
     return out
 
 
-def _key(names: list[str], patterns: list[str], matched: set[str]) -> Expr | None:
-    if not names and not patterns:
+def _key(names: list[str], matched: Sequence[str], others: Sequence[str]) -> Expr | None:
+    """A quoted key that is none of ``names``, in which all patterns of ``matched`` and none of ``others`` find a match."""
+    if not names and not matched and not others:
         return None
     texts = [other_text(names)] if names else [JSON_STRING.any_text]
-    texts += [pattern_text(p) if p in matched else complement(pattern_text(p)) for p in patterns]
+    texts += [pattern_text(pattern) for pattern in matched]
+    texts += [complement(pattern_text(pattern)) for pattern in others]
     return cat(QUOTE, both(*texts), QUOTE)

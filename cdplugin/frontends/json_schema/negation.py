@@ -95,6 +95,10 @@ class Logician:
             self._complements[sub] = found
         return found
 
+    def denies(self, sub: Subschema) -> Subschema | None:
+        """The subschema whose complement ``sub`` is, as far as either was asked for."""
+        return self._complements.get(sub)
+
     def conjunction(self, *parts: Subschema) -> Subschema:
         """The subschema where all ``parts`` hold."""
         kept = tuple(dict.fromkeys(part for part in parts if part is not self._anything))

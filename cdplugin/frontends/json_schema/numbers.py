@@ -21,7 +21,6 @@ from functools import lru_cache
 
 from cdplugin.expr import (
     EMPTY,
-    EPSILON,
     Expr,
     alt,
     both,
@@ -46,6 +45,7 @@ DIGIT = byte_range(0x30, 0x39)
 _NONZERO = byte_range(0x31, 0x39)
 _MINUS = literal(b"-")
 _POINT = literal(b".")
+_ZERO = literal(b"0")
 _EXPONENT_SIGN = byte_class(b"eE")
 _ANY_FRACTION = repeat(DIGIT, 1, MAX_FRACTION)
 _POINT_ZERO = literal(b".0")
@@ -66,8 +66,9 @@ def _any_digits(count: int) -> Expr:
 
 def _at_least(digits: str) -> Expr:
     """Digit strings of the same length that are not below ``digits``."""
-    expr = EPSILON
-    for i in range(len(digits) - 1, -1, -1):
+    significant = digits.rstrip("0")
+    expr = _any_digits(len(digits) - len(significant))
+    for i in range(len(significant) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
         expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), _any_digits(rest)))
     return expr
@@ -75,8 +76,9 @@ def _at_least(digits: str) -> Expr:
 
 def _at_most(digits: str) -> Expr:
     """Digit strings of the same length that are not above ``digits``."""
-    expr = EPSILON
-    for i in range(len(digits) - 1, -1, -1):
+    significant = digits.rstrip("9")
+    expr = _any_digits(len(digits) - len(significant))
+    for i in range(len(significant) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
         expr = alt(cat(_digits(d, d), expr), cat(_digits(0, d - 1), _any_digits(rest)))
     return expr
@@ -121,6 +123,8 @@ def natural_range(low: int, high: int | None) -> Expr:
     if len(first) == len(last):
         return _between(first, last)
     parts = [_at_least(first)]
+    if high == 10 ** len(last) - 1:
+        return alt(*parts, cat(_NONZERO, repeat(DIGIT, len(first), len(last) - 1)))
     if len(first) + 1 < len(last):
         parts.append(cat(_NONZERO, repeat(DIGIT, len(first), len(last) - 2)))
     parts.append(_between("1" + "0" * (len(last) - 1), last))
@@ -140,25 +144,38 @@ def integer_range(low: int | None, high: int | None) -> Expr:
 
 def _fraction_at_least(digits: str) -> Expr:
     """1 to 40 fraction digits that are not below 0.``digits`` (which has no trailing zero)."""
+    return _after_at_least(digits, 0) if digits else _ANY_FRACTION
+
+
+@lru_cache(maxsize=8192)
+def _after_at_least(digits: str, done: int) -> Expr:
+    """Fraction digits after ``done`` others that are not below ``digits``, at most 40. Fractions that end alike share it."""
     if not digits:
-        return _ANY_FRACTION
-    expr = repeat(DIGIT, 0, MAX_FRACTION - len(digits))
-    for i in range(len(digits) - 1, -1, -1):
-        d = int(digits[i])
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), repeat(DIGIT, 0, MAX_FRACTION - i - 1)))
-    return expr
+        return _further_digits(done)
+    d = int(digits[0])
+    return alt(cat(_digits(d, d), _after_at_least(digits[1:], done + 1)), cat(_digits(d + 1, 9), _further_digits(done + 1)))
+
+
+@lru_cache(maxsize=128)
+def _further_digits(done: int) -> Expr:
+    return repeat(DIGIT, 0, MAX_FRACTION - done)
 
 
 def _fraction_at_most(digits: str) -> Expr:
     """1 to 40 fraction digits that are not above 0.``digits`` (which has no trailing zero)."""
+    return _after_at_most(digits, 0) if digits else repeat(_ZERO, 1, MAX_FRACTION)
+
+
+@lru_cache(maxsize=8192)
+def _after_at_most(digits: str, done: int) -> Expr:
+    """Fraction digits after ``done`` others that are not above ``digits``, at most 40."""
     if not digits:
-        return repeat(literal(b"0"), 1, MAX_FRACTION)
-    expr = repeat(literal(b"0"), 0, MAX_FRACTION - len(digits))
-    for i in range(len(digits) - 1, -1, -1):
-        d = int(digits[i])
-        tail = expr if i == len(digits) - 1 else optional(expr)
-        expr = alt(cat(_digits(d, d), tail), cat(_digits(0, d - 1), repeat(DIGIT, 0, MAX_FRACTION - i - 1)))
-    return expr
+        return repeat(_ZERO, 0, MAX_FRACTION - done)
+    d = int(digits[0])
+    tail = _after_at_most(digits[1:], done + 1)
+    return alt(
+        cat(_digits(d, d), optional(tail) if len(digits) > 1 else tail), cat(_digits(0, d - 1), _further_digits(done + 1))
+    )
 
 
 def _split_decimal(value: Decimal) -> tuple[int, str]:

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
-from math import ceil, floor
 from typing import Any
 
-from cdplugin.alphabet import JSON_STRING
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.expr import EMPTY, Expr, alt, both, cat, complement, literals
+from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
     BOOLEAN_BITS,
     FALSE_BIT,
-    FRACTION_BIT,
-    INTEGER_BIT,
     NULL_BIT,
     NUMBER_BITS,
     OBJECT_BIT,
@@ -32,26 +28,25 @@ from cdplugin.frontends.json_schema.dialect import (
     TRUE_BIT,
 )
 from cdplugin.frontends.json_schema.layout import Layout
+from cdplugin.frontends.json_schema.matching import share_no_text
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.negation import Logician
-from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, few_values, merged_number, merged_string
 from cdplugin.frontends.json_schema.schema import Subschema
-from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings
 from cdplugin.grammar import Symbol
 from cdplugin.limits import Limits
 
-Alternative = tuple[Subschema, ...]
+_State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]
+"""What holds in a place, and the choices that are left."""
 
 _WORDS = {
     bits: literals(text for bit, text in ((NULL_BIT, b"null"), (TRUE_BIT, b"true"), (FALSE_BIT, b"false")) if bits & bit)
     for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
 }
 _MAX_ALTERNATIVES = 20_000
-_MOST_DISTINCT = 2_000
-"""Values of a finite set whose items ``uniqueItems`` tells apart."""
 
 
 class Place:
@@ -78,19 +73,33 @@ class Place:
 
 
 _STEP_COST = 6
+_FIRST_ATTEMPT = 4
+"""The part of the steps after which a schema is read again with more care."""
+
+
+class MultipliesError(LimitExceeded):
+    """A first attempt takes too much ``work``: it may be because alternatives overlap."""
+
+    def __init__(self, work: int) -> None:
+        super().__init__("merging allOf, anyOf and $ref takes too much work")
+        self.work = work
 
 
 class Shaper:
-    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, six for a rule."""
+    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, six for a rule.
 
-    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits) -> None:
+    ``work``: what a first attempt has taken, 0 if this is one. A second attempt makes alternatives that do not overlap.
+    """
+
+    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits, work: int = 0) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
         self._reader = reader
         self._layout = layout
         self._relax = on_unsupported == "relax"
         self._any_order = reader.options.property_order == "any"
         self._limits = limits
-        self._work = 0
+        self._work = work
+        self._is_first = not work
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
@@ -144,6 +153,8 @@ class Shaper:
     def count(self, work: int) -> None:
         """Count work; raises ``LimitExceeded`` when it is too much."""
         self._work += work * _STEP_COST
+        if self._is_first and self._work > self._limits.max_rules // _FIRST_ATTEMPT:
+            raise MultipliesError(self._work)
         if self._work > self._limits.max_rules:
             raise LimitExceeded(
                 "merging allOf, anyOf and $ref takes too much work",
@@ -169,6 +180,12 @@ class Shaper:
         except _UnknownError:
             return True
 
+    def share_no_text(self, first: str, second: str) -> bool:
+        """Whether it is soon found that two patterns match no text in common."""
+        found, taken = share_no_text(first, second)
+        self.count(1 + taken // 2)
+        return found
+
     def complement(self, sub: Subschema) -> Subschema:
         """The subschema that is valid exactly where ``sub`` is not."""
         return self._logician.complement(sub)
@@ -193,7 +210,7 @@ class Shaper:
                 if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
                     listed = sub.values
             if listed is None:
-                listed = _few(alternative, types)
+                listed = few_values(alternative, types)
                 if listed is None:
                     return None
             integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
@@ -201,7 +218,7 @@ class Shaper:
                 self.count(1)
                 if canonical(value) not in values and all(self._evaluator.holds(s, value, itself=True) for s in alternative):
                     values[canonical(value)] = (value, integral_floats)
-        if len(values) > _MOST_DISTINCT:
+        if len(values) > MOST_DISTINCT:
             return None
         if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
             return None
@@ -259,11 +276,11 @@ class Shaper:
                 if needed & types:
                     self.refuse(sub, keyword)
         if types & STRING_BIT:
-            found = _merged_string(alternative)
+            found = merged_string(alternative)
             if found is not EMPTY:
                 scalars[found] = None
         if types & NUMBER_BITS:
-            found = _merged_number(alternative, types & NUMBER_BITS)
+            found = merged_number(alternative, types & NUMBER_BITS)
             if found is not EMPTY:
                 scalars[found] = None
         words = types & (NULL_BIT | BOOLEAN_BITS)
@@ -324,10 +341,10 @@ class Shaper:
         while pending:
             basics, choices = pending.pop()
             members = frozenset(basics)
-            state = (members, frozenset(choices))
-            if state in seen:
+            key = (members, frozenset(choices))
+            if key in seen:
                 continue
-            seen.add(state)
+            seen.add(key)
             if choices and any(sub.values is not None for sub in basics):
                 listed = self._filtered(basics, choices)
                 out[frozenset((listed,))] = (listed,)
@@ -342,28 +359,49 @@ class Shaper:
                 if not choices:
                     pending.append((basics, ()))
                     continue
-            # Popped in the order of the branches: reversed here.
-            for branch in reversed(choices[0]):
-                more, more_choices = self._flat(branch)
-                if self._compatible(basics, more):
-                    merged = dict.fromkeys(basics)
-                    merged.update(dict.fromkeys(more))
-                    pending.append((list(merged), tuple(dict.fromkeys(choices[1:] + more_choices))))
+            if len(choices[0]) == 1:  # no choices any more: all of these at once
+                sure = [branches[0] for branches in choices if len(branches) == 1]
+                pending += self._joined(basics, sure, tuple(branches for branches in choices if len(branches) > 1))
+                continue
+            following: list[_State] = []
+            denied: list[Subschema] = []  # complements of the branches before this one
+            for branch in choices[0]:
+                state_after = self._joined(basics, [branch, *denied], choices[1:])
+                following += state_after
+                if state_after and not self._is_first and len(choices) > 2 and _says_one_thing(branch):
+                    denied.append(self._logician.complement(branch))
+            pending += reversed(following)  # popped in the order of the branches
         if self._unevaluated is not None:
             return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
+
+    def _joined(
+        self, basics: list[Subschema], branches: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]
+    ) -> list[_State]:
+        """What is left to decide when ``branches`` hold besides ``basics``; nothing if they plainly contradict each other."""
+        merged = dict.fromkeys(basics)
+        for branch in branches:
+            more, more_choices = self._flat(branch)
+            if not self._compatible(list(merged), more):
+                return []
+            merged.update(dict.fromkeys(more))
+            choices += more_choices
+        return [(list(merged), tuple(dict.fromkeys(choices)))]
 
     def _viable(
         self, basics: list[Subschema], members: frozenset[Subschema], choices: tuple[tuple[Subschema, ...], ...]
     ) -> tuple[tuple[Subschema, ...], ...]:
         """The choices that are still open, without the branches that are not; the smallest first."""
         out: list[tuple[Subschema, ...]] = []
+        denies = self._logician.denies
         types = ALL_TYPES
         for sub in basics:
             types &= sub.types
         for branches in choices:
             kept = []
             for branch in branches:
+                if denies(branch) in members:
+                    continue
                 more, more_choices = self._flat(branch)
                 if not more_choices and all(s in members or self._implied(s, basics, types) for s in more):
                     break  # holds anyway
@@ -472,78 +510,21 @@ class Shaper:
         return list(basics), tuple(choices)
 
 
+def _says_one_thing(sub: Subschema) -> bool:
+    """Whether a schema's complement is as simple as itself: it is about one property, or about scalars."""
+    part = sub.object
+    if not sub.is_alone() or sub.array is not None or part is None:
+        return sub.is_alone() and sub.array is None
+    others = part.patterns or part.some or part.names or part.additional or part.low or part.high is not None
+    return len(part.properties) < 2 and not others
+
+
 class _UnknownError(Exception):
     """A keyword that is not enforced was met by a guess."""
 
 
 def _give_up(sub: Subschema, keyword: str) -> None:
     raise _UnknownError
-
-
-def _few(alternative: Alternative, types: int) -> list[Any] | None:
-    """The values that have ``types``, and some more, if these are words and integers of a small range."""
-    if types & ~(NULL_BIT | BOOLEAN_BITS | INTEGER_BIT) or any(sub.refused for sub in alternative):
-        return None
-    out: list[Any] = [None, True, False]
-    if types & INTEGER_BIT:
-        low = max((ceil(sub.low[0]) for sub in alternative if sub.low), default=None)
-        high = min((floor(sub.high[0]) for sub in alternative if sub.high), default=None)
-        if low is None or high is None or high - low > _MOST_DISTINCT:
-            return None
-        out += range(low, high + 1)
-    return out
-
-
-def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
-    if a is None or b is None:
-        return a or b
-    if a[0] == b[0]:
-        return a if a[1] else b
-    return a if (a[0] > b[0]) == (sign > 0) else b
-
-
-def _merged_number(alternative: Alternative, types: int) -> Expr:
-    low: Bound | None = None
-    high: Bound | None = None
-    integral_floats = True
-    for sub in alternative:
-        low = _tighter(low, sub.low, 1)
-        high = _tighter(high, sub.high, -1)
-        integral_floats = integral_floats and sub.resource.dialect.integral_floats
-    gaps = sorted({value for sub in alternative for value in sub.excluded if not isinstance(value, str)})
-    pieces = []
-    for value in gaps:
-        pieces.append((low, _tighter(high, (value, True), -1)))
-        low = _tighter(low, (value, True), 1)
-    pieces.append((low, high))
-    units = tuple(sorted({unit for sub in alternative for unit in sub.multiples}))
-    no_units = tuple(sorted({unit for sub in alternative for unit in sub.no_multiples}))
-    fractions = types == FRACTION_BIT
-    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units, no_units) for a, b in pieces))
-    return both(found, fractional(integral_floats)) if fractions else found
-
-
-def _merged_string(alternative: Alternative) -> Expr:
-    low, high = 0, None
-    patterns: dict[str, None] = {}
-    formats: dict[Format, None] = {}
-    unlike: dict[str | Format, None] = {}
-    excluded: dict[str, None] = {}
-    for sub in alternative:
-        unlike.update(dict.fromkeys(sub.unlike))
-        excluded.update((value, None) for value in sub.excluded if isinstance(value, str))
-        if sub.text is not None:
-            low = max(low, sub.text[0])
-            if sub.text[1] is not None:
-                high = sub.text[1] if high is None else min(high, sub.text[1])
-            patterns.update(dict.fromkeys(sub.text[2]))
-        formats.update(dict.fromkeys(sub.formats))
-    found = string_expr(low, high, tuple(patterns), tuple(formats))
-    if not unlike and not excluded:
-        return found
-    others = [other_text(excluded)] if excluded else []
-    others += [complement(pattern_text(u)) if isinstance(u, str) else u.without() for u in unlike]
-    return both(found, cat(QUOTE, both(JSON_STRING.any_text, *others), QUOTE))
 
 
 def _branches(sub: Subschema) -> Iterable[Subschema]:

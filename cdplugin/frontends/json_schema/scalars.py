@@ -1,0 +1,85 @@
+"""Scalars of an alternative: the strings and numbers that are valid under several subschemas at once, as one expression."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Any
+
+from cdplugin.alphabet import JSON_STRING
+from cdplugin.expr import Expr, alt, both, cat, complement
+from cdplugin.frontends.json_schema.dialect import BOOLEAN_BITS, FRACTION_BIT, INTEGER_BIT, NULL_BIT, NUMBER_BITS
+from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
+from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
+
+Alternative = tuple[Subschema, ...]
+"""Subschemas without choices that hold in one place."""
+
+MOST_DISTINCT = 2_000
+"""Values of a finite set whose items ``uniqueItems`` tells apart."""
+
+
+def few_values(alternative: Alternative, types: int) -> list[Any] | None:
+    """The values that have ``types``, and some more, if these are words and integers of a small range."""
+    if types & ~(NULL_BIT | BOOLEAN_BITS | INTEGER_BIT) or any(sub.refused for sub in alternative):
+        return None
+    out: list[Any] = [None, True, False]
+    if types & INTEGER_BIT:
+        low = max((ceil(sub.low[0]) for sub in alternative if sub.low), default=None)
+        high = min((floor(sub.high[0]) for sub in alternative if sub.high), default=None)
+        if low is None or high is None or high - low > MOST_DISTINCT:
+            return None
+        out += range(low, high + 1)
+    return out
+
+
+def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
+    if a is None or b is None:
+        return a or b
+    if a[0] == b[0]:
+        return a if a[1] else b
+    return a if (a[0] > b[0]) == (sign > 0) else b
+
+
+def merged_number(alternative: Alternative, types: int) -> Expr:
+    low: Bound | None = None
+    high: Bound | None = None
+    integral_floats = True
+    for sub in alternative:
+        low = _tighter(low, sub.low, 1)
+        high = _tighter(high, sub.high, -1)
+        integral_floats = integral_floats and sub.resource.dialect.integral_floats
+    gaps = sorted({value for sub in alternative for value in sub.excluded if not isinstance(value, str)})
+    pieces = []
+    for value in gaps:
+        pieces.append((low, _tighter(high, (value, True), -1)))
+        low = _tighter(low, (value, True), 1)
+    pieces.append((low, high))
+    units = tuple(sorted({unit for sub in alternative for unit in sub.multiples}))
+    no_units = tuple(sorted({unit for sub in alternative for unit in sub.no_multiples}))
+    fractions = types == FRACTION_BIT
+    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units, no_units) for a, b in pieces))
+    return both(found, fractional(integral_floats)) if fractions else found
+
+
+def merged_string(alternative: Alternative) -> Expr:
+    low, high = 0, None
+    patterns: dict[str, None] = {}
+    formats: dict[Format, None] = {}
+    unlike: dict[str | Format, None] = {}
+    excluded: dict[str, None] = {}
+    for sub in alternative:
+        unlike.update(dict.fromkeys(sub.unlike))
+        excluded.update((value, None) for value in sub.excluded if isinstance(value, str))
+        if sub.text is not None:
+            low = max(low, sub.text[0])
+            if sub.text[1] is not None:
+                high = sub.text[1] if high is None else min(high, sub.text[1])
+            patterns.update(dict.fromkeys(sub.text[2]))
+        formats.update(dict.fromkeys(sub.formats))
+    found = string_expr(low, high, tuple(patterns), tuple(formats))
+    if not unlike and not excluded:
+        return found
+    others = [other_text(excluded)] if excluded else []
+    others += [complement(pattern_text(u)) if isinstance(u, str) else u.without() for u in unlike]
+    return both(found, cat(QUOTE, both(JSON_STRING.any_text, *others), QUOTE))

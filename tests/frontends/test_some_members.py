@@ -1,0 +1,159 @@
+"""Objects in which complements ask that *some* member is such: every small object in every order, against jsonschema."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import combinations, permutations, product
+from typing import Any
+
+import jsonschema
+import pytest
+from engine_tools import cases, mask, vocabulary
+
+import cdplugin as cd
+from cdplugin.errors import UnsupportedError
+from cdplugin.frontends.json_schema import compile_schema
+
+NAMES = ["a", "b", "ab", "1", "2", "5"]
+VALUES = [1, 2]
+VOCAB = vocabulary([b'"a"', b'{"a', b'","', b'":1', b'1,"', b'":2}', b'"b":', b"1}", b"2,", b'"1":1,"2"'])
+COMPILER = cd.Compiler(VOCAB)
+
+
+def some_name(*names: str) -> dict:
+    """Says in its complement that some member has one of the names."""
+    return {"propertyNames": {"not": {"enum": list(names)}}}
+
+
+def none_of(*schemas: dict, **more: Any) -> dict:
+    return {"type": "object", "not": {"anyOf": list(schemas)}, **more}
+
+
+# Undeclared members that must be different ones are told apart by their names: whatever is valid is accepted, in any order.
+EXACT = [
+    none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}),
+    none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}, minProperties=3, maxProperties=3),
+    none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}, required=["b"]),
+    none_of({"patternProperties": {"^a": {"const": 1}}}, {"patternProperties": {"^[ab]": {"const": 2}}}),
+    none_of({"propertyNames": {"pattern": "^a"}}, {"propertyNames": {"pattern": "b"}}),
+    none_of(some_name("1", "2"), some_name("2", "5"), some_name("a", "1"), maxProperties=2),
+    none_of(some_name("1", "2"), {"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}),
+    none_of(some_name("1", "3"), some_name("2", "3"), minProperties=3),
+    none_of({"patternProperties": {"^(1|5)$": False}}, {"patternProperties": {"^(2|5)$": False}}, {"required": ["5"]}),
+    none_of(
+        some_name("1", "3"),
+        some_name("2", "4", "5"),
+        patternProperties={"^[0-9]$": {"const": 1}},
+        additionalProperties=False,
+        dependencies={"5": {"not": {"required": ["3"]}}},
+    ),
+    {"type": "object", "patternProperties": {"^[12ab]$": {"const": 1}}, "additionalProperties": False, "minProperties": 3},
+]
+# One condition on undeclared members: these may repeat, and once one meets it those that follow do so as well.
+IN_SOME_ORDER = [
+    none_of({"additionalProperties": {"const": 1}}),
+    none_of({"additionalProperties": {"const": 1}}, maxProperties=2, required=["1"]),
+    none_of({"propertyNames": {"pattern": "^[a1]$"}}),
+    none_of({"additionalProperties": {"const": 1}}, propertyNames={"pattern": "^[ab]{1,2}$"}),
+]
+
+
+def small_objects(rng: random.Random) -> list[dict]:
+    """Objects of at most two members, some of three, in all orders."""
+    members = [
+        list(zip(names, values, strict=True))
+        for size in range(4)
+        for names in combinations(NAMES, size)
+        for values in product(VALUES, repeat=size)
+    ]
+    large = [some for some in members if len(some) == 3]
+    chosen = [some for some in members if len(some) < 3] + rng.sample(large, cases(20, 4))
+    return [dict(some) for chosen_one in chosen for some in permutations(chosen_one)]
+
+
+def matcher(schema: dict, **options: Any) -> cd.Matcher:
+    return COMPILER.compile(cd.JsonSchema(schema, whitespace="compact", **options)).matcher()
+
+
+def accepts(m: cd.Matcher, value: dict) -> bool:
+    text = json.dumps(value, separators=(",", ":")).encode()
+    m.reset()
+    return m.accept_tokens(list(text)) == len(text) and m.is_accepting()
+
+
+@pytest.mark.parametrize("number", range(len(EXACT) + len(IN_SOME_ORDER)))
+def test_small_objects(number: int) -> None:
+    schema = [*EXACT, *IN_SOME_ORDER][number]
+    validator = jsonschema.Draft202012Validator(schema)
+    in_order, in_any = (matcher(schema, property_order=order) for order in ("schema", "any"))
+    taken: dict[Any, bool] = {}
+    objects = small_objects(random.Random(number))
+    for value in objects:
+        valid = validator.is_valid(value)
+        found = accepts(in_any, value)
+        if number < len(EXACT):
+            assert found == valid, value
+        elif found:
+            assert valid, value
+        key = frozenset(value.items())
+        taken[key] = taken.get(key, False) or found
+        ordered = accepts(in_order, value)
+        assert not ordered or valid, value
+        taken[key, "in order"] = taken.get((key, "in order"), False) or ordered
+        taken[key, "valid"] = valid
+    for value in objects:
+        key = frozenset(value.items())
+        assert taken[key] == taken[key, "in order"] == taken[key, "valid"], value
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("number", range(len(EXACT)))
+def test_walks_end(number: int, order: Any) -> None:
+    """However members are drawn, the object can still be closed, and masks are what stepping allows."""
+    rng = random.Random(number)
+    m = matcher(EXACT[number], property_order=order)
+    validator = jsonschema.Draft202012Validator(EXACT[number])
+    common = {i for i, t in enumerate(VOCAB.tokens) if t and set(t) <= set(b'{}",:ab125')}
+    for walk in range(cases(12, 3)):
+        m.reset()
+        for step in range(rng.randrange(30)):
+            allowed = mask(m) - {VOCAB.eos_token_ids[0]}
+            if not allowed:
+                break
+            if step % 8 == 3 and walk < 3:
+                stepped = set()
+                for token in range(VOCAB.size):
+                    if m.accept_token(token):
+                        stepped.add(token)
+                        m.rollback(1)
+                assert allowed == stepped - {VOCAB.eos_token_ids[0]}
+            likely = sorted(allowed & common)
+            assert m.accept_token(rng.choice(likely if likely and rng.random() < 0.9 else sorted(allowed)))
+        ending = m.shortest_completion()
+        assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
+        text = b"".join(VOCAB.tokens[t] or b"" for t in m.tokens)
+        assert validator.is_valid(json.loads(text)), text
+
+
+def test_unique_names_beside_a_complement() -> None:
+    m = matcher(none_of({"additionalProperties": {"const": 1}}), unique_names=True)
+    for text, found in (
+        ('{"a":1,"b":2}', True),
+        ('{"b":2,"a":1}', True),
+        ('{"b":2,"b":2}', False),
+        ('{"b":2,"b":1}', False),
+        ('{"b":1}', False),
+    ):
+        m.reset()
+        assert (m.accept_tokens(list(text.encode())) == len(text) and m.is_accepting()) is found, text
+
+
+def test_names_that_might_run_out_are_refused_by_name() -> None:
+    """More names than are declared one by one, but too few to draw from without end."""
+    schema = none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}})
+    schema["propertyNames"] = {"pattern": "^[a-z]{2}$"}
+    assert compile_schema(schema).rules
+    with pytest.raises(UnsupportedError, match="'not' is not supported where so few values may be left") as caught:
+        matcher(schema)
+    assert caught.value.keyword == "not"
