@@ -150,9 +150,9 @@ def test_unique_names_beside_a_complement() -> None:
 
 
 def test_names_that_might_run_out_are_refused_by_name() -> None:
-    """More names than are declared one by one, but too few to draw from without end."""
+    """More names than are declared one by one, but too few to draw from without end, which is not seen at once."""
     schema = none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}})
-    schema["propertyNames"] = {"pattern": "^[a-z]{2}$"}
+    schema["propertyNames"] = {"pattern": "^[a-z]{2}", "not": {"pattern": "..."}}
     assert compile_schema(schema).rules
     with pytest.raises(UnsupportedError, match="'not' is not supported where so few values may be left") as caught:
         matcher(schema)
