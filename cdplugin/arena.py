@@ -238,9 +238,9 @@ class Arena:
         self.header[2 * table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
 
-    def __del__(self) -> None:
-        """Hand the tables' pages on."""
-        if hasattr(self, "_pages") and not sys.is_finalizing():
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
+        if not is_finalizing() and hasattr(self, "_pages"):
             self.tables.clear()
             freed = list(self._pages.values())
             self._pages.clear()
