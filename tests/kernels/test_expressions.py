@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from cdplugin.arena import Arena
 from cdplugin.derivatives import Program
 from cdplugin.expr import Expr
 from cdplugin.kernels import arena as layout
+from cdplugin.kernels import emptiness, jit
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
 from cdplugin.limits import Limits
@@ -161,6 +163,39 @@ def test_emptiness_of_derivatives(tree: Expr, texts: list[bytes]) -> None:
             node = reference.step(node, byte)
         after = derivative(arena, e, text)
         assert status(arena, after) == (reference.alive(node), reference.nullable(node)), (tree, text)
+
+
+@pytest.mark.skipif(not jit.DISABLED, reason="a constant of a kernel is changed")
+@given(tree=boolean_trees(), fuel=st.integers(2, 60))
+@settings(max_examples=cases(100, 100))
+def test_emptiness_best_first(tree: Expr, fuel: int) -> None:
+    """The order of the search changes no answer."""
+    reference = Derivatives()
+    alive = reference.alive(reference.convert(tree))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(emptiness, "_IN_BREADTH", 1)
+        arena, (e,) = ids_of(tree)
+        assert status(arena, e)[0] == alive
+        limited, (e,) = ids_of(tree, arena=Arena(VOCAB, Limits(emptiness_fuel=fuel)))
+        with contextlib.suppress(cd.LimitExceeded):
+            assert status(limited, e)[0] == alive
+
+
+def test_long_texts_and_many_patterns_are_found() -> None:
+    """What a search in breadth does not find within the fuel; that ``re`` agrees is seen from the patterns."""
+    size, pairs = cases(3000, 100), ("xy", "yz", "zx", "xz", "zy", "yx")[: cases(6, 2)]
+    letters = expr.repeat(expr.cat(expr.byte_range(97, 122), expr.byte_range(48, 57)), 0, None)
+    anything = expr.repeat(expr.byte_range(32, 126))
+    words = [expr.cat(anything, expr.literal(f"{a}{b}{a}".encode()), anything) for a, b in pairs]
+    byte = expr.byte_range(32, 126)
+    for tree, found in (
+        (expr.both(letters, expr.repeat(byte, size)), True),
+        (expr.both(letters, expr.repeat(byte, size + 1, size + 1)), False),
+        (expr.both(*words, expr.repeat(byte, 14, 40)), True),
+        (expr.both(*words, expr.repeat(byte, 0, 4)), False),
+    ):
+        arena, (e,) = ids_of(tree)
+        assert status(arena, e)[0] == found
 
 
 @given(boolean_trees(), st.integers(1, 12))
