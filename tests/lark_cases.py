@@ -279,7 +279,7 @@ C: "/*" /[^*]*/ "*/"
     ),
     "spelt_like_what_is_ignored": (
         r"""
-start: " " WORD "x" | "(" (WORD " ")* ")"
+start: " " WORD "x" | "(" WORD* ")"
 WORD: /[a-c]+/
 %ignore " "
 """,
