@@ -115,4 +115,5 @@ def test_canvases_are_finished(kinds: str) -> None:
             text = session.text()
             assert text is not None and text.encode() in texts, (*where, text)
     print(f"{kinds}: {accepted} accepted, {refused} refused, {unseen} not seen")
-    assert accepted > done // 20 and refused > done // 20 and unseen < done // 10, (accepted, refused, unseen)
+    if done >= 100:  # fewer say nothing about shares
+        assert accepted > done // 20 and refused > done // 20 and unseen < done // 10, (accepted, refused, unseen)
