@@ -15,7 +15,6 @@ token that may come next, until the text is legal.
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -126,23 +125,31 @@ class Infill:
         return text
 
 
-@dataclass
 class _Part:
-    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None).
+    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None). Parts do not change.
 
-    ``written``: what was inserted at a gap's left edge.
+    ``written``: what was inserted at a gap's left edge. ``spelt``: the text, and a byte that stands for an open place.
     """
 
-    text: bytes = b""
-    gap: bool = False
-    slot: bool = False
-    token: int | None = None
-    written: tuple[int, ...] = ()
-    closed: bool = False
+    __slots__ = ("closed", "gap", "is_open", "slot", "spelt", "text", "token", "written")
 
-    @property
-    def is_open(self) -> bool:
-        return (self.gap and not self.closed) or (self.slot and self.token is None)
+    def __init__(
+        self,
+        text: bytes = b"",
+        gap: bool = False,
+        slot: bool = False,
+        token: int | None = None,
+        written: tuple[int, ...] = (),
+        closed: bool = False,
+    ) -> None:
+        self.text = text
+        self.gap = gap
+        self.slot = slot
+        self.token = token
+        self.written = written
+        self.closed = closed
+        self.is_open = (gap and not closed) or (slot and token is None)
+        self.spelt = text + b"?" if self.is_open else text
 
 
 class Session:
@@ -158,6 +165,7 @@ class Session:
         self._history: list[tuple[int, _Part, bool | None]] = []
         self._known: bool | None = None
         self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
+        self._nodes = 0  # of the last lattice
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
@@ -328,68 +336,68 @@ class Session:
     def _build(self, parts: Sequence[_Part], hole: int = -1) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock."""
         last = self._length(parts)
-        if last is None:
+        if last is None or hole >= last:
             return 0
-        elements: list[int] = []
-        ends: list[int] = []  # where the text may end, if it is padded
-        at_hole = -1
-        slots = self._planned(parts[:last], hole)
-        for i, part in enumerate(parts[:last]):
-            if self._padded:
-                if part.token is None:
-                    ends.append(len(elements))
-                else:
-                    ends.clear()
-            if part.text:
-                elements += part.text
-            if i == hole:
-                at_hole = len(elements)
-            if part.gap and not part.closed:
-                elements.append(ws.GAP)
-            elif part.slot and part.token is None:
-                elements.append(slots[i])
-        accepts = [0] * (len(elements) + 1)
-        for i in (*ends, len(elements)):
-            accepts[i] = 1
-        i = len(elements)
+        parts = parts[:last]
+        spelt = [part.spelt for part in parts]
+        is_open = np.array([part.is_open for part in parts], bool)
+        ends = np.cumsum(np.array([len(text) for text in spelt], np.int64))
+        text = b"".join(spelt)
+        count = len(text)
+        work = self._tables.workspace
+        work.reserve(ws.ELEMENTS, count + 1)
+        work.reserve(ws.ACCEPTS, count + 1)
+        elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
+        elements[:count] = np.frombuffer(text, np.uint8)
+        open_parts = np.flatnonzero(is_open)
+        elements[ends[open_parts] - 1] = self._planned(parts, is_open, hole)
+        accepts[: count + 1] = 0
+        accepts[count] = 1
+        if self._padded:  # the text may end in the last open run
+            fixed = np.flatnonzero(~is_open)
+            run = open_parts if len(fixed) == 0 else open_parts[open_parts > fixed[-1]]
+            accepts[ends[run] - 1] = 1
+        i = count
         while i > 0 and elements[i - 1] == ws.GAP:
             i -= 1
             accepts[i] = 1
-        if hole >= 0 and at_hole < 0:
-            return 0
-        work = self._tables.workspace
-        work.reserve(ws.ELEMENTS, len(elements) + 1)
-        work.reserve(ws.ACCEPTS, len(elements) + 1)
-        work.tables[ws.ELEMENTS][: len(elements)] = elements
-        work.tables[ws.ACCEPTS][: len(accepts)] = accepts
-        work.header[ws.W_ELEMENTS] = len(elements)
-        work.header[ws.W_HOLE] = at_hole
-        return work.call(kernels.OP_BUILD)
+        work.header[ws.W_ELEMENTS] = count
+        work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
+        work.begin_text(self._nodes)
+        work.call(kernels.OP_LATTICE)
+        self._nodes = int(work.header[ws.W_NODES])
+        return work.call(kernels.OP_FACTS)
 
-    def _planned(self, parts: Sequence[_Part], hole: int) -> dict[int, int]:
-        """The element of each open slot: :data:`workspace.SLOT` less the number of classes to plan it with.
+    def _planned(self, parts: Sequence[_Part], is_open: np.ndarray, hole: int) -> np.ndarray:
+        """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes to plan a
+        slot with.
 
         All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs
         only tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more
         classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
         """
-        slots = [i for i, part in enumerate(parts) if part.slot and part.token is None]
-        if not slots:
-            return {}
+        is_slot = np.array([part.slot for part in parts], bool) & is_open
+        if not is_slot.any():
+            return np.full(np.count_nonzero(is_open), ws.GAP)
         most = self._tables.classify()
-        n_open = len(slots) - (hole in slots)
+        n_open = np.count_nonzero(is_slot) - (hole >= 0 and bool(is_slot[hole]))
         planned = _MOST_PLANNED if self._tables.is_exact else _MOST_COMPETING
-        if n_open * most <= planned:
-            return dict.fromkeys(slots, ws.SLOT - most)
-        near = min(max(planned // n_open, _FEWEST_CLASSES), most)
-        out = {}
-        fixed = [-1, *(i for i, p in enumerate(parts) if i == hole or not (p.slot and p.token is None)), len(parts)]
-        for left, right in itertools.pairwise(fixed):
-            for i in range(left + 1, right):
-                out[i] = ws.SLOT - (near if i - left <= _NEAR or right - i <= _NEAR else 0)
-        if hole >= 0:
-            out[hole] = ws.SLOT - most
-        return out
+        classes = np.full(len(parts), most)
+        if n_open * most > planned:
+            fixed = np.ones(len(parts) + 2 * _NEAR, bool)  # what lies outside counts as fixed
+            fixed[_NEAR : len(parts) + _NEAR] = ~is_slot
+            if hole >= 0:
+                fixed[hole + _NEAR] = True
+            is_near = np.zeros(len(parts), bool)
+            for distance in range(2 * _NEAR + 1):
+                is_near |= fixed[distance : distance + len(parts)]
+            few = _FEWEST_CLASSES  # in steps, so that most changes leave the other slots as they were
+            while 3 * few // 2 <= min(planned // n_open, most):
+                few = 3 * few // 2
+            classes[:] = np.where(is_near, min(few, most), 0)
+            if hole >= 0:
+                classes[hole] = most
+        return np.where(is_slot, ws.SLOT - classes, ws.GAP)[is_open]
 
     def _can_pad(self, place: int) -> bool:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""

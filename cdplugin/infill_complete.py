@@ -274,7 +274,7 @@ class _Speller:
         return found
 
     def _start_states(self, node: int) -> list[int]:
-        """The lexer states in which what may start at a node starts, as :func:`cdplugin.kernels.starts.start_state` has it."""
+        """The lexer states in which what may start at a node starts, as :func:`cdplugin.kernels.starts.start_set` has it."""
         words = int(self._work.header[ws.W_SET])
         row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
         numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))

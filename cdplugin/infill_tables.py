@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 MOST_CLASSES = 1 << 14
-_WIDTHS = (1, 2, 4, 8, 16, 32, 64, 128)
+_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 _TOKENS_AT_ONCE = 4096
 _WALKS, _WALK_LENGTH = 16, 16
 
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED)  # open addressing: powers of two
+# open addressing: powers of two
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -48,6 +49,7 @@ _INITIAL = {
     ws.WAY_HASH: 1024,
     ws.REACH_HASH: 1024,
     ws.PUSHED: 1024,
+    ws.STEPS: 1 << 14,
 }
 
 
@@ -137,6 +139,7 @@ class InfillGrammar:
                 end += 1
             rights.append(symbols[first:end].tolist())
         rules = list(zip(lefts.tolist(), rights, strict=True))
+        self._set_ranks(rules, nullable)
         begins = self._edge_lexemes(rules, nullable)
         ends = self._edge_lexemes([(left, right[::-1]) for left, right in rules], nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
@@ -158,6 +161,31 @@ class InfillGrammar:
         self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
         self.workspace.header[ws.W_SET] = words
         self._set_skipped(rules, begins)
+
+    def _set_ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
+        """Number the nonterminals so that what a rule may begin with comes before its left side, but for circles."""
+        begins: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        for left, right in rules:
+            for symbol in right:
+                if symbol >= 0:
+                    begins[left].append(symbol)
+                if symbol < 0 or not nullable[symbol]:
+                    break
+        order: list[int] = []
+        seen = [False] * self.n_nonterminals
+        todo = [(symbol, False) for symbol in range(self.n_nonterminals)]
+        while todo:
+            symbol, done = todo.pop()
+            if done:
+                order.append(symbol)
+            elif not seen[symbol]:
+                seen[symbol] = True
+                todo.append((symbol, True))
+                todo += [(other, False) for other in begins[symbol]]
+        ranks = np.zeros(2 * self.n_nonterminals, np.int64)
+        ranks[order] = np.arange(self.n_nonterminals)
+        ranks[self.n_nonterminals :] = order
+        self.workspace.set(ws.RANKS, ranks)
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
@@ -329,6 +357,10 @@ class Workspace:
         self.tables[at] = grown
         self.header[2 * table] = grown.ctypes.data
         self.header[2 * table + 1] = len(grown)
+
+    def begin_text(self, nodes: int) -> None:
+        """Make rows wide enough for about so many nodes; a text with more widens them."""
+        self.header[ws.W_WIDTH] = next((width for width in _WIDTHS if 64 * width - 2 >= nodes), _WIDTHS[-1])
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""

@@ -29,7 +29,9 @@ from cdplugin.kernels.workspace import (
     NODE_OPEN,
     SKIPPED,
     SPAN_SETS,
+    SPANS,
     TARGET,
+    W_N_LEXEMES,
     W_NODES,
     W_SET,
     W_SPLIT,
@@ -81,14 +83,21 @@ def edge(w, start, lexeme, end):
 @kernel
 def _edges(w, starts, lexeme, end):
     """:func:`edge` from every node of the row ``starts``."""
+    bits = tab(w, BITS)
+    spans = tab(w, SPANS)
+    n_lexemes = whead(w)[W_N_LEXEMES]
+    bit = np.int64(1) << (end & 63)
     for i in range(whead(w)[W_WIDTH]):
-        word = tab(w, BITS)[starts + i]
+        word = bits[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
-            status = edge(w, node, lexeme, end)
-            if status < 0:
-                return status
+            row = spans[node * n_lexemes + lexeme]
+            if row == 0:
+                row = span_row(w, node, lexeme)
+                if row < 0:
+                    return row
+            bits[row + (end >> 6)] |= bit
     return np.int64(0)
 
 

@@ -326,7 +326,7 @@ def effect_of(h, w, state):
         return np.int64(W_GROW)
     pool = tab(w, POOL)
     queue = tab(w, QUEUE)
-    _sort_crossings(queue, n_crossings)
+    sort_crossings(queue, 0, n_crossings)
     for i in range(n_states - 1, -1, -1):
         pool[base + E_FIRST + i] = pool[base + i]
     pool[base + E_STATES] = n_states
@@ -425,7 +425,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     pool[base + E_CROSSINGS] = n_crossings
     _copy_sorted(tab(w, WORK_B), n_states, pool, base + E_FIRST)
     _copy_sorted(tab(w, WORK), n_ends, pool, base + E_FIRST + n_states)
-    _sort_crossings(tab(w, QUEUE), n_crossings)
+    sort_crossings(tab(w, QUEUE), 0, n_crossings)
     for i in range(n_crossings):
         pool[base + E_FIRST + n_states + n_ends + i] = tab(w, QUEUE)[i]
     hash_ = mix(2166136261, total)
@@ -456,12 +456,12 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
 
 
 @kernel
-def _sort_crossings(pairs, count):
-    """Sort (lexeme << 32 | class) pairs by class."""
-    for i in range(count):
+def sort_crossings(pairs, start, count):
+    """Sort the (lexeme << 32 | class) pairs ``pairs[start:start + count]`` by class."""
+    for i in range(start, start + count):
         pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
-    sort_range(pairs, 0, count)
-    for i in range(count):
+    sort_range(pairs, start, count)
+    for i in range(start, start + count):
         pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
 
 

@@ -56,7 +56,8 @@ from cdplugin.kernels.profiles import (
     push_class,
 )
 from cdplugin.kernels.reach import ends_from, forget_reached
-from cdplugin.kernels.starts import start_states
+from cdplugin.kernels.starts import start_set
+from cdplugin.kernels.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,
@@ -72,8 +73,9 @@ from cdplugin.kernels.workspace import (
     OUT,
     OUTCOMES,
     POOL,
+    SET_HEADS,
+    SET_STATES,
     SNAPSHOT,
-    START_SETS,
     W_BITS_KEPT,
     W_BITS_USED,
     W_C_CHECKS,
@@ -126,11 +128,12 @@ def fill_hole(h, w, row_address):
             bits[starts + j] = bits[row + j]
         if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
             for node in range(first, last):
-                at = start_states(h, w, np.int64(node))
-                if at < 0:
-                    return at
-                if state == tab(w, START_SETS)[at] or state == tab(w, START_SETS)[at + 1]:
-                    bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
+                set_ = start_set(h, w, np.int64(node))
+                if set_ < 0:
+                    return set_
+                for j in range(tab(w, SET_HEADS)[set_], tab(w, SET_HEADS)[set_ + 1]):
+                    if tab(w, SET_STATES)[j] == state:
+                        bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
         some = False
         for j in range(width):
             some = some or bits[starts + j] != 0
@@ -165,6 +168,22 @@ def _add_mask(h, w, column, state, out):
     """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
     if not whead(w)[W_PROFILES]:
         return _walk(h, w, column, state, out)
+    count = add_parts(h, w, np.int64(0), state, fresh_stamp(w))
+    if count < 0:
+        return count
+    parts = end_set(w, count)
+    if parts < 0:
+        return parts
+    for i in range(tab(w, SET_HEADS)[parts], tab(w, SET_HEADS)[parts + 1]):
+        status = _add_outcomes(h, w, column, tab(w, SET_STATES)[i], out)
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def _add_outcomes(h, w, column, state, out):
+    """:func:`_add_mask` for the state of one EXACT lexeme: each outcome is decided once."""
     profile = profile_of(h, w, state)
     if profile < 0:
         return profile

@@ -16,12 +16,13 @@ from cdplugin.kernels.lexer import lexer_state
 (
     OP_START_STATE,  # a: number of (lexeme, expression) words at the bottom of the arena's stack -> their lexer state
     OP_CLASSIFY,  # a, b: tokens a .. b - 1 -> 0
-    OP_BUILD,  # the lattice and the facts -> 1 if the text can be completed, else 0
+    OP_LATTICE,  # -> 0
+    OP_FACTS,  # on the lattice -> 1 if the text can be completed, else 0
     OP_ITEMS,  # the items left of the hole -> 0
     OP_MASK,  # a: address of an int32 mask row -> 0
     OP_EFFECT,  # a: lexer state -> its record
     OP_CLOSURE,  # a: lexer state -> its record
-) = range(7)
+) = range(8)
 
 
 @entry_kernel
@@ -34,10 +35,9 @@ def infill_engine(h, w, op, a, b):
         return np.int64(lexer_state(h, 0, a))
     if op == OP_CLASSIFY:
         return np.int64(classify(h, w, a, b))
-    if op == OP_BUILD:
-        status = build_lattice(h, w)
-        if status < 0:
-            return status
+    if op == OP_LATTICE:
+        return np.int64(build_lattice(h, w))
+    if op == OP_FACTS:
         return np.int64(build_rests(h, w))
     if op == OP_ITEMS:
         return np.int64(build_items(h, w))

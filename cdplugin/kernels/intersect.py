@@ -13,19 +13,20 @@ import numpy as np
 
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.starts import follow_skips
 from cdplugin.kernels.workspace import (
     BITS,
     DERIVED,
     DONE,
     IS_FIRST,
-    QUEUE,
+    PENDING,
+    RANKS,
     REST,
     SPAN_SETS,
     SPANS,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
     W_BITS_FACTS,
+    W_BITS_SPANS,
     W_BITS_USED,
     W_GROW,
     W_N_DOTS,
@@ -35,9 +36,12 @@ from cdplugin.kernels.workspace import (
     W_NODES,
     W_SET,
     W_TOUCHED_FACTS,
+    W_TOUCHED_SPANS,
     W_WIDTH,
+    count_bits,
     end_node,
     final_node,
+    forget_rows,
     has_bit,
     low_bit,
     new_row,
@@ -49,6 +53,8 @@ from cdplugin.kernels.workspace import (
 )
 
 END_OF_RULE = -1
+LAST_NODES = 3
+FEW_ENDS = 3
 
 
 @kernel
@@ -59,21 +65,20 @@ def build_rests(h, w):
     n_nonterminals = head[W_N_SYMBOLS_NT]
     if not room(w, REST, 64 * head[W_WIDTH] * n_dots) or not room(w, DERIVED, 64 * head[W_WIDTH] * n_nonterminals):
         return np.int64(W_GROW)
-    if not room(w, QUEUE, 2 * n_nonterminals + 2):
+    if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
         return np.int64(W_GROW)
-    if not room(w, DONE, n_lexemes_and_dots(w)):
-        return np.int64(W_GROW)
+    forget_rows(w, head[W_TOUCHED_SPANS], head[W_BITS_SPANS])
+    pending = tab(w, PENDING)
+    for i in range(pending.shape[0]):
+        pending[i] = 0
     done = tab(w, DONE)
-    for lexeme in range(head[W_N_LEXEMES]):
-        done[lexeme] = -1
+    for i in range(LAST_NODES * (n_nonterminals + head[W_N_LEXEMES])):
+        done[i] = -1
     status = _rests_of(h, w, end_node(w))
     if status < 0:
         return status
     for node in range(head[W_NODES] - 1, -1, -1):
-        if node > 0:
-            status = follow_skips(h, w, node)
-        if status >= 0:
-            status = _rests_of(h, w, node)
+        status = _rests_of(h, w, np.int64(node))
         if status < 0:
             return status
     head[W_BITS_FACTS] = head[W_BITS_USED]
@@ -84,13 +89,14 @@ def build_rests(h, w):
 
 @kernel
 def _rests_of(h, w, node):
-    """Fill a node's rows, given those of all nodes right of it; 0 or a status."""
+    """Fill a node's rows, given those of all nodes right of it; 0 or a status.
+
+    Nonterminals wait with what was not followed yet. Those that others are made of come first, so that outside gaps each comes
+    once.
+    """
     head = whead(w)
     n_nonterminals = head[W_N_SYMBOLS_NT]
     width = head[W_WIDTH]
-    heads = tab(w, SYMBOL_HEADS)
-    dots = tab(w, SYMBOL_DOTS)
-    waiting = np.int64(0)  # nonterminals with ends that were not followed: QUEUE
     fresh = new_row(w)
     if fresh < 0:
         return fresh
@@ -101,71 +107,134 @@ def _rests_of(h, w, node):
         while set_:
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            waiting = _rests_by(h, w, node, lexeme, waiting)
-            if waiting < 0:
-                return waiting
-    at = 0
-    while at < waiting:
-        nonterminal = tab(w, QUEUE)[at]
-        at += 1
+            row = tab(w, SPANS)[node * head[W_N_LEXEMES] + lexeme]
+            status = _follow(h, w, node, n_nonterminals + lexeme, row)
+            if status < 0:
+                return status
+    while True:
+        nonterminal = _first_pending(w)
+        if nonterminal < 0:
+            return np.int64(0)
         entry = tab(w, DERIVED)[node * n_nonterminals + nonterminal]
-        for i in range(width):  # the second row of an entry: what was followed already
+        for i in range(node >> 6, width):  # the second row of an entry: what was followed already
             bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
             bits[entry + width + i] = bits[entry + i]
-        for i in range(heads[nonterminal], heads[nonterminal + 1]):
-            waiting = _gather(h, w, node, dots[i], fresh, waiting)
-            if waiting < 0:
-                return waiting
-        if at == waiting:
-            at = 0
-            waiting = np.int64(0)
+        status = _follow(h, w, node, nonterminal, fresh)
+        if status < 0:
+            return status
+
+
+@kernel
+def _first_pending(w):
+    """Take the first nonterminal that waits, by rank; -1 if there is none."""
+    pending = tab(w, PENDING)
+    n_nonterminals = whead(w)[W_N_SYMBOLS_NT]
+    for i in range((n_nonterminals + 63) >> 6):
+        word = pending[i]
+        if word:
+            pending[i] = word & (word - 1)
+            return tab(w, RANKS)[n_nonterminals + 64 * i + low_bit(word)]
+    return np.int64(-1)
+
+
+@kernel
+def _follow(h, w, node, symbol, row):
+    """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
+
+    What is long ends at many nodes, most of which are also ends from a node further right: what is known there is taken over.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    heads = tab(w, SYMBOL_HEADS)
+    dots = tab(w, SYMBOL_DOTS)
+    other = np.int64(-1)
+    if width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6)):
+        other = _followed_before(h, w, node, symbol, row)
+    if other >= 0:
+        known = _ends_of(w, other, symbol)
+        ends = new_row(w)
+        if ends < 0:
+            return ends
+        bits = tab(w, BITS)
+        for i in range(node >> 6, width):
+            bits[ends + i] = bits[row + i] & ~bits[known + i]
+        row = ends
+    for i in range(heads[symbol], heads[symbol + 1]):
+        if other >= 0:
+            status = _take_over(h, w, node, dots[i], other)
+            if status < 0:
+                return status
+        status = _gather(h, w, node, dots[i], row)
+        if status < 0:
+            return status
     return np.int64(0)
 
 
 @kernel
-def _rests_by(h, w, node, lexeme, waiting):
-    """Follow the lexeme from ``node`` to all of its ends; returns how many nonterminals wait in ``QUEUE``, or a status.
-
-    Long lexemes end at many nodes, most of which are also ends from a node further right: what is known there is taken over.
-    """
-    head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    symbol = head[W_N_SYMBOLS_NT] + lexeme
-    width = head[W_WIDTH]
-    heads = tab(w, SYMBOL_HEADS)
-    dots = tab(w, SYMBOL_DOTS)
-    row = tab(w, SPANS)[node * n_lexemes + lexeme]
-    other = np.int64(-1)
-    if width > 1:
-        other = tab(w, DONE)[lexeme]
-        tab(w, DONE)[lexeme] = node
-    if other >= 0:
-        known = tab(w, SPANS)[other * n_lexemes + lexeme]
-        if contains(tab(w, BITS), row, known, width):
-            ends = new_row(w)
-            if ends < 0:
-                return ends
-            bits = tab(w, BITS)
-            for i in range(width):
-                bits[ends + i] = bits[row + i] & ~bits[known + i]
-            row = ends
-        else:
-            other = np.int64(-1)
-    for i in range(heads[symbol], heads[symbol + 1]):
-        if other >= 0:
-            waiting = _take_over(h, w, node, dots[i], other, waiting)
-            if waiting < 0:
-                return waiting
-        waiting = _gather(h, w, node, dots[i], row, waiting)
-        if waiting < 0:
-            return waiting
-    return np.int64(waiting)
+def _are_many(w, row, width):
+    """Whether a row has so many nodes that it pays to look for what is known of them."""
+    bits = tab(w, BITS)
+    count = np.int64(0)
+    for i in range(row, row + width):
+        if bits[i]:
+            count += count_bits(bits[i])
+            if count > FEW_ENDS:
+                return True
+    return False
 
 
 @kernel
-def n_lexemes_and_dots(w):
+def _followed_before(h, w, node, symbol, row):
+    """Of the last nodes at which a symbol was followed, all of whose ends are in ``row``, the one with the most; or -1.
+
+    (Long lexemes begin at boundaries and inside slots in turn, so the very last one is not enough.) What the symbol leads to
+    from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    bits = tab(w, BITS)
+    done = tab(w, DONE)
+    first = symbol * LAST_NODES
+    null = symbol < n_nonterminals and i64(h, NULLABLE)[symbol] != 0
+    found = np.int64(-1)
+    most = np.int64(0)
+    for i in range(first, first + LAST_NODES):
+        other = done[i]
+        if other < 0 or other == node or (null and not has_bit(bits, row, other)):
+            continue
+        known = _ends_of(w, other, symbol)
+        size = np.int64(0)
+        for j in range(node >> 6, width):
+            word = bits[known + j]
+            if word & ~bits[row + j]:
+                size = np.int64(-1)
+                break
+            size += count_bits(word)
+        if size > most:
+            most = size
+            found = other
+    if done[first] != node:
+        for i in range(first + LAST_NODES - 1, first, -1):
+            done[i] = done[i - 1]
+        done[first] = node
+    return found
+
+
+@kernel
+def _ends_of(w, node, symbol):
+    """The row of the nodes that a symbol leads to from a node, or 0."""
+    head = whead(w)
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    if symbol < n_nonterminals:
+        return tab(w, DERIVED)[node * n_nonterminals + symbol]
+    return tab(w, SPANS)[node * head[W_N_LEXEMES] + symbol - n_nonterminals]
+
+
+@kernel
+def size_of_done(w):
     """The size of ``DONE``."""
-    return max(whead(w)[W_N_LEXEMES], 2 * whead(w)[W_N_DOTS])
+    return max(LAST_NODES * (whead(w)[W_N_SYMBOLS_NT] + whead(w)[W_N_LEXEMES]), 2 * whead(w)[W_N_DOTS])
 
 
 @kernel
@@ -178,25 +247,25 @@ def contains(bits, row, other, width):
 
 
 @kernel
-def _take_over(h, w, node, dot, other, waiting):
-    """Add ``REST[dot]`` of another node; returns how many nonterminals wait in ``QUEUE``, or a status."""
+def _take_over(h, w, node, dot, other):
+    """Add ``REST[dot]`` of another node further right; 0 or a status."""
     n_dots = whead(w)[W_N_DOTS]
     known = tab(w, REST)[other * n_dots + dot]
     if known == 0:
-        return np.int64(waiting)
+        return np.int64(0)
     into = row_in(w, REST, node * n_dots + dot)
     if into < 0:
         return into
-    if not or_row(tab(w, BITS), into, known, whead(w)[W_WIDTH]):
-        return np.int64(waiting)
-    return _grown(h, w, node, dot, waiting)
+    first = node >> 6
+    if or_row(tab(w, BITS), into + first, known + first, whead(w)[W_WIDTH] - first):
+        return _grown(h, w, node, dot)
+    return np.int64(0)
 
 
 @kernel
-def _gather(h, w, node, dot, ends, waiting):
-    """The symbol after ``dot`` leads from ``node`` to the row ``ends``: add what the rest of the rule leads to from there.
-
-    Returns how many nonterminals wait in ``QUEUE``, or a status.
+def _gather(h, w, node, dot, ends):
+    """The symbol after ``dot`` leads from ``node`` to the row ``ends``: add what the rest of the rule leads to from there; 0 or
+    a status.
     """
     head = whead(w)
     width = head[W_WIDTH]
@@ -207,7 +276,7 @@ def _gather(h, w, node, dot, ends, waiting):
     goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
     into = rest[node * n_dots + dot]
     grew = False
-    for i in range(width):
+    for i in range(node >> 6, width):
         word = bits[ends + i]
         if word == 0:
             continue
@@ -228,20 +297,21 @@ def _gather(h, w, node, dot, ends, waiting):
                 into = row_in(w, REST, node * n_dots + dot)
                 if into < 0:
                     return into
-            if after != into and or_row(bits, into, after, width):
+            if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
-    return _grown(h, w, node, dot, waiting) if grew else waiting
+    return _grown(h, w, node, dot) if grew else np.int64(0)
 
 
 @kernel
-def _grown(h, w, node, dot, waiting):
+def _grown(h, w, node, dot):
     """``REST[dot]`` at ``node`` grew: pass it on to the rule's nonterminal, or to the dots before it that it can be reached
-    from without moving. Returns how many nonterminals wait, or a status.
+    from without moving. 0 or a status.
     """
     head = whead(w)
     n_dots = head[W_N_DOTS]
     n_nonterminals = head[W_N_SYMBOLS_NT]
-    width = head[W_WIDTH]
+    word = node >> 6
+    width = head[W_WIDTH] - word
     first = tab(w, IS_FIRST)
     symbols = i64(h, DOT_SYMBOL)
     while True:
@@ -254,24 +324,17 @@ def _grown(h, w, node, dot, waiting):
                 entry = row_in(w, DERIVED, index)
                 if entry < 0 or new_row(w) < 0:
                     return np.int64(W_GROW)
-            bits = tab(w, BITS)
-            pending = False
-            for i in range(width):
-                pending = pending or (bits[entry + i] & ~bits[entry + width + i]) != 0
-            if or_row(bits, entry, row, width) and not pending:
-                if not room(w, QUEUE, waiting + 1):
-                    return np.int64(W_GROW)
-                tab(w, QUEUE)[waiting] = left
-                waiting += 1
-            return waiting
-        symbol = symbols[dot - 1]
-        if not stays(h, w, node, symbol):
-            return waiting
+            if or_row(tab(w, BITS), entry + word, row + word, width):
+                rank = tab(w, RANKS)[left]
+                tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+            return np.int64(0)
+        if not stays(h, w, node, symbols[dot - 1]):
+            return np.int64(0)
         into = row_in(w, REST, node * n_dots + dot - 1)
         if into < 0:
             return into
-        if not or_row(tab(w, BITS), into, row, width):
-            return waiting
+        if not or_row(tab(w, BITS), into + word, row + word, width):
+            return np.int64(0)
         dot -= 1
 
 

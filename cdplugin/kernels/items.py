@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, i64
-from cdplugin.kernels.intersect import END_OF_RULE, contains, n_lexemes_and_dots
+from cdplugin.kernels.intersect import END_OF_RULE, contains, size_of_done
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
@@ -73,7 +73,7 @@ def build_items(h, w):
     sets = tab(w, ITEM_SETS)
     for i in range(nodes * head[W_DOT_SET]):
         sets[i] = 0
-    if not room(w, DONE, n_lexemes_and_dots(w)) or forget_ways(w) < 0:
+    if not room(w, DONE, size_of_done(w)) or forget_ways(w) < 0:
         return np.int64(W_GROW)
     done = tab(w, DONE)
     for dot in range(n_dots):

@@ -1,9 +1,9 @@
 """The lattice: where in a text with gaps and slots lexemes may begin and end.
 
-The text is run through once, from left to right, with all lexer states that are alive; each carries the row of the nodes at
-which it started. A byte steps every state; a gap replaces a state by its closure; a slot by the effect of one token
-(:mod:`cdplugin.kernels.effects`). Where a lexeme ends there is a node, and ``SPANS`` notes which lexemes lead from which node
-to it. So lexemes that end in, begin in or span gaps come out without looking at strings (Bar-Hillel's construction on
+The text is run through once, from left to right. All that began at one node is followed as one set of lexer states
+(:mod:`cdplugin.kernels.state_sets`); nodes with the same set are a row of bits. A byte, a gap or a slot makes another set of
+each (:mod:`cdplugin.kernels.steps`). Where a lexeme ends there is a node, and ``SPANS`` notes which lexemes lead from which
+node to it. So lexemes that end in, begin in or span gaps come out without looking at strings (Bar-Hillel's construction on
 derivatives; the paper of Mündler et al. builds an automaton per pair of partial lexemes instead).
 
 At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is exact:
@@ -17,12 +17,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import LEXER_STATES, i64
+from cdplugin.kernels.arena import sort_range
 from cdplugin.kernels.boundaries import clear_node, edge, end_at, end_inside, end_text, fresh_node
-from cdplugin.kernels.effects import C_FIRST, C_LEXEMES, C_STATES, E_CROSSINGS, E_ENDS, E_FIRST, E_STATES, closure_of, effect_of
+from cdplugin.kernels.effects import E_CROSSINGS, E_ENDS, E_FIRST, E_STATES
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
-from cdplugin.kernels.starts import allow, start_states
+from cdplugin.kernels.starts import allow, follow_skips, start_set
+from cdplugin.kernels.state_sets import fresh_stamp, keep_sets
+from cdplugin.kernels.steps import (
+    BY_END,
+    BY_GAP,
+    BY_SLOT,
+    S_BEFORE,
+    S_CROSSINGS,
+    S_ENDS,
+    S_FIRST,
+    S_NEXT,
+    set_of_class,
+    step_of,
+)
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     ALLOWED,
@@ -43,13 +55,16 @@ from cdplugin.kernels.workspace import (
     NODE_OPEN,
     POOL,
     QUEUE,
+    SET_HEADS,
     SET_MARK,
+    SET_STATES,
     SLOT,
     SLOT_CLASSES,
     SNAPSHOT,
     SPAN_SETS,
     SPANS,
-    START_SETS,
+    STEPS,
+    W_BITS_SPANS,
     W_BITS_USED,
     W_CLASS_CAP,
     W_CLASS_LIST_USED,
@@ -61,9 +76,10 @@ from cdplugin.kernels.workspace import (
     W_N_LEXEMES,
     W_N_LIVE,
     W_N_SNAPSHOT,
+    W_N_TOUCHED,
     W_NODES,
     W_SET,
-    W_STAMP,
+    W_TOUCHED_SPANS,
     W_WIDTH,
     end_node,
     final_node,
@@ -84,40 +100,17 @@ CROSSES = 1 << 62
 def build_lattice(h, w):
     """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
     head = whead(w)
-    forget_rows(w, 0, 1)  # row 0 is none
-    head[W_NODES] = 0
-    head[W_CLASS_LIST_USED] = 0
-    head[W_N_LIVE] = 0
-    head[W_N_SNAPSHOT] = 0
-    count = head[W_ELEMENTS]
-    n_lexemes = head[W_N_LEXEMES]
-    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
-        return np.int64(W_GROW)
-    if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * head[W_SET]):
-        return np.int64(W_GROW)
-    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * head[W_SET]) or not room(w, NODE_OPEN, 64 * head[W_WIDTH]):
-        return np.int64(W_GROW)
-    elements = tab(w, ELEMENTS)
-    accepts = tab(w, ACCEPTS)
-    for node in (end_node(w), final_node(w)):
-        clear_node(w, node, 0)
-    status = edge(w, end_node(w), n_lexemes - 1, final_node(w))
+    status = _begin(h, w)
     if status < 0:
         return status
-    first = fresh_node(w, 0)
-    if first < 0:
-        return first
-    words = head[W_SET]
-    for i in range(words):
-        tab(w, ALLOWED)[first * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
-    if accepts[0]:
-        status = edge(w, first, n_lexemes - 1, final_node(w))
-        if status < 0:
-            return status
+    elements = tab(w, ELEMENTS)
+    accepts = tab(w, ACCEPTS)
+    first = np.int64(0)
+    count = head[W_ELEMENTS]
     for k in range(count):
         element = elements[k]
         if element >= 0:
-            status = _before_byte(h, w, first, element)
+            status = _end_matched(h, w, element, first)
             if status < 0:
                 return status
         tab(w, NODE_BEFORE)[k] = first
@@ -139,79 +132,81 @@ def build_lattice(h, w):
         if first < 0:
             return first
         if accepts[k + 1]:
-            status = _end_longest(h, w)
+            status = _end_matched(h, w, np.int64(BY_END), first)
             if status < 0:
                 return status
     tab(w, NODE_BEFORE)[count] = first
     tab(w, NODE_LAST)[count] = head[W_NODES]
+    for node in range(head[W_NODES] - 1, 0, -1):
+        status = follow_skips(h, w, np.int64(node))
+        if status < 0:
+            return status
+    head[W_BITS_SPANS] = head[W_BITS_USED]
+    head[W_TOUCHED_SPANS] = head[W_N_TOUCHED]
     return np.int64(0)
 
 
 @kernel
-def _add_live(w, table, count, state, starts, stamp):
-    """Add a state with its starts to a list of live states; how many there are then, or ``W_GROW``."""
-    if not room(w, LIVE_SLOT, state + 1) or not room(w, table, 2 * count + 2):
+def _begin(h, w):
+    """An empty lattice with the first node, where the text begins; 0 or a status."""
+    head = whead(w)
+    forget_rows(w, 0, 1)  # row 0 is none
+    head[W_NODES] = 0
+    head[W_CLASS_LIST_USED] = 0
+    head[W_N_LIVE] = 0
+    head[W_N_SNAPSHOT] = 0
+    count = head[W_ELEMENTS]
+    n_lexemes = head[W_N_LEXEMES]
+    words = head[W_SET]
+    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
+        return np.int64(W_GROW)
+    if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * words):
+        return np.int64(W_GROW)
+    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * words) or not room(w, NODE_OPEN, 64 * head[W_WIDTH]):
+        return np.int64(W_GROW)
+    if keep_sets(w) < 0:
+        return np.int64(W_GROW)
+    for node in (end_node(w), final_node(w)):
+        clear_node(w, node, 0)
+    status = edge(w, end_node(w), n_lexemes - 1, final_node(w))
+    if status < 0:
+        return status
+    first = fresh_node(w, 0)
+    if first < 0:
+        return first
+    for i in range(words):
+        tab(w, ALLOWED)[first * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
+    if tab(w, ACCEPTS)[0]:
+        return edge(w, first, n_lexemes - 1, final_node(w))
+    return np.int64(0)
+
+
+@kernel
+def _add_live(w, table, count, set_, starts, stamp):
+    """Add a set of states with its starts to a list of live ones; how many there are then, or ``W_GROW``."""
+    if set_ == 0:
+        return np.int64(count)
+    if not room(w, LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
         return np.int64(W_GROW)
     slots = tab(w, LIVE_SLOT)
     live = tab(w, table)
-    if slots[state] >> 32 == stamp:
-        at = slots[state] & 0xFFFFFFFF
+    if slots[set_] >> 32 == stamp:
+        at = slots[set_] & 0xFFFFFFFF
         or_row(tab(w, BITS), live[2 * at + 1], starts, whead(w)[W_WIDTH])
         return np.int64(count)
     row = new_row(w)
     if row < 0:
         return row
     or_row(tab(w, BITS), row, starts, whead(w)[W_WIDTH])
-    live[2 * count] = state
+    live[2 * count] = set_
     live[2 * count + 1] = row
-    slots[state] = (stamp << 32) | count
+    slots[set_] = (stamp << 32) | count
     return np.int64(count + 1)
 
 
 @kernel
-def _add_states(w, first, n_states, count, starts, stamp):
-    """:func:`_add_live` to ``LIVE_NEXT`` for the states ``POOL[first:first + n_states]``."""
-    head = whead(w)
-    width = head[W_WIDTH]
-    used = head[W_BITS_USED]
-    if not room(w, BITS, used + n_states * width) or not room(w, LIVE_NEXT, 2 * (count + n_states) + 2):
-        return np.int64(W_GROW)
-    pool = tab(w, POOL)
-    bits = tab(w, BITS)
-    slots = tab(w, LIVE_SLOT)
-    live = tab(w, LIVE_NEXT)
-    for i in range(first, first + n_states):
-        state = pool[i]
-        if state >= slots.shape[0]:
-            room(w, LIVE_SLOT, state + 1)
-            return np.int64(W_GROW)
-        known = slots[state]
-        if known >> 32 == stamp:
-            row = live[2 * (known & 0xFFFFFFFF) + 1]
-            for j in range(width):
-                bits[row + j] |= bits[starts + j]
-        else:
-            for j in range(width):
-                bits[used + j] = bits[starts + j]
-            live[2 * count] = state
-            live[2 * count + 1] = used
-            slots[state] = (stamp << 32) | count
-            used += width
-            count += 1
-    head[W_BITS_USED] = used
-    return np.int64(count)
-
-
-@kernel
-def _fresh_stamp(w):
-    head = whead(w)
-    head[W_STAMP] += 1
-    return head[W_STAMP]
-
-
-@kernel
 def _swap(w, count):
-    """Make ``LIVE_NEXT`` the live states."""
+    """Make ``LIVE_NEXT`` what is live."""
     head = whead(w)
     for word in range(2):
         kept = head[2 * LIVE + word]
@@ -222,12 +217,14 @@ def _swap(w, count):
 
 @kernel
 def _start(h, w, first, last):
-    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status. The states in ``LIVE`` are
-    stamped anew.
+    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status. What is in ``LIVE`` is stamped
+    anew.
     """
+    if first == last:
+        return np.int64(0)
     head = whead(w)
     count = head[W_N_LIVE]
-    stamp = _fresh_stamp(w)
+    stamp = fresh_stamp(w)
     live = tab(w, LIVE)
     for i in range(count):
         tab(w, LIVE_SLOT)[live[2 * i]] = (stamp << 32) | i
@@ -236,58 +233,47 @@ def _start(h, w, first, last):
         if row < 0:
             return row
         set_bit(tab(w, BITS), row, node)
-        at = start_states(h, w, node)
-        if at < 0:
-            return at
-        for group in range(2):
-            state = tab(w, START_SETS)[at + group]
-            if state > 0:
-                count = _add_live(w, LIVE, count, state, row, stamp)
-                if count < 0:
-                    return count
+        set_ = start_set(h, w, node)
+        if set_ < 0:
+            return set_
+        count = _add_live(w, LIVE, count, set_, row, stamp)
+        if count < 0:
+            return count
     head[W_N_LIVE] = count
     return np.int64(0)
 
 
 @kernel
 def _take_snapshot(w):
+    """Fill ``SNAPSHOT``: the states that are alive, one by one, each with all of its starts; 0 or ``W_GROW``."""
     head = whead(w)
-    count = head[W_N_LIVE]
-    if not room(w, SNAPSHOT, 2 * count + 2):
-        return np.int64(W_GROW)
-    live = tab(w, LIVE)
-    snapshot = tab(w, SNAPSHOT)
-    for i in range(2 * count):
-        snapshot[i] = live[i]
+    stamp = fresh_stamp(w)
+    count = np.int64(0)
+    for i in range(head[W_N_LIVE]):
+        live = tab(w, LIVE)
+        set_ = live[2 * i]
+        for j in range(tab(w, SET_HEADS)[set_], tab(w, SET_HEADS)[set_ + 1]):
+            count = _add_live(w, SNAPSHOT, count, tab(w, SET_STATES)[j], live[2 * i + 1], stamp)
+            if count < 0:
+                return count
     head[W_N_SNAPSHOT] = count
     return np.int64(0)
 
 
 @kernel
-def _before_byte(h, w, first, byte):
-    """End the LONGEST lexemes that match here and cannot go on with ``byte``; 0 or a status."""
+def _end_matched(h, w, column, first):
+    """End the LONGEST lexemes that match before a byte (at nodes from ``first`` on), or where the text ends; 0 or a status."""
     for i in range(whead(w)[W_N_LIVE]):
-        state = tab(w, LIVE)[2 * i]
-        matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
-        if matched == 0:
-            continue
-        after = transition(h, state, byte)
-        if after < 0:
-            return after
-        if after == BEFORE:
-            status = end_at(h, w, tab(w, LIVE)[2 * i + 1], matched, first)
-            if status < 0:
-                return status
-    return np.int64(0)
-
-
-@kernel
-def _end_longest(h, w):
-    """End the LONGEST lexemes that match where the text may end; 0 or a status."""
-    for i in range(whead(w)[W_N_LIVE]):
-        matched = i64(h, LEXER_STATES)[tab(w, LIVE)[2 * i] * LEXER_WORDS + L_LONGEST]
-        if matched:
-            status = end_text(h, w, tab(w, LIVE)[2 * i + 1], matched)
+        live = tab(w, LIVE)
+        record = step_of(h, w, live[2 * i], column, np.int64(0))
+        if record < 0:
+            return record
+        for j in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
+            matched = tab(w, STEPS)[j]
+            if column == BY_END:
+                status = end_text(h, w, live[2 * i + 1], matched)
+            else:
+                status = end_at(h, w, live[2 * i + 1], matched, first)
             if status < 0:
                 return status
     return np.int64(0)
@@ -295,31 +281,27 @@ def _end_longest(h, w):
 
 @kernel
 def _pass_byte(h, w, byte, accepts):
-    """Step all live states by a byte: the number of the first node after it (there may be none), or a status."""
-    stamp = _fresh_stamp(w)
+    """Step all that is alive by a byte: the number of the first node after it (there may be none), or a status."""
+    stamp = fresh_stamp(w)
     first = whead(w)[W_NODES]
     count = np.int64(0)
-    for i in range(whead(w)[W_N_LIVE]):
+    for i in range(whead(w)[W_N_LIVE]):  # steps take stamps, but none of LIVE_SLOT
         live = tab(w, LIVE)
         starts = live[2 * i + 1]
-        after = transition(h, live[2 * i], byte)
-        if after < 0:
-            return after
-        if after == 0 or after == BEFORE:
-            continue
-        if after & ENDS_BIT:
-            after &= STATE_MASK
-            ended = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED]
-            status = end_at(h, w, starts, ended, first)
+        record = step_of(h, w, live[2 * i], byte, np.int64(0))
+        if record < 0:
+            return record
+        steps = tab(w, STEPS)
+        begin = record + S_FIRST + steps[record + S_BEFORE]
+        for j in range(begin, begin + steps[record + S_ENDS]):
+            status = end_at(h, w, starts, steps[j], first)
             if status >= 0 and accepts:
-                status = end_text(h, w, starts, ended)
+                status = end_text(h, w, starts, steps[j])
             if status < 0:
                 return status
-            after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
-        if after > 0:
-            count = _add_live(w, LIVE_NEXT, count, after, starts, stamp)
-            if count < 0:
-                return count
+        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], starts, stamp)
+        if count < 0:
+            return count
     _swap(w, count)
     return first
 
@@ -339,25 +321,21 @@ def _pass_gap(h, w, accepts):
     if status < 0:
         return status
     count = np.int64(0)
-    n_live = whead(w)[W_N_LIVE]
-    for i in range(n_live):  # closures take stamps: all of them first
-        record = closure_of(h, w, tab(w, LIVE)[2 * i])
+    stamp = fresh_stamp(w)
+    for i in range(whead(w)[W_N_LIVE]):
+        live = tab(w, LIVE)
+        starts = live[2 * i + 1]
+        record = step_of(h, w, live[2 * i], np.int64(BY_GAP), np.int64(0))
         if record < 0:
             return record
-    stamp = _fresh_stamp(w)
-    for i in range(n_live):
-        starts = tab(w, LIVE)[2 * i + 1]
-        record = closure_of(h, w, tab(w, LIVE)[2 * i])
-        pool = tab(w, POOL)
-        n_states = pool[record + C_STATES]
-        first = record + C_FIRST
-        for j in range(first + n_states, first + n_states + pool[record + C_LEXEMES]):
-            status = end_inside(h, w, starts, pool[j], here)
+        steps = tab(w, STEPS)
+        for j in range(record + S_FIRST, record + S_FIRST + steps[record + S_ENDS]):
+            status = end_inside(h, w, starts, steps[j], here)
             if status >= 0 and accepts:
-                status = end_inside(h, w, starts, pool[j], end_node(w))
+                status = end_inside(h, w, starts, steps[j], end_node(w))
             if status < 0:
                 return status
-        count = _add_states(w, first, n_states, count, starts, stamp)
+        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], starts, stamp)
         if count < 0:
             return count
     _swap(w, count)
@@ -371,13 +349,13 @@ def _allow_in_gap(h, w, here):
     words = head[W_SET]
     n_lexemes = head[W_N_LEXEMES]
     for i in range(head[W_N_LIVE]):
-        record = closure_of(h, w, tab(w, LIVE)[2 * i])
+        live = tab(w, LIVE)
+        record = step_of(h, w, live[2 * i], np.int64(BY_GAP), np.int64(0))
         if record < 0:
             return record
-        pool = tab(w, POOL)
-        first = record + C_FIRST + pool[record + C_STATES]
-        for j in range(first, first + pool[record + C_LEXEMES]):
-            allow(h, w, tab(w, LIVE)[2 * i + 1], pool[j], here)
+        steps = tab(w, STEPS)
+        for j in range(record + S_FIRST, record + S_FIRST + steps[record + S_ENDS]):
+            allow(h, w, live[2 * i + 1], steps[j], here)
     allowed = tab(w, ALLOWED)
     follows = tab(w, FOLLOWS)
     grown = True
@@ -406,36 +384,93 @@ def _pass_slot(h, w, k, accepts):
     cap = np.int64(SLOT) - tab(w, ELEMENTS)[k]
     head[W_CLASS_CAP] = cap
     for i in range(n_live):
-        record = effect_of(h, w, tab(w, LIVE)[2 * i])
+        record = step_of(h, w, tab(w, LIVE)[2 * i], np.int64(BY_SLOT), cap)
         if record < 0:
             return record
-    stamp = _fresh_stamp(w)
-    # 1. the classes that come up
-    n_classes = np.int64(0)
+    stamp = fresh_stamp(w)
+    n_classes = _classes_in_slot(h, w, cap, stamp)
+    if n_classes < 0:
+        return n_classes
+    used = head[W_CLASS_LIST_USED]
+    status = _nodes_in_slot(w, k, n_classes, stamp)
+    if status < 0:
+        return status
+    first = head[W_NODES]
+    # the ways through the token; what ends in the same way is gathered first
+    head[W_N_GATHERED] = 0
+    count = np.int64(0)
     for i in range(n_live):
-        record = effect_of(h, w, tab(w, LIVE)[2 * i])
-        n_classes = _note_classes(w, record, n_classes, stamp, cap)
+        live = tab(w, LIVE)
+        record = step_of(h, w, live[2 * i], np.int64(BY_SLOT), cap)
+        steps = tab(w, STEPS)
+        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], live[2 * i + 1], stamp)
+        if count < 0:
+            return count
+        begin = record + S_FIRST
+        status = _gather_all(w, steps, begin, steps[record + S_ENDS], steps[record + S_CROSSINGS], live[2 * i + 1], stamp)
+        if status < 0:
+            return status
+    for i in range(used, used + n_classes):
+        group = tab(w, CLASS_LIST)[2 * i]
+        set_ = set_of_class(h, w, group)
+        row = new_row(w)
+        if row < 0 or set_ < 0:
+            return min(row, set_)
+        set_bit(tab(w, BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
+        count = _add_live(w, LIVE_NEXT, count, set_, row, stamp)
+        if count < 0:
+            return count
+        pool = tab(w, POOL)
+        record = tab(w, CLASS_RECORD)[group]
+        begin = record + E_FIRST + pool[record + E_STATES]
+        if _gather_all(w, pool, begin, pool[record + E_ENDS], pool[record + E_CROSSINGS], row, stamp) < 0:
+            return np.int64(W_GROW)
+    status = _end_gathered(h, w, first, accepts)
+    if status < 0:
+        return status
+    _swap(w, count)
+    return first
+
+
+@kernel
+def _classes_in_slot(h, w, cap, stamp):
+    """Write to ``QUEUE`` the classes that come up in a slot, from the largest down: how many there are, or ``W_GROW``."""
+    n_classes = np.int64(0)
+    if cap == 0:
+        return n_classes
+    for i in range(whead(w)[W_N_LIVE]):
+        record = step_of(h, w, tab(w, LIVE)[2 * i], np.int64(BY_SLOT), cap)
+        steps = tab(w, STEPS)
+        begin = record + S_FIRST + steps[record + S_ENDS]
+        n_classes = _note_classes(w, steps, begin, steps[record + S_CROSSINGS], n_classes, stamp, cap)
         if n_classes < 0:
             return n_classes
     at = 0
     while at < n_classes:
+        pool = tab(w, POOL)
         record = tab(w, CLASS_RECORD)[tab(w, QUEUE)[at]]
         at += 1
-        n_classes = _note_classes(w, record, n_classes, stamp, cap)
+        begin = record + E_FIRST + pool[record + E_STATES] + pool[record + E_ENDS]
+        n_classes = _note_classes(w, pool, begin, pool[record + E_CROSSINGS], n_classes, stamp, cap)
         if n_classes < 0:
             return n_classes
     classes = tab(w, QUEUE)
-    for i in range(1, n_classes):
-        word = classes[i]
-        j = i - 1
-        while j >= 0 and classes[j] < word:
-            classes[j + 1] = classes[j]
-            j -= 1
-        classes[j + 1] = word
-    # 2. their nodes
+    sort_range(classes, 0, n_classes)
+    for i in range(n_classes // 2):
+        kept = classes[i]
+        classes[i] = classes[n_classes - 1 - i]
+        classes[n_classes - 1 - i] = kept
+    return n_classes
+
+
+@kernel
+def _nodes_in_slot(w, k, n_classes, stamp):
+    """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status."""
+    head = whead(w)
     used = head[W_CLASS_LIST_USED]
     if not room(w, CLASS_LIST, 2 * (used + n_classes)):
         return np.int64(W_GROW)
+    classes = tab(w, QUEUE)
     listed = tab(w, CLASS_LIST)
     for i in range(n_classes):
         node = fresh_node(w, 1)
@@ -447,39 +482,14 @@ def _pass_slot(h, w, k, accepts):
     tab(w, SLOT_CLASSES)[2 * k] = used
     tab(w, SLOT_CLASSES)[2 * k + 1] = n_classes
     head[W_CLASS_LIST_USED] = used + n_classes
-    first = head[W_NODES]
-    # 3. the ways through the token; what ends in the same way is gathered first
-    head[W_N_GATHERED] = 0
-    count = np.int64(0)
-    for i in range(n_live):
-        live = tab(w, LIVE)
-        record = effect_of(h, w, live[2 * i])
-        count = _pass_effect(w, record, live[2 * i + 1], count, stamp)
-        if count < 0:
-            return count
-    for i in range(used, used + n_classes):
-        row = new_row(w)
-        if row < 0:
-            return row
-        set_bit(tab(w, BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
-        record = tab(w, CLASS_RECORD)[tab(w, CLASS_LIST)[2 * i]]
-        count = _pass_effect(w, record, row, count, stamp)
-        if count < 0:
-            return count
-    status = _end_gathered(h, w, first, accepts)
-    if status < 0:
-        return status
-    _swap(w, count)
-    return first
+    return np.int64(0)
 
 
 @kernel
-def _note_classes(w, record, count, stamp, cap):
-    """Append the classes of an effect that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``."""
-    pool = tab(w, POOL)
-    first = record + E_FIRST + pool[record + E_STATES] + pool[record + E_ENDS]
-    for i in range(first, first + pool[record + E_CROSSINGS]):
-        group = pool[i] & 0xFFFFFFFF
+def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
+    """Append the classes of (lexeme << 32 | class) pairs that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``."""
+    for i in range(begin, begin + n_pairs):
+        group = pairs[i] & 0xFFFFFFFF
         if group > cap:
             break
         if not room(w, CLASS_NODE, group + 1) or not room(w, QUEUE, count + 1):
@@ -493,27 +503,20 @@ def _note_classes(w, record, count, stamp, cap):
 
 
 @kernel
-def _pass_effect(w, record, starts, count, stamp):
-    """Follow an effect from a row of starts: the number of states in ``LIVE_NEXT``, or a status. What ends is gathered."""
-    pool = tab(w, POOL)
+def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
+    """Gather what ends from a row of starts: sets of lexemes with the token, pairs with classes in it; 0 or ``W_GROW``."""
     cap = whead(w)[W_CLASS_CAP]
     n_lexemes = whead(w)[W_N_LEXEMES]
-    first = record + E_FIRST
-    count = _add_states(w, first, pool[record + E_STATES], count, starts, stamp)
-    if count < 0:
-        return count
-    first += pool[record + E_STATES]
-    for i in range(first, first + pool[record + E_ENDS]):
-        if _gather(w, SET_MARK, pool[i], pool[i], starts, stamp) < 0:
+    for i in range(begin, begin + n_ends):
+        if _gather(w, SET_MARK, lists[i], lists[i], starts, stamp) < 0:
             return np.int64(W_GROW)
-    first += pool[record + E_ENDS]
-    for i in range(first, first + pool[record + E_CROSSINGS]):
-        group = pool[i] & 0xFFFFFFFF
+    for i in range(begin + n_ends, begin + n_ends + n_crossings):
+        group = lists[i] & 0xFFFFFFFF
         if group > cap:
             break
-        if _gather(w, CROSS_MARK, group * n_lexemes + (pool[i] >> 32), CROSSES | pool[i], starts, stamp) < 0:
+        if _gather(w, CROSS_MARK, group * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
             return np.int64(W_GROW)
-    return np.int64(count)
+    return np.int64(0)
 
 
 @kernel

@@ -24,6 +24,7 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
+from cdplugin.kernels.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.workspace import (
     ALLOWED,
     BITS,
@@ -74,17 +75,17 @@ def allow(h, w, starts, lexeme, end):
 
 
 @kernel
-def start_states(h, w, node):
-    """Where in ``START_SETS`` the lexer states stand in which EXACT lexemes, and the others, start at a node; or a status.
+def start_set(h, w, node):
+    """The set of the lexer states in which what may start at a node starts; or a status.
 
-    They depend on the lexemes that may start there alone, and are kept for other texts.
+    It depends on the lexemes that may start there alone, and is kept for other texts.
     """
     head = whead(w)
     words = head[W_SET]
     count = head[W_N_START_SETS]
     if count >= MOST_START_SETS:
         count = np.int64(0)
-    if not room(w, START_HASH, 4 * MOST_START_SETS) or not room(w, START_SETS, (count + 1) * (words + 3)):
+    if not room(w, START_HASH, 4 * MOST_START_SETS) or not room(w, START_SETS, (count + 1) * (words + 2)):
         return np.int64(W_GROW)
     index = tab(w, START_HASH)
     if count == 0:
@@ -100,27 +101,35 @@ def start_states(h, w, node):
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
     while index[slot] != 0:
-        at = (index[slot] - 1) * (words + 3)
+        at = (index[slot] - 1) * (words + 2)
         same = sets[at + words] == skips
         for i in range(words):
             if sets[at + i] != allowed[node * words + i]:
                 same = False
                 break
         if same:
-            return at + words + 1
+            return sets[at + words + 1]
         slot = (slot + 1) & size
-    at = count * (words + 3)
+    at = count * (words + 2)
     for i in range(words):
         sets[at + i] = allowed[node * words + i]
     sets[at + words] = skips
+    n_states = np.int64(0)
+    stamp = fresh_stamp(w)
     for group in range(2):
         state = _start_state(h, w, node, group == 0)
         if state < 0:
             return state
-        sets[at + words + 1 + group] = state
+        n_states = add_parts(h, w, n_states, state, stamp)
+        if n_states < 0:
+            return n_states
+    found = end_set(w, n_states)
+    if found < 0:
+        return found
+    sets[at + words + 1] = found
     index[slot] = count + 1
     head[W_N_START_SETS] = count + 1
-    return at + words + 1
+    return found
 
 
 @kernel

@@ -34,10 +34,10 @@ from cdplugin.kernels.jit import kernel, view_i64
     QUEUE,
     MARK,  # per lexer state: a stamp
     LEXEME_MARK,
-    LIVE,  # (lexer state, row of starts) in progress
+    LIVE,  # (set of lexer states, row of the nodes at which all that is in it began) in progress
     LIVE_NEXT,
-    SNAPSHOT,  # LIVE as it was at the hole
-    LIVE_SLOT,  # per lexer state: stamp << 32 | position in LIVE
+    SNAPSHOT,  # (lexer state, row of starts) at the hole
+    LIVE_SLOT,  # per set of lexer states (in a snapshot: per state): stamp << 32 | position
     BITS,
     SPANS,  # node * n_lexemes + lexeme -> row: where a lexeme that starts at the node may end
     REST,  # node * n_dots + dot -> row: where the rest of a rule that stands at the node may end
@@ -69,16 +69,17 @@ from cdplugin.kernels.jit import kernel, view_i64
     OUTCOMES,
     WAY_HASH,  # open addressing: stamp << 32 | way
     WAYS,
-    DONE,  # per dot (or lexeme): the node at which it was followed last, and the row of the origins that were
+    DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
+    PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
+    RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
     START_HASH,  # open addressing: 1 + entry of START_SETS
-    START_SETS,  # set of lexemes, whether skips may come first, the lexer states in which they start: EXACT ones, others
+    START_SETS,  # set of lexemes, whether skips may come first, the set of the lexer states in which they start
     CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all if a skip is among them
     SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
     ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
     TOUCHED,  # table << 40 | index: the entries that name rows; they are 0 again before the next text
     REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
-    REACHED,  # (element, lexer states): where they lead to in ENDS_ROWS
-    REACHED_STATES,
+    REACHED,  # (element, set of lexer states): where they lead to in ENDS_ROWS
     REACH_PATH,
     SKIPPED,  # lexeme -> set of the lexemes that it may stand before, as a skip; the end symbol if it may end every text
     TARGET,  # a set of lexemes under construction
@@ -86,8 +87,14 @@ from cdplugin.kernels.jit import kernel, view_i64
     GATHERED,  # what ends in a slot, and the row of its starts
     PUSHED,  # open addressing: stamp << 32 | position in QUEUE
     DOT_OUT,  # dot -> stamp, and the row of its items' OUT
-) = range(69)
-N_WORKSPACE = 69
+    SET_HASH,  # open addressing: set of lexer states
+    SET_HEADS,  # set of lexer states -> where in SET_STATES it begins
+    SET_STATES,
+    STEP_OF,  # set of lexer states -> a row of records in STEPS (kernels/state_sets.py)
+    STEPS,
+    CLASS_SET,  # class -> 1 + the set of its states, 0 unknown
+) = range(76)
+N_WORKSPACE = 76
 
 _S = 2 * N_WORKSPACE
 (
@@ -127,14 +134,17 @@ _S = 2 * N_WORKSPACE
     W_N_TOUCHED,
     W_REACH_STAMP,
     W_N_REACHED,
-    W_REACHED_STATES_USED,
     W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
     W_SPLIT,  # whether a place may have several nodes
     W_N_GATHERED,
     W_PUSH_STAMP,
-) = range(_S, _S + 43)
+    W_N_SETS,
+    W_STEPS_USED,
+    W_BITS_SPANS,  # what of BITS, and of TOUCHED, is there before facts are found
+    W_TOUCHED_SPANS,
+) = range(_S, _S + 46)
 WORKSPACE_WORDS = _S + 48
 
 GAP, SLOT = -1, -2
@@ -274,6 +284,17 @@ def meet(bits, a, b, width):
         if bits[a + i] & bits[b + i]:
             return True
     return False
+
+
+@kernel
+def count_bits(word):
+    """How many bits of a word are set."""
+    word = word - ((word >> 1) & 0x5555555555555555)
+    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
+    word += word >> 8
+    word += word >> 16
+    return (word + (word >> 32)) & 0x7F
 
 
 @kernel
