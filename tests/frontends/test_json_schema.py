@@ -366,6 +366,12 @@ LINK = {"properties": {"type": {"enum": ["link"]}}}
         ),
         ({"type": "object", "not": {"propertyNames": {"maxLength": 2}}}, [{"abc": 1}, {"a": 1, "abc": 2}], [{}, {"ab": 1}]),
         ({"type": "array", "contains": {"const": 1}, "maxContains": 1}, [[1], [2, 1], [1, 3]], [[], [1, 1], [2]]),
+        # a name that the complement mentions may follow the member that it asks for
+        (
+            {"type": "object", "not": {"properties": {"a": {"maximum": 3}}, "additionalProperties": False}},
+            [{"a": 1, "b": 2}, {"b": 2}, {"a": 4}],
+            [{}, {"a": 1}],
+        ),
     ],
 )
 @pytest.mark.parametrize("order", ["schema", "any"])
@@ -375,3 +381,45 @@ def test_combinators(schema: dict, valid: list, invalid: list, order: str) -> No
         assert matcher.accepts(json.dumps(value).encode()), value
     for value in invalid:
         assert not matcher.accepts(json.dumps(value).encode()), value
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minProperties": 3, "maxProperties": 2},
+        {"minProperties": 2, "maxProperties": 1, "properties": {"a": {}, "b": {}, "c": {}}},
+        {"contains": {"type": "object"}, "maxContains": 0},
+        {"allOf": [{"contains": {"const": 1}, "minContains": 3, "maxContains": 2}, {"contains": {"const": 2}}]},
+        {"items": {"type": "string"}, "uniqueItems": True, "minItems": 3, "maxItems": 2},
+        {"contains": {"const": 1}, "minItems": 3, "maxItems": 2},
+    ],
+)
+def test_bounds_that_cross_leave_no_dead_end(schema: dict, order: str) -> None:
+    """No array or object begins that could never end."""
+    kind = "object" if "minProperties" in schema else "array"
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        compile_schema({"type": kind, **schema}, Options(property_order=order))
+    matcher = grammar({"type": [kind, "null"], **schema}, property_order=order)
+    assert matcher.accepts(b"null")
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        compile_schema(
+            {"prefixItems": [{"type": kind, **schema}], "minItems": 1, "type": "array"}, Options(property_order=order)
+        )
+
+
+def test_counts_that_grow_for_long() -> None:
+    """How many items it takes is reasoned about where the counts stay the same, not tried one by one."""
+    twice = [{"contains": {"const": 1}, "maxContains": 2}, {"contains": {"const": 2}}]
+    assert compile_schema({"type": "array", "minItems": 10**9, "allOf": twice}).instances
+    both = [{"contains": {"const": 1}, "maxContains": 2}, {"contains": {"type": "integer"}}]
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        compile_schema({"type": "array", "minItems": 10**9, "allOf": both, "items": {"const": 1}})
+
+
+def test_work_in_proportion_to_the_size() -> None:
+    """Many branches that listed values tell apart are no alternatives that multiply."""
+    branches = [{"const": f"{i}", "description": f"number {i}"} for i in range(4000)]
+    assert compile_schema({"oneOf": branches}).rules
+    tagged = [{"properties": {"k": branch}, "required": ["k"]} for branch in branches[:2000]]
+    assert compile_schema({"type": "object", "oneOf": tagged}).rules

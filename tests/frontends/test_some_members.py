@@ -157,3 +157,19 @@ def test_names_that_might_run_out_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match="'not' is not supported where so few values may be left") as caught:
         matcher(schema)
     assert caught.value.keyword == "not"
+
+
+def test_texts_that_can_be_read_in_several_ways() -> None:
+    """A member that may or may not be the one that a complement asks for: the names seen are one set, not one for each way."""
+    schema = {
+        "type": "object",
+        "not": {"anyOf": [{"patternProperties": {"c": {"type": "number"}}}, {"propertyNames": {"maxLength": 1}}]},
+    }
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+    matcher = cd.Compiler(vocab).compile(cd.JsonSchema(schema, property_order="any")).matcher()
+    value = {f"name {i}": None for i in range(40)}
+    text = json.dumps(value).encode()
+    assert matcher.accept_tokens(text[:-1]) == len(text) - 1
+    assert not matcher.accept_token(ord("}"))
+    assert matcher.accept_tokens(b', "c": ""}') == 10
+    assert matcher.is_accepting()

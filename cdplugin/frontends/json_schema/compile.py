@@ -27,7 +27,7 @@ from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
-from cdplugin.frontends.json_schema.shapes import Alternative, MultipliesError, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
@@ -54,18 +54,18 @@ def compile_schema(
     """
     options = options or Options()
     limits = limits or Limits()
-    document = load_schema(schema, limits)
+    document, size = load_schema(schema, limits)
     try:
-        return _compile(document, options, limits, ir or GrammarIR())
+        return _compile(document, options, limits, ir or GrammarIR(), Effort(limits, size))
     except MultipliesError as error:
-        return _compile(share_equal_parts(document), options, limits, ir or GrammarIR(), error.work)
+        return _compile(share_equal_parts(document), options, limits, ir or GrammarIR(), error.effort.again())
 
 
-def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, work: int = 0) -> GrammarIR:
-    """``work``: what a first attempt has taken, if this is a second one, which looks for alternatives that overlap."""
+def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> GrammarIR:
+    """The rules of a document that is sound as a value."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
-    writer = _Writer(reader, options, limits, ir, work)
+    writer = _Writer(reader, options, limits, ir, effort)
     try:
         return writer.write(root)
     finally:
@@ -104,14 +104,14 @@ class _Level:
 class _Writer:
     """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
 
-    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, work: int) -> None:
+    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> None:
         self.ir = ir
         self._reader = reader
         self._layout = layout_of(options.whitespace, options.separators, options.indent)
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._unique_names = options.unique_names
-        self._shaper = Shaper(reader, self._layout, options.on_unsupported, limits, work)
+        self._shaper = Shaper(reader, self._layout, options.on_unsupported, effort)
         self._pending: list[tuple[Place, bool, _Level]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
@@ -234,6 +234,8 @@ class _Writer:
         for k, (named, _) in enumerate(conditions):
             few = self._few_names(named)
             open_ |= (few is None) << k
+            if few is None and len(named.excluded) <= _MOST_LISTED:
+                few = [name for name in named.excluded if isinstance(name, str)]
             names.update((name, names.get(name, False)) for name in few or ())
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
@@ -458,6 +460,8 @@ class _Writer:
         low = max((part.low for part in parts), default=0)
         highs = [part.high for part in parts if part.high is not None]
         high = min(highs) if highs else None
+        if high is not None and low > high:
+            return None
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
         brackets = (self._here.empty_bracket, self._here.close_bracket)

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
+from weakref import WeakValueDictionary
 
 from cdplugin.alphabet import JSON_STRING
 from cdplugin.expr import (
@@ -152,14 +153,19 @@ def _with(root: _Node, text: str) -> _Node:
 
 
 class Seen:
-    """A set of values; adding makes a new one that shares most of the old one."""
+    """A set of values; adding makes a new one that shares most of the old one.
 
-    __slots__ = ("_others", "_texts", "count", "expression")
+    Sets are compared by identity. Adding the same value again gives the same set, as long as that is in use: a text that can be
+    read in several ways leads to one set, not to one for each way.
+    """
+
+    __slots__ = ("__weakref__", "_others", "_texts", "_with", "count", "expression")
 
     def __init__(self, texts: _Node, others: dict[Hashable, Expr], count: int) -> None:
         self._texts = texts
         self._others = others
         self.count = count
+        self._with: WeakValueDictionary[Hashable, Seen] = WeakValueDictionary()
         parts = [cat(QUOTE, texts.expression, QUOTE)] if count > len(others) else []
         self.expression: Expr | None = alt(*parts, *others.values()) if count else None
 
@@ -176,9 +182,14 @@ class Seen:
 
     def adding(self, value: Hashable) -> Seen:
         """This set and ``value``, which is not in it."""
-        if isinstance(value, str):
-            return Seen(_with(self._texts, value), self._others, self.count + 1)
-        return Seen(self._texts, {**self._others, value: spellings_of(value)}, self.count + 1)
+        found = self._with.get(value)
+        if found is None:
+            if isinstance(value, str):
+                found = Seen(_with(self._texts, value), self._others, self.count + 1)
+            else:
+                found = Seen(self._texts, {**self._others, value: spellings_of(value)}, self.count + 1)
+            self._with[value] = found
+        return found
 
 
 NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)

@@ -244,7 +244,7 @@ class Members(Family):
             if extra is None:
                 return False
             needed += extra
-        if self._high is not None and count + needed > self._high:
+        if self._high is not None and max(count + needed, self._low) > self._high:
             return False
         if further or count >= self._low:
             return True
@@ -384,6 +384,8 @@ class Items(Family):
 
     def _can_close(self, index: int, counts: tuple[int, ...], productive: Productive) -> bool:
         """Whether some number of further items closes the array: walked item by item over the fixed ones, then reasoned."""
+        if any(wanted.high is not None and wanted.low > wanted.high for wanted in self._wanted):
+            return False
         states = {counts}
         at = index
         while at < self._n_fixed and (self._high is None or at < self._high):
@@ -430,8 +432,12 @@ class Items(Family):
         while room is None or taken <= room:
             if taken >= least and any(self._enough(state) for state in states):
                 return True
-            states = self._step(states, self._n_fixed, productive)
+            following = self._step(states, self._n_fixed, productive)
             taken += 1
+            if following == states:  # counts only grow: it stays so
+                taken = max(taken, least)
+                return any(self._enough(state) for state in states) and (room is None or taken <= room)
+            states = following
             if taken > least and states <= seen:
                 return False
             seen |= states

@@ -52,7 +52,8 @@ def classes_of(
     language: Callable[[list[Subschema]], Expr],
     share_no_text: Callable[[str, str], bool],
 ) -> list[tuple[Expr | None, list[Subschema]]]:
-    """The classes of names other than ``names``: the quoted key (None: any key at all) and the schemas of the value.
+    """The classes of names other than ``names``: the quoted key (None: any key at all) and the schemas of the value. Those that
+    are seen to have no value are left out.
 
     ``language(subschemas)``: the JSON strings (with quotes) that are valid under all of them; ``share_no_text(pattern,
     pattern)``: whether that is soon found.
@@ -83,6 +84,8 @@ def classes_of(
             if not found and part.additional is not None:
                 found = [part.additional]
             children += found
+        if any(child.types == 0 for child in children):
+            continue
         others = [p for p in patterns if p not in matched and all((p, other) not in apart for other in matched)]
         key = _key(names, matched, others)
         if limits:

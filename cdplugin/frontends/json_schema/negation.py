@@ -358,13 +358,12 @@ class Logician:
         apart = self._apart.by_listed_values([self.conjunction(within, branch) for branch in branches])
         out = []
         for i, branch in enumerate(branches):
-            if branch.types == 0:
+            if branch.types == 0 or apart:
+                out += [branch] if branch.types else []
                 continue
             self._count(len(branches) // 64)
             others = [b for j, b in enumerate(branches) if j != i and b.types]
-            if apart:
-                out.append(branch)
-            elif branch not in others:
+            if branch not in others:
                 clashes = [self.complement(b) for b in others if not self._are_apart(branch, b, within)]
                 joint = self.conjunction(branch, *clashes)
                 if joint is not self._nothing:

@@ -35,7 +35,7 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, few_values, merged_number, merged_string
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
-from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings
+from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings, type_bit
 from cdplugin.grammar import Symbol
 from cdplugin.limits import Limits
 
@@ -75,31 +75,59 @@ class Place:
 _STEP_COST = 6
 _FIRST_ATTEMPT = 4
 """The part of the steps after which a schema is read again with more care."""
+_WORK_PER_BYTE = 2
+"""What is in proportion to a schema's size: no sign that alternatives multiply."""
 
 
 class MultipliesError(LimitExceeded):
-    """A first attempt takes too much ``work``: it may be because alternatives overlap."""
+    """A first attempt takes too much work: it may be because alternatives overlap."""
 
-    def __init__(self, work: int) -> None:
+    def __init__(self, effort: Effort) -> None:
         super().__init__("merging allOf, anyOf and $ref takes too much work")
-        self.work = work
+        self.effort = effort
+
+
+class Effort:
+    """Steps of merging, counted against ``limits.max_rules``, six for a rule.
+
+    A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
+    second one, which makes alternatives that do not overlap.
+    """
+
+    def __init__(self, limits: Limits, size: int) -> None:
+        self.is_first = True
+        self._work = 0
+        self._most = limits.max_rules
+        self._most_at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+
+    def again(self) -> Effort:
+        """The same, for a second attempt."""
+        self.is_first = False
+        return self
+
+    def count(self, steps: int) -> None:
+        """Count steps; raises ``LimitExceeded`` when they are too many."""
+        self._work += steps * _STEP_COST
+        if self._work > self._most:
+            raise LimitExceeded(
+                "merging allOf, anyOf and $ref takes too much work",
+                expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
+            )
+        if self.is_first and self._work > self._most_at_first:
+            raise MultipliesError(self)
 
 
 class Shaper:
-    """Makes places and splits them. Steps of merging are counted against ``limits.max_rules``, six for a rule.
+    """Makes places and splits them. ``effort``: what that may take, and whether alternatives may overlap."""
 
-    ``work``: what a first attempt has taken, 0 if this is one. A second attempt makes alternatives that do not overlap.
-    """
-
-    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, limits: Limits, work: int = 0) -> None:
+    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, effort: Effort) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
         self._reader = reader
         self._layout = layout
         self._relax = on_unsupported == "relax"
         self._any_order = reader.options.property_order == "any"
-        self._limits = limits
-        self._work = work
-        self._is_first = not work
+        self.count = effort.count
+        self._is_first = effort.is_first
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
@@ -149,17 +177,6 @@ class Shaper:
                 break
             part = others[0]
         return part
-
-    def count(self, work: int) -> None:
-        """Count work; raises ``LimitExceeded`` when it is too much."""
-        self._work += work * _STEP_COST
-        if self._is_first and self._work > self._limits.max_rules // _FIRST_ATTEMPT:
-            raise MultipliesError(self._work)
-        if self._work > self._limits.max_rules:
-            raise LimitExceeded(
-                "merging allOf, anyOf and $ref takes too much work",
-                expected=f"at most {self._limits.max_rules // _STEP_COST} steps (Limits.max_rules = {self._limits.max_rules})",
-            )
 
     def refuse(self, sub: Subschema, keyword: str) -> None:
         """Refuse a keyword that is not enforced, or list it when the caller relaxed that."""
@@ -300,6 +317,7 @@ class Shaper:
             and (s.values is None or s.values is values)
             for s in alternative
         )
+        only_types = only_types and all(s.unevaluated == (None, None) for s in alternative)
         types = ALL_TYPES
         for sub in alternative:
             types &= sub.types
@@ -309,14 +327,17 @@ class Shaper:
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
         for value in values:
-            if isinstance(value, (list, dict)):
+            if len(values) > 1 and isinstance(value, (list, dict)):
                 key = canonical(value)
                 if key in seen:
                     continue
                 seen.add(key)
             self.count(1)
+            if only_types and not isinstance(value, float):
+                if not type_bit(value, integral_floats) & types:
+                    continue
             # Alternatives hold no choices any more, and their allOf and $ref are among their members.
-            if not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
+            elif not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
                 continue
             if isinstance(value, (list, dict)):
                 if self._layout.indent is not None or (self._any_order and has_orders(value)):

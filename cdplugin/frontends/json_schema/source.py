@@ -20,8 +20,8 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 
 
-def load_schema(schema: Any, limits: Limits) -> dict | bool:
-    """Return the schema as a dict or bool.
+def load_schema(schema: Any, limits: Limits) -> tuple[dict | bool, int]:
+    """Return the schema as a dict or bool, and about how many bytes it has as text.
 
     ``schema`` may be a dict, a bool, JSON text, anything with a ``model_json_schema`` method (a pydantic model class), or a
     dataclass or ``TypedDict``, which pydantic is asked to describe. Raises ``LimitExceeded`` beyond
@@ -39,8 +39,7 @@ def load_schema(schema: Any, limits: Limits) -> dict | bool:
     if not isinstance(schema, (dict, bool)):
         expected = "a dict, a bool, JSON text, a pydantic model, a dataclass or a TypedDict"
         raise GrammarError("a JSON Schema", expected=expected, found=_name(schema))
-    check_value(schema, limits)
-    return schema
+    return schema, check_value(schema, limits)
 
 
 def _describe(kind: type) -> Any:
@@ -99,8 +98,11 @@ def _too_deep(limits: Limits) -> LimitExceeded:
     return LimitExceeded("schema nested too deeply", expected=most, found="more")
 
 
-def check_value(root: Any, limits: Limits) -> None:
-    """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep."""
+def check_value(root: Any, limits: Limits) -> int:
+    """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep.
+
+    Returns about how many bytes it has as text, parts that are the same object on one level counted once.
+    """
     max_depth, budget = limits.max_spec_depth, limits.max_spec_bytes
     level: list[Any] = [root]
     depth = 0
@@ -144,6 +146,7 @@ def check_value(root: Any, limits: Limits) -> None:
                     unique.append(value)
             below = unique
         level = below
+    return limits.max_spec_bytes - budget
 
 
 def _check_scalar(value: Any, below: list[Any]) -> None:
