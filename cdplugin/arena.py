@@ -268,7 +268,9 @@ class Arena:
     def recover(self, status: int) -> None:
         """Do what a negative status asks for: grow a table, or raise."""
         if status == layout.NEED_RULES and self.expand is not None:
-            self.expand(int(self.header[layout.GROW_TO]))
+            first, end = int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE])
+            for nonterminal in self.tables[layout.STACK][first:end].tolist():
+                self.expand(nonterminal)
             return
         if status == layout.NEED_VALUE and self.keeping is not None:
             self.keeping.note_value(int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))

@@ -300,6 +300,41 @@ def test_five_thousand_alternatives() -> None:
     assert grammar.counters()["rows"] <= 20
 
 
+STATES = ["NEW", "ON_APPROVAL", "ON_SIGNING", "ON_MODIFICATION", "EXECUTED", "DEPRECATED", "REJECTED"]
+DOMAIN = r"^(?!.*://)(?=.{1,255}$)((.{1,63}\.){1,127}(?![0-9]*$)[a-z0-9-]+\.?)$"
+
+
+@pytest.mark.parametrize(
+    ("schema", "legal", "refused"),
+    [
+        ({"type": "string", "oneOf": [{"pattern": word} for word in STATES]}, '"a NEW b"', '"NEW REJECTED'),
+        ({"type": "string", "pattern": DOMAIN}, '"example.com"', '"example://'),
+    ],
+    ids=["exactly one of seven patterns", "a lookahead beside bounds"],
+)
+def test_parts_that_contradict_each_other(schema: dict, legal: str, refused: str) -> None:
+    """Seen without taking derivatives of all parts at once, of which there are too many."""
+    matcher = compiled(cd.JsonSchema(schema)).matcher()
+    for byte in legal.encode():
+        assert byte in mask(matcher) and matcher.accept_token(byte)
+    assert matcher.is_accepting()
+    matcher.reset()
+    assert matcher.validate_tokens(refused.encode()) == len(refused) - 1
+    assert matcher.accept_tokens(refused.encode()[:-1]) == len(refused) - 1 and ord(refused[-1]) not in mask(matcher)
+
+
+def test_alternatives_that_begin_alike() -> None:
+    """What each of them predicts in the same way is one item, not one for each pair of them."""
+    n = 700
+    rules: Rules = {"S": [[L(b"{"), f"A{i}"] for i in range(n)], "W": [[L(b" "), "W"], []]}
+    rules |= {f"A{i}": [["W", L(b"%d" % i), L(b"}")]] for i in range(n)}
+    grammar = compiled(ir_of(rules))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"{   ") == 4 and mask(matcher) >= {*b" 0123456789"}
+    assert matcher.accept_tokens(b"  69") == 4 and mask(matcher) >= {*b"0123456789}"}
+    assert matcher.accept_tokens(b"9}") == 2 and matcher.is_accepting()
+
+
 def test_ten_thousand_literals() -> None:
     words = [b"%d," % (i * i) for i in range(10_000)]
     grammar = compiled(ir_of({"S": [[expr.literals(words), "S"], []]}))

@@ -23,7 +23,7 @@ LIMIT_WIDTH = -2  # an expression has too many alternatives
 LIMIT_FUEL = -3  # emptiness of an expression could not be decided within the fuel
 LIMIT_ROW = -4  # an Earley row has too many items
 LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
-NEED_RULES = -6  # nonterminal GROW_TO is predicted for the first time: give it its rules and call again
+NEED_RULES = -6  # STACK[GROW_TO:GROW_TABLE], nonterminals, are predicted for the first time: give them their rules, call again
 NEED_VALUE = -7  # a lexeme that keeps its text has ended, number GROW_TO, text GROW_TABLE: say what value that is (M_VALUE)
 NEED_REST = -8  # say what follows lexeme GROW_TO of a rule when its value is GROW_TABLE (M_REST)
 

@@ -12,10 +12,12 @@ from cdplugin.kernels.arena import DATA as DATA_TABLE
 from cdplugin.kernels.arena import (
     DOT_SYMBOL,
     GROW,
+    GROW_TABLE,
     GROW_TO,
     K_CORNERS,
     K_FIRST,
     K_ORIGIN,
+    LOW_32,
     M_CORNERS,
     M_FIRST,
     M_RESTRICT,
@@ -27,6 +29,9 @@ from cdplugin.kernels.arena import (
     STACK,
     STACK_TOP,
     STAMP,
+    V_AUX,
+    VALUE_WORDS,
+    VALUES,
     header,
     i64,
     intern,
@@ -42,6 +47,7 @@ from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 
 END_OF_RULE = -1
+MANY = 24  # entries of an origin from which on it is restricted to each of their corners at once
 NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
 
 
@@ -72,8 +78,7 @@ def left_corners(h, nonterminal):
         at += 1
         entry = rule_heads[left]
         if entry == NOT_EXPANDED:
-            head[GROW_TO] = left
-            return NEED_RULES
+            return need_rules(h, at - 1, at)
         while entry >= 0:
             dot = rule_lists[2 * entry]
             entry = rule_lists[2 * entry + 1]
@@ -110,6 +115,23 @@ def left_corners(h, nonterminal):
 
 
 @kernel
+def need_rules(h, start, end):
+    """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs."""
+    words = i64(h, STACK)
+    heads = i64(h, RULE_HEADS)
+    missing = start
+    for i in range(start, end):
+        if heads[words[i]] == NOT_EXPANDED:
+            words[missing] = words[i]
+            missing += 1
+    if missing == start:
+        return 0
+    header(h)[GROW_TO] = start
+    header(h)[GROW_TABLE] = missing
+    return NEED_RULES
+
+
+@kernel
 def contains(h, value, word):
     """Whether the sorted sequence of ``value`` holds ``word``."""
     data = i64(h, DATA_TABLE)
@@ -126,13 +148,15 @@ def contains(h, value, word):
 
 
 @kernel
-def first_at(h, value, lexeme):
-    """Position in a ``K_FIRST`` sequence of the first entry of ``lexeme`` (or of what follows it)."""
+def first_at(h, value, high_word):
+    """Position in a sorted sequence of pairs of the first one whose first word is ``high_word`` (or of what follows it):
+    of a lexeme in a ``K_FIRST``, of a nonterminal in a ``K_ORIGIN``.
+    """
     data = i64(h, DATA_TABLE)
     offset = offset_of(h, value)
     low = np.int64(0)
     high = length_of(h, value)
-    word = pack(lexeme, 0)
+    word = pack(high_word, 0)
     while low < high:
         middle = (low + high) >> 1
         if data[offset + middle] < word:
@@ -153,13 +177,21 @@ def restrict(h, origin, nonterminal):
         return known
     head = header(h)
     base = head[STACK_TOP]
-    for i in range(count):
-        entry = word_of(h, origin, i)
-        corners = left_corners(h, entry >> 32)
-        if corners < 0:
-            return corners
-        if contains(h, corners, nonterminal) and push(h, entry) < 0:
-            return GROW
+    if count >= MANY:
+        status = _restrict_to_each(h, origin)
+        if status < 0:
+            return status
+        known = memo_get(h, M_RESTRICT, origin, nonterminal)
+        if known >= 0:
+            return known
+    else:
+        for i in range(count):
+            entry = word_of(h, origin, i)
+            corners = left_corners(h, entry >> 32)
+            if corners < 0:
+                return corners
+            if contains(h, corners, nonterminal) and push(h, entry) < 0:
+                return GROW
     result = origin
     if head[STACK_TOP] - base < count:
         result = intern(h, K_ORIGIN, base, head[STACK_TOP] - base)
@@ -167,3 +199,37 @@ def restrict(h, origin, nonterminal):
     if result < 0:
         return result
     return memo_put(h, M_RESTRICT, origin, nonterminal, result)
+
+
+@kernel
+def _restrict_to_each(h, origin):
+    """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status."""
+    if i64(h, VALUES)[origin * VALUE_WORDS + V_AUX]:  # done before
+        return 0
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(length_of(h, origin)):
+        corners = left_corners(h, word_of(h, origin, i) >> 32)
+        if corners < 0:
+            return corners
+        for c in range(length_of(h, corners)):
+            if push(h, pack(word_of(h, corners, c), i)) < 0:
+                return GROW
+    end = base + sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    head[STACK_TOP] = end
+    pair = base
+    while pair < end:
+        corner = i64(h, STACK)[pair] >> 32
+        while pair < end and i64(h, STACK)[pair] >> 32 == corner:
+            if push(h, word_of(h, origin, i64(h, STACK)[pair] & LOW_32)) < 0:
+                return GROW
+            pair += 1
+        result = intern(h, K_ORIGIN, end, head[STACK_TOP] - end)
+        head[STACK_TOP] = end
+        if result < 0:
+            return result
+        if memo_put(h, M_RESTRICT, origin, corner, result) < 0:
+            return GROW
+    head[STACK_TOP] = base
+    i64(h, VALUES)[origin * VALUE_WORDS + V_AUX] = 1
+    return 0

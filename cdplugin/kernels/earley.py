@@ -74,7 +74,7 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.arena import DATA as DATA_TABLE
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
-from cdplugin.kernels.corners import END_OF_RULE, contains, first_at, left_corners, restrict
+from cdplugin.kernels.corners import END_OF_RULE, MANY, contains, first_at, left_corners, need_rules, restrict
 from cdplugin.kernels.expressions import push
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import lexer_state
@@ -144,7 +144,8 @@ def complete(h, nonterminal, origin):
     end = head[STACK_TOP]
     for at in range(base, end):  # what each of them gives
         done = i64(h, STACK)[at]
-        for i in range(waiting):
+        i = first_at(h, origin, done)
+        if i < waiting:
             waits = word_of(h, origin, i)
             if waits >> 32 == done and _push_items(h, waits & LOW_32) < 0:
                 return GROW
@@ -187,6 +188,9 @@ def _restamp(h, base, stamp):
 @kernel
 def _is_predicted(h, origin, waiting, nonterminal):
     """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status."""
+    if waiting >= MANY:
+        restricted = restrict(h, origin, nonterminal)
+        return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
     for i in range(waiting):
         corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
@@ -236,32 +240,30 @@ def row_of(h, items):
     nullable = i64(h, NULLABLE)
     count = length_of(h, items)
     accepts = 0
-    # 1. the nonterminals waited for, and the lexemes that kernel items scan themselves
-    n_waited = 0
+    # 1. the nonterminals waited for, each with the items that wait for it
     for i in range(count):
-        item = word_of(h, items, i)
-        dot = item >> 32
+        dot = word_of(h, items, i) >> 32
         while symbols[dot] >= 0:
-            if push(h, symbols[dot]) < 0:
+            if push(h, pack(symbols[dot], i)) < 0:
                 return GROW
-            n_waited += 1
             if not nullable[symbols[dot]]:
                 break
             dot += 1
         if symbols[dot] == -2 - head[END_SYMBOL]:
             accepts = 1
-    n_waited = sort_unique(i64(h, STACK), base, n_waited)
-    head[STACK_TOP] = base + n_waited
+    n_pairs = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
     # 2. the origin of what this row predicts: one entry for each nonterminal waited for
-    entries = head[STACK_TOP]
-    if not has_room(h, STACK, entries + n_waited):
+    entries = base + n_pairs
+    if not has_room(h, STACK, entries + n_pairs):
         return GROW
-    head[STACK_TOP] = entries + n_waited
-    for w in range(n_waited):
-        waited = i64(h, STACK)[base + w]
+    head[STACK_TOP] = entries + n_pairs
+    n_waited = 0
+    pair = base
+    while pair < entries:
+        waited = i64(h, STACK)[pair] >> 32
         top = head[STACK_TOP]
-        for i in range(count):
-            item = word_of(h, items, i)
+        while pair < entries and i64(h, STACK)[pair] >> 32 == waited:
+            item = word_of(h, items, i64(h, STACK)[pair] & LOW_32)
             dot = item >> 32
             while symbols[dot] >= 0:
                 if symbols[dot] == waited:
@@ -271,17 +273,25 @@ def row_of(h, items):
                 if not nullable[symbols[dot]]:
                     break
                 dot += 1
+            pair += 1
         if head[STACK_TOP] - top > head[MAX_ROW_ITEMS]:
             return LIMIT_ROW
         given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
         gives = intern(h, K_ITEMS, top, given)
         if gives < 0:
             return gives
-        i64(h, STACK)[entries + w] = pack(waited, gives)
+        i64(h, STACK)[entries + n_waited] = pack(waited, gives)
+        n_waited += 1
         head[STACK_TOP] = top
     origin = intern(h, K_ORIGIN, entries, n_waited)
     if origin < 0:
         return origin
+    for w in range(n_waited):
+        i64(h, STACK)[base + w] = i64(h, STACK)[entries + w] >> 32
+    head[STACK_TOP] = base + n_waited
+    status = need_rules(h, base, base + n_waited)  # of all at once: each request for rules begins this row anew
+    if status < 0:
+        return status
     # 3. the lexemes that may come next
     first_state = _start_state(h, items, base, n_waited, R_START)
     if first_state < 0:
@@ -428,10 +438,8 @@ def advance(h, row, accepted):
             dot = item >> 32
             while symbols[dot] >= 0 and nullable[symbols[dot]]:
                 dot += 1
-            if symbols[dot] == -2 - lexeme:
-                status = _push_after(h, dot, item & LOW_32)
-                if status < 0:
-                    return status
+            if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & LOW_32)) < 0:
+                return GROW
         for w in range(length_of(h, origin)):
             nonterminal = word_of(h, origin, w) >> 32
             corners = left_corners(h, nonterminal)
@@ -442,14 +450,20 @@ def advance(h, row, accepted):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
                     break
-                dot = entry & LOW_32
-                restricted = restrict(h, origin, lefts[dot])
+                restricted = restrict(h, origin, lefts[entry & LOW_32])
                 if restricted < 0:
                     return restricted
-                status = _push_after(h, dot, restricted)
-                if status < 0:
-                    return status
-    after = make_row(h, base, head[STACK_TOP] - base)
+                if push(h, pack(entry & LOW_32, restricted)) < 0:
+                    return GROW
+    # what several nonterminals have as a left corner was pushed for each of them
+    moves = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    head[STACK_TOP] = base + moves
+    for i in range(base, base + moves):
+        move = i64(h, STACK)[i]
+        status = _push_after(h, move >> 32, move & LOW_32)
+        if status < 0:
+            return status
+    after = make_row(h, base + moves, head[STACK_TOP] - base - moves)
     head[STACK_TOP] = base
     if after < 0:
         return after
@@ -458,8 +472,8 @@ def advance(h, row, accepted):
 
 @kernel
 def _scan_kept(h, items, origin, ended):
-    """Push what scanning a lexeme that keeps its text gives: ``ended`` is its value, or its number, for any value; 0 or a
-    status.
+    """Push the dots, with their origins, at which a lexeme that keeps its text is scanned: ``ended`` is its value, or its
+    number, for any value; 0 or a status.
     """
     symbols = i64(h, DOT_SYMBOL)
     nullable = i64(h, NULLABLE)
@@ -471,10 +485,8 @@ def _scan_kept(h, items, origin, ended):
         dot = _kept_dot(h, dot, -2 - symbols[dot], ended)
         if dot < 0:
             return dot
-        if dot:
-            status = _push_after(h, dot, item & LOW_32)
-            if status < 0:
-                return status
+        if dot and push(h, pack(dot, item & LOW_32)) < 0:
+            return GROW
     for w in range(length_of(h, origin)):
         nonterminal = word_of(h, origin, w) >> 32
         corners = left_corners(h, nonterminal)
@@ -491,9 +503,8 @@ def _scan_kept(h, items, origin, ended):
                 restricted = restrict(h, origin, left)
                 if restricted < 0:
                     return restricted
-                status = _push_after(h, dot, restricted)
-                if status < 0:
-                    return status
+                if push(h, pack(dot, restricted)) < 0:
+                    return GROW
     return np.int64(0)
 
 

@@ -1,8 +1,9 @@
 """Emptiness of expressions with ``&`` and ``~``: a search over derivatives for one that matches the empty string.
 
-Most questions are answered after a few steps in breadth. Where they are not (many patterns at once, long texts), what is left
-to look at is taken up best first (Pearl, *Heuristics*, 1984): in the order of how many bytes a match still needs by a rough
-count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever the
+Most questions are answered after a few steps in breadth. Where they are not (many patterns at once, long texts), two parts of
+an ``&`` may contradict each other already, which is soon seen where all parts at once have too many derivatives. Else the
+search takes up what is left best first (Pearl, *Heuristics*, 1984): in the order of how many bytes a match still needs by a
+rough count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever the
 order, a search that ends without a match has seen every derivative; fuel that runs out raises, it never guesses.
 """
 
@@ -38,10 +39,22 @@ from cdplugin.kernels.arena import (
     word_of,
 )
 from cdplugin.kernels.derive import derive, refine_class
-from cdplugin.kernels.expressions import EMPTY, IS_EMPTY, KNOWN_NONEMPTY, NONEMPTY, SEEN, push
+from cdplugin.kernels.expressions import (
+    EMPTY,
+    IS_EMPTY,
+    KNOWN_NONEMPTY,
+    NONEMPTY,
+    SEEN,
+    make_and,
+    make_not,
+    push,
+    repeats_within,
+)
 from cdplugin.kernels.jit import kernel
 
-_IN_BREADTH = 2_000  # derivatives taken before the order is chosen with care
+_IN_BREADTH = 2_000  # derivatives taken before parts are looked at in pairs, and before the order is chosen with care
+_FOR_A_PAIR = 500  # derivatives taken for two parts
+_MOST_PAIRS = 64
 _MOST_VISITS = 2_000  # nodes looked at to find a class of bytes: few classes are worth it here
 _VISITS_BITS = 6  # nodes that take as much fuel as a derivative, as a power of two
 _FAR = 1 << 24  # bytes: more than this is as far as anything
@@ -64,9 +77,34 @@ def is_nonempty(h, e):
         return 1
     if flags & IS_EMPTY:
         return 0
+    fuel = header(h)[FUEL]
+    status = _decide(h, e, min(fuel, _IN_BREADTH))
+    if status != LIMIT_FUEL or fuel <= _IN_BREADTH:
+        return status
+    status = _is_refuted(h, e)
+    return _decide(h, e, fuel) if status == 0 else 0 if status > 0 else status
+
+
+@kernel
+def is_plainly_nonempty(h, e):
+    """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status."""
+    if e == EMPTY:
+        return 0
+    flags = flags_of(h, e)
+    if flags & KNOWN_NONEMPTY:
+        return 1
+    if flags & IS_EMPTY:
+        return 0
+    status = _decide(h, e, min(header(h)[FUEL], _IN_BREADTH))
+    return 0 if status == LIMIT_FUEL else status
+
+
+@kernel
+def _decide(h, e, fuel):
+    """Search with so much fuel, and mark what was found: :func:`is_nonempty` of an expression that is not known."""
     head = header(h)
     base = head[STACK_TOP]
-    status, found = _search(h, e)
+    status, found = _search(h, e, fuel)
     values = i64(h, VALUES)
     words = i64(h, STACK)
     for i in range(base, head[STACK_TOP], 2):
@@ -84,8 +122,77 @@ def is_nonempty(h, e):
 
 
 @kernel
-def _search(h, e):
-    """``(1, entry)`` with the entry that a match was found from (-1: ``e`` itself), ``(0, -1)`` if there is none, or a status.
+def _is_refuted(h, e):
+    """1 if two parts of ``e``, an ``&`` or what begins with one, have no match in common, a complement and another; for a
+    union, if that is so for each of its parts. 0 if it is not soon found, or a status.
+    """
+    is_union = kind_of(h, e) == K_ALT
+    pairs_left = _MOST_PAIRS
+    for u in range(length_of(h, e) if is_union else 1):
+        whole = word_of(h, e, u) if is_union else e
+        flags = flags_of(h, whole)
+        if flags & IS_EMPTY:
+            continue
+        joint = word_of(h, whole, 0) if kind_of(h, whole) == K_CAT else whole
+        n_parts = length_of(h, joint) if kind_of(h, joint) == K_AND and not flags & KNOWN_NONEMPTY else 0
+        status = 0
+        for pair in range(n_parts * n_parts):
+            denied = word_of(h, joint, pair // n_parts)
+            part = word_of(h, joint, pair % n_parts)
+            if kind_of(h, denied) == K_NOT and kind_of(h, part) != K_NOT and pairs_left > 0:
+                pairs_left -= 1
+                status = _is_contained(h, part, word_of(h, denied, 0))
+            if status:
+                break
+        if status <= 0:
+            return status
+        i64(h, VALUES)[whole * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
+    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
+    return 1
+
+
+@kernel
+def _is_contained(h, e, outer):
+    """1 if it is soon found that ``outer`` matches all that ``e`` does: as repetitions, the one's body in the other's, or by a
+    short search. 0 if not, or a status.
+    """
+    is_union = kind_of(h, outer) == K_ALT
+    for i in range(length_of(h, outer) if is_union else 1):
+        member = word_of(h, outer, i) if is_union else outer
+        if repeats_within(h, e, member):
+            status = _are_disjoint(h, word_of(h, e, 0), word_of(h, member, 0))
+            if status:
+                return status
+    return _are_disjoint(h, e, outer)
+
+
+@kernel
+def _are_disjoint(h, e, denied):
+    """1 if a short search shows that ``e & ~denied`` matches nothing. 0 if not, or a status."""
+    head = header(h)
+    base = head[STACK_TOP]
+    complement = make_not(h, denied)
+    if complement < 0:
+        return complement
+    if push(h, e) < 0 or push(h, complement) < 0:
+        return np.int64(GROW)
+    both = make_and(h, base, 2)
+    head[STACK_TOP] = base
+    if both < 0:
+        return both
+    flags = flags_of(h, both)
+    if both == EMPTY or flags & IS_EMPTY:
+        return np.int64(1)
+    if flags & KNOWN_NONEMPTY:
+        return np.int64(0)
+    status = _decide(h, both, _FOR_A_PAIR)
+    return np.int64(1 - status if status >= 0 else 0 if status == LIMIT_FUEL else status)
+
+
+@kernel
+def _search(h, e, fuel):
+    """With so much fuel: ``(1, entry)`` with the entry that a match was found from (-1: ``e`` itself), ``(0, -1)`` if there is
+    none, or a status.
 
     Leaves its entries on the stack: two words, an expression and the entry that it was reached from.
     """
@@ -97,7 +204,6 @@ def _search(h, e):
     heap = np.empty(0, np.int64)
     n_heap = nowhere  # in breadth so far
     next_in_breadth = base
-    fuel = head[FUEL]
     best_first_below = fuel - _IN_BREADTH
     status = _enter(h, e, nowhere)
     if status:

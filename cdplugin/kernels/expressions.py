@@ -358,6 +358,8 @@ def make_and(h, start, count):
         result = np.int64(LIMIT_WIDTH)
     elif n == 1:
         result = i64(h, STACK)[base]
+    elif n > 1 and _deny_one(h, base, n):
+        result = np.int64(EMPTY)
     elif n > 1:
         words = i64(h, STACK)
         flags = NULLABLE
@@ -377,6 +379,36 @@ def make_and(h, start, count):
         result = _finish(h, intern(h, K_AND, base, n), flags | finite)
     head[STACK_TOP] = saved
     return result
+
+
+@kernel
+def _deny_one(h, start, count):
+    """Whether one of the parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a & ...``,
+    ``a & ~(a | b) & ...``, ``x{2,9} & ~x* & ...``.
+    """
+    words = i64(h, STACK)
+    for i in range(start, start + count):
+        if kind_of(h, words[i]) != K_NOT:
+            continue
+        denied = word_of(h, words[i], 0)
+        is_union = kind_of(h, denied) == K_ALT
+        for j in range(length_of(h, denied) if is_union else 1):
+            part = word_of(h, denied, j) if is_union else denied
+            for k in range(start, start + count):
+                if words[k] == part:
+                    return True
+                if repeats_within(h, words[k], part) and word_of(h, words[k], 0) == word_of(h, part, 0):
+                    return True
+    return False
+
+
+@kernel
+def repeats_within(h, e, outer):
+    """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows."""
+    if kind_of(h, e) != K_REPEAT or kind_of(h, outer) != K_REPEAT:
+        return False
+    high, outer_high = word_of(h, e, 2), word_of(h, outer, 2)
+    return word_of(h, outer, 1) <= word_of(h, e, 1) and (outer_high < 0 or 0 <= high <= outer_high)
 
 
 @kernel

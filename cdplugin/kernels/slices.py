@@ -36,7 +36,7 @@ from cdplugin.kernels.derive import (
     derive,
     refine_class,
 )
-from cdplugin.kernels.emptiness import is_nonempty
+from cdplugin.kernels.emptiness import is_plainly_nonempty
 from cdplugin.kernels.expressions import (
     EMPTY,
     EPSILON,
@@ -177,7 +177,7 @@ def stay(h, e):
     body, tail = e, np.int64(EPSILON)
     if kind_of(h, e) == K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
-    alive = is_nonempty(h, tail)
+    alive = is_plainly_nonempty(h, tail)
     if alive < 0:
         return np.int64(alive)
     answer = np.int64(0)
@@ -222,7 +222,7 @@ def _stay_headed(h, e):
     kind = kind_of(h, body)
     if kind != K_REPEAT and kind != K_AND:
         return np.int64(0)
-    alive = is_nonempty(h, tail)
+    alive = is_plainly_nonempty(h, tail)
     if alive <= 0:
         return np.int64(alive)
     return _stay_repeat(h, body) if kind == K_REPEAT else _stay_less_finite(h, body)
