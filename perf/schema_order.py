@@ -1,4 +1,5 @@
-"""An instance with its properties in the order in which its schema declares them: to tell what is refused for order only."""
+"""An instance with its properties in the order in which its schema declares them, or requires those that it does not declare:
+to tell what is refused for order only."""
 
 from __future__ import annotations
 
@@ -102,7 +103,8 @@ class _Order:
         patterns = [
             p for s in applying if isinstance(s.get("patternProperties"), dict) for p in s["patternProperties"].values()
         ]
-        keys = [k for k in declared if k in value] + [k for k in value if k not in declared]
+        names = dict.fromkeys((*declared, *(k for s in applying if isinstance(s.get("required"), list) for k in s["required"])))
+        keys = [k for k in names if k in value] + [k for k in value if k not in names]
         return {k: self.reorder(declared.get(k, rest + patterns), value[k], depth + 1) for k in keys}
 
     @staticmethod
