@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 MOST_CLASSES = 1 << 14
+MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
 _WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 _TOKENS_AT_ONCE = 4096
 _WALKS, _WALK_LENGTH = 16, 16
@@ -140,6 +141,7 @@ class InfillGrammar:
             rights.append(symbols[first:end].tolist())
         rules = list(zip(lefts.tolist(), rights, strict=True))
         self._set_ranks(rules, nullable)
+        self._set_after(rules, nullable)
         begins = self._edge_lexemes(rules, nullable)
         ends = self._edge_lexemes([(left, right[::-1]) for left, right in rules], nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
@@ -186,6 +188,45 @@ class InfillGrammar:
         ranks[order] = np.arange(self.n_nonterminals)
         ranks[self.n_nonterminals :] = order
         self.workspace.set(ws.RANKS, ranks)
+
+    def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
+        """By dot: the dots that may be under way where a rule stands at it (:mod:`cdplugin.kernels.alive`), as bit sets."""
+        words = (self.n_dots + 63) // 64
+        self.workspace.header[ws.W_DOT_SET] = words
+        if self.n_dots > MOST_DOTS_ALIVE:
+            return
+        symbols = self.arena.tables[layout.DOT_SYMBOL][: self.n_dots].tolist()
+        lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots].tolist()
+        firsts: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        beyond: list[list[int]] = [[] for _ in range(self.n_nonterminals)]  # the dots after a nonterminal
+        for dot, symbol in enumerate(symbols):
+            if dot == 0 or symbols[dot - 1] == -1:
+                firsts[lefts[dot]].append(dot)
+            if symbol >= 0:
+                beyond[symbol].append(dot + 1)
+        after = [1 << dot for dot in range(self.n_dots)]
+        grown = True
+        while grown:
+            grown = False
+            ended = [0] * self.n_nonterminals
+            begun = [0] * self.n_nonterminals
+            for symbol in range(self.n_nonterminals):
+                for dot in beyond[symbol]:
+                    ended[symbol] |= after[dot]
+                for dot in firsts[symbol]:
+                    begun[symbol] |= after[dot]
+            for dot in range(self.n_dots - 1, -1, -1):
+                symbol = symbols[dot]
+                found = after[dot]
+                if symbol == -1:
+                    found |= ended[lefts[dot]]
+                elif symbol >= 0:
+                    found |= begun[symbol] | (after[dot + 1] if nullable[symbol] else 0)
+                if found != after[dot]:
+                    after[dot] = found
+                    grown = True
+        data = b"".join(found.to_bytes(8 * words, "little") for found in after)
+        self.workspace.set(ws.AFTER, np.frombuffer(data, np.int64))
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""

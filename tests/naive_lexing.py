@@ -1,15 +1,16 @@
 """Brute-force reference for grammars whose lexemes end at the longest or the shortest match (:mod:`naive` has EXACT ones).
 
-A place in a text is a set of *threads*. A thread is a textbook Earley chart (CACM 13(2), 1970), one column per lexeme, and the
-lexemes that are open at its end: ``(lexeme, derivative, begun, tokens used)``. Everything is copied, nothing is shared.
+A place in a text is a set of *threads*. A thread is a textbook Earley column (CACM 13(2), 1970) and the lexemes that are open:
+``(lexeme, derivative, begun, tokens used)``. A column is a set of items that name the columns where they began by number.
 
 What is defined here:
 
 - LONGEST and LAZY lexemes that a column allows are open together; those that EXACT lexing is for, apart from them.
 - A LAZY one that matches ends, with the other LAZY ones that match. If all that are open match and none can go on, they end.
 - Otherwise they end when a byte comes that none can go on with; all that match are scanned, and the byte is the next lexeme's.
+- Threads with the same open lexemes are one: what either column allows is allowed.
 - If a skip is among what is scanned, the column stays as it is, but only lexemes that may have it before them come next. No
-  skip is open before the first lexeme.
+  skip is open before the first lexeme. So a skip may end a text that some column both ends and goes on after.
 - A token terminal matches one whole token where no lexeme is open, or where those that are open match.
 - A lexeme that has used up its tokens ends at the first end of a token at which it matches.
 """
@@ -25,6 +26,7 @@ from cdplugin.grammar import EXACT, LAZY, GrammarIR
 
 Item = tuple[int, int, int]  # rule, dot, column where it began
 Column = frozenset[Item]
+HERE = -1  # an item that began in its own column
 
 
 class Word(NamedTuple):
@@ -34,13 +36,13 @@ class Word(NamedTuple):
     used: int  # tokens that ended inside it
 
 
-class Chart(NamedTuple):
-    columns: tuple[Column, ...]
-    after: frozenset[int] = frozenset()  # the skips that have just matched
+class Place(NamedTuple):
+    column: int
+    after: frozenset[int] = frozenset()  # the skips that have just matched, if not everything may come after them
 
 
 class Thread(NamedTuple):
-    chart: Chart
+    place: Place
     words: frozenset[Word]
     exact: bool
 
@@ -56,6 +58,8 @@ class NaiveLexing:
         self.starts = [self.derivatives.convert(e) for e in ir.lexemes]
         self.rules = [(len(ir.names), (ir.start,)), *self.productive(ir.rules)]
         self.skips = set(ir.skips.values())
+        self.columns: list[Column] = []
+        self.numbers: dict[Column, int] = {}
 
     def productive(self, rules: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, tuple[int, ...]]]:
         """The rules that derive some text."""
@@ -72,64 +76,91 @@ class NaiveLexing:
         return all(left != self.ir.start for left, _ in self.rules)
 
     def start(self) -> frozenset[Thread]:
-        return frozenset(self.boundary(Chart((self.close([], [(0, 0, 0)]),))))
+        return frozenset(self.boundary(Place(self.column([(0, 0, HERE)]))))
 
     # the parser
 
-    def close(self, chart: Sequence[Column], seeds: Iterable[Item]) -> Column:
-        """Predict and complete until nothing is new."""
-        here = len(chart)
+    def column(self, seeds: Iterable[Item]) -> int:
+        """The number of the column of some items: predict and complete until nothing is new."""
         items = set(seeds)
         while True:
             new = set()
             for rule, dot, origin in items:
                 left, right = self.rules[rule]
                 if dot == len(right):
-                    column = items if origin == here else chart[origin]
-                    new |= {(r, d + 1, o) for r, d, o in column if d < len(self.rules[r][1]) and self.rules[r][1][d] == left}
+                    new |= self.moved(items if origin == HERE else self.columns[origin], {left}, origin)
                 elif right[dot] >= 0:
-                    new |= {(r, 0, here) for r, (other, _) in enumerate(self.rules) if other == right[dot]}
+                    new |= {(r, 0, HERE) for r, (other, _) in enumerate(self.rules) if other == right[dot]}
                 elif self.may_be_empty(right[dot]):
                     new.add((rule, dot + 1, origin))
             if new <= items:
-                return frozenset(items)
+                break
             items |= new
+        closed = frozenset(items)
+        if closed not in self.numbers:
+            self.numbers[closed] = len(self.columns)
+            self.columns.append(closed)
+        return self.numbers[closed]
+
+    def moved(self, column: Iterable[Item], symbols: set[int], number: int) -> set[Item]:
+        """The items of a column (of that number) that wait for one of some symbols, after it."""
+        return {
+            (rule, dot + 1, number if origin == HERE else origin)
+            for rule, dot, origin in column
+            if dot < len(self.rules[rule][1]) and self.rules[rule][1][dot] in symbols
+        }
 
     def may_be_empty(self, symbol: int) -> bool:
         return symbol not in self.terminals and self.derivatives.nullable(self.starts[~symbol])
 
-    def ends(self, chart: Chart) -> bool:
-        return (0, 1, 0) in chart.columns[-1]
+    def ends(self, place: Place) -> bool:
+        return any((rule, dot) == (0, 1) for rule, dot, _ in self.columns[place.column])
 
-    def scan(self, chart: Chart, lexemes: set[int]) -> Chart | None:
+    def scan(self, place: Place, lexemes: set[int]) -> Place | None:
         if lexemes & self.skips:
-            return Chart(chart.columns, frozenset(lexemes & self.skips))
-        seeds = [
-            (rule, dot + 1, origin)
-            for rule, dot, origin in chart.columns[-1]
-            if dot < len(self.rules[rule][1]) and self.rules[rule][1][dot] in lexemes
-        ]
-        return Chart((*chart.columns, self.close(chart.columns, seeds))) if seeds else None
+            bare = Place(place.column)
+            skips = frozenset(lexemes & self.skips)
+            return bare if all(self.ir.skips.get(x) in skips for x in self.expected(bare)) else Place(place.column, skips)
+        seeds = self.moved(self.columns[place.column], lexemes, place.column)
+        return Place(self.column(seeds)) if seeds else None
 
-    def expected(self, chart: Chart) -> set[int]:
+    def united(self, threads: Iterable[Thread]) -> frozenset[Thread]:
+        """Threads with the same open lexemes as one."""
+        places: dict[tuple[frozenset[Word], bool], Place] = {}
+        for place, words, exact in threads:
+            known = places.get((words, exact), place)
+            if known.column != place.column:
+                kernels = self.kernel(known.column) | self.kernel(place.column)
+                after = known.after | place.after if known.after and place.after else frozenset()
+                known = Place(self.column(kernels), after)
+            elif known.after != place.after:
+                known = Place(known.column, known.after | place.after if known.after and place.after else frozenset())
+            places[words, exact] = known
+        return frozenset(Thread(place, words, exact) for (words, exact), place in places.items())
+
+    def kernel(self, number: int) -> set[Item]:
+        """The items of a column that the others follow from."""
+        return {item for item in self.columns[number] if item[2] != HERE} | ({(0, 0, 0)} if number == 0 else set())
+
+    def expected(self, place: Place) -> set[int]:
         """The lexemes that may come next. (A LAZY one that matches the empty string matches nothing else.)"""
-        rights = [(self.rules[rule][1], dot) for rule, dot, _ in chart.columns[-1]]
+        rights = [(self.rules[rule][1], dot) for rule, dot, _ in self.columns[place.column]]
         found = {right[dot] for right, dot in rights if dot < len(right) and right[dot] < 0}
         found = {x for x in found if x in self.terminals or self.goes_on(self.starts[~x])}  # not just the empty string
-        if chart.after:
-            found = {x for x in found if self.ir.skips.get(x) in chart.after}
+        if place.after:
+            found = {x for x in found if self.ir.skips.get(x) in place.after}
         return {x for x in found if not (self.ir.lexings[~x] == LAZY and self.may_be_empty(x))}
 
-    def boundary(self, chart: Chart) -> list[Thread]:
+    def boundary(self, place: Place) -> list[Thread]:
         """Where nothing has begun: one thread for EXACT lexemes, one for the others; both may be empty."""
-        expected = self.expected(chart)
-        skips = {self.ir.skips[lexeme] for lexeme in expected if lexeme in self.ir.skips and len(chart.columns) > 1}
+        expected = self.expected(place)
+        skips = {self.ir.skips[lexeme] for lexeme in expected if lexeme in self.ir.skips and place.column != 0}
         out = []
         for exact in (True, False):
             lexemes = {x for x in expected | skips if x not in self.terminals and (self.ir.lexings[~x] == EXACT) == exact}
             if exact:
                 lexemes -= skips
-            out.append(Thread(chart, frozenset(Word(x, self.starts[~x], False, 0) for x in lexemes), exact))
+            out.append(Thread(place, frozenset(Word(x, self.starts[~x], False, 0) for x in lexemes), exact))
         return out
 
     # the lexer
@@ -145,7 +176,7 @@ class NaiveLexing:
         return self.longer[left]
 
     def step(self, threads: Iterable[Thread], byte: int) -> frozenset[Thread]:
-        return frozenset(t for thread in threads for t in self.step_thread(thread, byte))
+        return self.united(t for thread in threads for t in self.step_thread(thread, byte))
 
     def step_thread(self, thread: Thread, byte: int) -> list[Thread]:
         derive, alive = self.derivatives.step, self.derivatives.alive
@@ -155,19 +186,20 @@ class NaiveLexing:
             matched = self.matching(thread.words)
             if thread.exact or not matched:
                 return []
-            after = self.scan(thread.chart, matched)
+            after = self.scan(thread.place, matched)
             return [t for begin in self.boundary(after) for t in self.step_thread(begin, byte)] if after else []
         matched = self.matching(words)
         lazy = {lexeme for lexeme in matched if self.ir.lexings[~lexeme] == LAZY}
         if thread.exact:
-            out = [thread._replace(words=words)]
+            left = frozenset(w for w in words if self.goes_on(w.left))
+            out = [thread._replace(words=left)] if left else []
         elif lazy:
             out, matched = [], lazy
         elif not any(self.goes_on(w.left) for w in words):
             out = []
         else:
             return [thread._replace(words=words)]
-        after = self.scan(thread.chart, matched) if matched else None
+        after = self.scan(thread.place, matched) if matched else None
         return out + (self.boundary(after) if after else [])
 
     # tokens
@@ -182,16 +214,16 @@ class NaiveLexing:
             for thread in here:
                 out |= self.tick(thread)
         for thread in threads:
-            chart: Chart | None = thread.chart
+            place: Place | None = thread.place
             words = thread.words
             if not thread.exact and (matched := self.matching(words)):
-                chart, words = self.scan(thread.chart, matched), frozenset()
-            if chart and not any(w.begun for w in words):
-                named = {x for x in self.expected(chart) if token in self.terminals.get(x, ())}
-                after = self.scan(chart, named) if named else None
+                place, words = self.scan(thread.place, matched), frozenset()
+            if place and not any(w.begun for w in words):
+                named = {x for x in self.expected(place) if token in self.terminals.get(x, ())}
+                after = self.scan(place, named) if named else None
                 if after:
                     out |= set(self.boundary(after))
-        return frozenset(t for t in out if t.words or self.expected(t.chart) or self.ends(t.chart))
+        return self.united(t for t in out if t.words or self.expected(t.place) or self.ends(t.place))
 
     def tick(self, thread: Thread) -> set[Thread]:
         limits = self.ir.max_tokens
@@ -207,17 +239,17 @@ class NaiveLexing:
             else:
                 kept.add(word)
         out = {thread._replace(words=frozenset(kept))} if kept or not ended else set()
-        if ended and (after := self.scan(thread.chart, ended)):
+        if ended and (after := self.scan(thread.place, ended)):
             out |= set(self.boundary(after))
         return out
 
     def accepting(self, threads: Iterable[Thread]) -> bool:
         """Whether the text may end: at a boundary, or where the open LONGEST lexemes match."""
         for thread in threads:
-            if not any(w.begun for w in thread.words) and self.ends(thread.chart):
+            if not any(w.begun for w in thread.words) and self.ends(thread.place):
                 return True
             if not thread.exact and (matched := self.matching(thread.words)):
-                after = self.scan(thread.chart, matched)
+                after = self.scan(thread.place, matched)
                 if after and self.ends(after):
                     return True
         return False

@@ -30,16 +30,13 @@ MOST_THREADS = 24
 
 
 def random_longest(rng: random.Random, kinds: tuple[str, ...]) -> GrammarIR:
-    """A random grammar whose lexemes end in the given ways; half of them with one or two skips before some lexemes.
-
-    No skips beside EXACT lexemes: there the matcher unites rows that the brute force keeps apart.
-    """
+    """A random grammar whose lexemes end in the given ways; half of them with one or two skips before some lexemes."""
     plain = random_grammar(rng)
     ir = GrammarIR()
     for name in plain.names:
         ir.nonterminal(name)
     skips: list[int | None] = [None]
-    if EXACT not in kinds and rng.random() < 0.5:
+    if rng.random() < 0.5:
         for i in range(rng.choice([1, 1, 2])):
             class_ = expr.byte_class(rng.choice([b"x", b"y", b"xy"]))
             skips.append(ir.lexeme(expr.repeat(class_, 1, rng.choice([None, 1, 2])), f"SKIP{i}", lexing=LONGEST))

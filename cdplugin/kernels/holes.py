@@ -68,6 +68,7 @@ from cdplugin.kernels.workspace import (
     ELEMENTS,
     ENDS_ROWS,
     GAP,
+    INSIDE_OF,
     NODE_BEFORE,
     NODE_LAST,
     OUT,
@@ -257,7 +258,11 @@ def _prepare(h, w):
 
 @kernel
 def _walk(h, w, column, state, out):
-    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
+    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
+
+    Most of the trie lies inside the lexemes of the state: there is one pair, its column stays, and whether a token may end in
+    it depends on its state alone, so it is asked once.
+    """
     if not room(w, WALK, 64):
         return np.int64(W_GROW)
     walk = tab(w, WALK)
@@ -265,6 +270,7 @@ def _walk(h, w, column, state, out):
     walk[0], walk[1], walk[2] = column, state, 0
     at[0] = 0
     at[1] = 1
+    stamp = fresh_stamp(w)
     n_trie = header(h)[N_NODES]
     bytes_ = u8(h, TRIE_BYTE)
     depths = i32(h, TRIE_DEPTH)
@@ -275,19 +281,48 @@ def _walk(h, w, column, state, out):
     while node < n_trie:
         visited += 1
         depth = np.int64(depths[node])
-        top = at[depth]
+        first = at[depth - 1]
+        bottom = at[depth]
         byte = np.int64(bytes_[node])
-        for i in range(at[depth - 1], at[depth]):
-            top = _follow(h, w, i, byte, at[depth], top)
+        token = tokens[node]
+        wanted = token >= 0 and (out[token >> 5] >> (token & 31)) & 1 == 0
+        inside = np.int64(0)
+        if bottom - first == 1 and walk[PAIR_WORDS * first] == column and walk[PAIR_WORDS * first + 1] != BOUNDARY:
+            inside = transition(h, walk[PAIR_WORDS * first + 1], byte)
+            if inside < 0:
+                return inside
+            if inside & ENDS_BIT:
+                inside = np.int64(0)
+            elif inside == 0:
+                node += skips[node]
+                continue
+        if inside > 0:
+            if PAIR_WORDS * (bottom + 1) > walk.shape[0]:
+                room(w, WALK, PAIR_WORDS * (bottom + 1))
+                return np.int64(W_GROW)
+            walk[PAIR_WORDS * bottom] = column
+            walk[PAIR_WORDS * bottom + 1] = inside
+            walk[PAIR_WORDS * bottom + 2] = 0
+            at[depth + 1] = bottom + 1
+            if wanted:
+                answer = _completes_inside(h, w, column, inside, stamp)
+                if answer < 0:
+                    return answer
+                if answer:
+                    out[token >> 5] |= np.int32(1 << (token & 31))
+            node += 1
+            continue
+        top = bottom
+        for i in range(first, bottom):
+            top = _follow(h, w, i, byte, bottom, top)
             if top < 0:
                 return top
-        if top == at[depth]:
+        if top == bottom:
             node += skips[node]
             continue
         at[depth + 1] = top
-        token = tokens[node]
-        if token >= 0 and (out[token >> 5] >> (token & 31)) & 1 == 0:
-            for i in range(at[depth], top):
+        if wanted:
+            for i in range(bottom, top):
                 answer = _can_end(h, w, i)
                 if answer < 0:
                     return answer
@@ -297,6 +332,20 @@ def _walk(h, w, column, state, out):
         node += 1
     whead(w)[W_C_NODES] += visited
     return np.int64(0)
+
+
+@kernel
+def _completes_inside(h, w, column, state, stamp):
+    """:func:`_completes` for the column of a walk, remembered by lexer state."""
+    if not room(w, INSIDE_OF, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, INSIDE_OF)[state]
+    if known >> 1 == stamp:
+        return known & 1
+    answer = _completes(h, w, column, state)
+    if answer >= 0:
+        tab(w, INSIDE_OF)[state] = (stamp << 1) | answer
+    return answer
 
 
 @kernel

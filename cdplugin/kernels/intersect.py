@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.alive import find_alive, is_alive
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.workspace import (
@@ -66,6 +67,8 @@ def build_rests(h, w):
     if not room(w, REST, 64 * head[W_WIDTH] * n_dots) or not room(w, DERIVED, 64 * head[W_WIDTH] * n_nonterminals):
         return np.int64(W_GROW)
     if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
+        return np.int64(W_GROW)
+    if find_alive(w) < 0:
         return np.int64(W_GROW)
     forget_rows(w, head[W_TOUCHED_SPANS], head[W_BITS_SPANS])
     pending = tab(w, PENDING)
@@ -148,6 +151,7 @@ def _follow(h, w, node, symbol, row):
     heads = tab(w, SYMBOL_HEADS)
     dots = tab(w, SYMBOL_DOTS)
     other = np.int64(-1)
+    fresh = row
     if width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6)):
         other = _followed_before(h, w, node, symbol, row)
     if other >= 0:
@@ -158,13 +162,16 @@ def _follow(h, w, node, symbol, row):
         bits = tab(w, BITS)
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
-        row = ends
+        fresh = ends
     for i in range(heads[symbol], heads[symbol + 1]):
-        if other >= 0:
+        if not is_alive(w, node, dots[i]):
+            continue
+        if other >= 0 and is_alive(w, other, dots[i]):
             status = _take_over(h, w, node, dots[i], other)
-            if status < 0:
-                return status
-        status = _gather(h, w, node, dots[i], row)
+            if status >= 0:
+                status = _gather(h, w, node, dots[i], fresh)
+        else:
+            status = _gather(h, w, node, dots[i], row)
         if status < 0:
             return status
     return np.int64(0)
@@ -328,7 +335,7 @@ def _grown(h, w, node, dot):
                 rank = tab(w, RANKS)[left]
                 tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
             return np.int64(0)
-        if not stays(h, w, node, symbols[dot - 1]):
+        if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
             return np.int64(0)
         into = row_in(w, REST, node * n_dots + dot - 1)
         if into < 0:

@@ -70,6 +70,10 @@ from cdplugin.kernels.jit import kernel, view_i64
     WAY_HASH,  # open addressing: stamp << 32 | way
     WAYS,
     DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
+    INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
+    AFTER,  # dot -> set of the dots that may be under way where a rule stands at it; empty if there are many dots
+    ALIVE,  # node -> set of the dots that may be under way there
+    TARGET_DOTS,  # a set of dots under construction
     PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
     RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
     START_HASH,  # open addressing: 1 + entry of START_SETS
@@ -93,8 +97,8 @@ from cdplugin.kernels.jit import kernel, view_i64
     STEP_OF,  # set of lexer states -> a row of records in STEPS (kernels/state_sets.py)
     STEPS,
     CLASS_SET,  # class -> 1 + the set of its states, 0 unknown
-) = range(76)
-N_WORKSPACE = 76
+) = range(80)
+N_WORKSPACE = 80
 
 _S = 2 * N_WORKSPACE
 (
@@ -144,8 +148,9 @@ _S = 2 * N_WORKSPACE
     W_STEPS_USED,
     W_BITS_SPANS,  # what of BITS, and of TOUCHED, is there before facts are found
     W_TOUCHED_SPANS,
-) = range(_S, _S + 46)
-WORKSPACE_WORDS = _S + 48
+    W_ALIVE,  # whether facts are looked for only where ALIVE says
+) = range(_S, _S + 47)
+WORKSPACE_WORDS = _S + 50
 
 GAP, SLOT = -1, -2
 
