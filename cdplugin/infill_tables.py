@@ -194,6 +194,7 @@ class InfillGrammar:
         words = (self.n_dots + 63) // 64
         self.workspace.header[ws.W_DOT_SET] = words
         if self.n_dots > MOST_DOTS_ALIVE:
+            self.workspace.set(ws.AFTER, np.zeros(0, np.int64))
             return
         symbols = self.arena.tables[layout.DOT_SYMBOL][: self.n_dots].tolist()
         lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots].tolist()

@@ -3,7 +3,8 @@
     python perf/bench_infill.py [--vocab llama3|bytes] [--quick]
 
 Checks: a legal text with 1 to 3 spans cut out at random. Canvas: tokens committed at random places in random order, each taken
-from the slot's mask. Prints medians and worst cases in ms; ``--json FILE`` keeps them.
+from the slot's mask; then the same again without masks, so that each update is a check (``--walks FILE`` keeps the tokens, or
+takes them from there: for two versions in turns). Prints medians and worst cases in ms; ``--json FILE`` keeps them.
 """
 
 from __future__ import annotations
@@ -128,29 +129,38 @@ def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
     return out
 
 
-def canvas(infill: cd.Infill, length: int, runs: int) -> dict[str, Any]:
-    updates, masks, finished = [], [], 0
-    for seed in range(runs):
+def canvas(infill: cd.Infill, length: int, walks: list[list[list[int]]], runs: int) -> dict[str, Any]:
+    """Fill canvases; ``walks`` are the (place, token) pairs of each, made here if there are none."""
+    masks, finished = [], 0
+    mask_id = infill.vocab.eos_token_ids[0] + 1 if infill.vocab.eos_token_ids[0] + 1 < infill.vocab.size else -1
+    for seed in range(runs if not walks else 0):
         rng = random.Random(seed)
-        mask_id = infill.vocab.eos_token_ids[0] + 1 if infill.vocab.eos_token_ids[0] + 1 < infill.vocab.size else -1
         session = infill.canvas([mask_id] * length, mask_id)
         if not session.completable():
             continue
-        order = rng.sample(range(length), length)
-        for place in order:
+        walk = []
+        for place in rng.sample(range(length), length):
             spent, row = timed(session.mask, place)
             masks.append(spent)
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-            accepted = False
-            while not accepted:  # LONGEST lexemes: see docs/infilling.md
-                spent, accepted = timed(session.set, place, int(rng.choice(allowed)))
-                updates.append(spent)
+            token = int(rng.choice(allowed))
+            while not session.set(place, token):  # LONGEST lexemes: see docs/infilling.md
+                token = int(rng.choice(allowed))
+            walk.append([place, token])
+        walks.append(walk)
+    first, updates, quarters = [], [], [[], [], [], []]  # type: ignore[var-annotated]
+    for walk in walks:
+        session = infill.canvas([mask_id] * length, mask_id)
+        first.append(timed(session.completable)[0])
+        for i, (place, token) in enumerate(walk):
+            spent, accepted = timed(session.set, place, token)
+            assert accepted
+            updates.append(spent)
+            quarters[4 * i // length].append(spent)
         finished += session.text() is not None
-    return {
-        f"update, canvas {length}": summary(updates),
-        f"mask, canvas {length}": summary(masks),
-        "finished": [finished, runs],
-    }
+    found = {f"update, canvas {length}": summary(updates), "first check": summary(first), "finished": [finished, len(walks)]}
+    found |= {f"update, quarter {i + 1}": summary(times) for i, times in enumerate(quarters)}
+    return found | ({f"mask, canvas {length}": summary(masks)} if masks else {})
 
 
 def main() -> None:
@@ -159,10 +169,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--canvas", type=int, default=0, help="length of canvases to fill; 0: none")
+    parser.add_argument("--runs", type=int, default=10, help="how many canvases")
+    parser.add_argument("--walks", type=Path)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     vocab = vocabulary(arguments.vocab)
     results: dict[str, Any] = {"vocab": arguments.vocab}
+    walks: dict[str, Any] = {}
+    if arguments.walks and arguments.walks.exists():
+        walks = json.loads(arguments.walks.read_text())
     for name, spec, texts in specs():
         if arguments.only and name not in arguments.only:
             continue
@@ -170,10 +185,12 @@ def main() -> None:
         made, infill = timed(cd.Infill, grammar)
         found = {"make_ms": round(made, 1)} | checks(infill, texts, 20 if arguments.quick else 200)
         if arguments.canvas:
-            found |= canvas(infill, arguments.canvas, 1 if arguments.quick else 10)
+            found |= canvas(infill, arguments.canvas, walks.setdefault(name, []), 1 if arguments.quick else arguments.runs)
         results[name] = found
         for key, value in found.items():
             print(f"{name:12} {key:22} {value}", flush=True)
+    if arguments.walks:
+        arguments.walks.write_text(json.dumps(walks))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

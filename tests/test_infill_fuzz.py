@@ -15,6 +15,7 @@ from naive import Naive, random_grammar, random_tokens
 from naive_infill import Piece, fits, random_pieces, short_words
 
 import cdplugin as cd
+from cdplugin import infill_tables
 from cdplugin.infill import Session
 
 pytestmark = pytest.mark.kernel
@@ -78,3 +79,31 @@ def check_mask(session: Session, infill: cd.Infill, place: int) -> None:
         assert changed == (token in allowed), (token, infill.vocab.tokens[token], session._parts, place)
         if changed:
             session.undo()
+
+
+@pytest.mark.parametrize("switch", ["wide rows", "all dots alive"])
+def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of several words, in which facts are taken over from node to node; facts also where no prediction asks for them."""
+    rng = random.Random(switch)
+    done = 0
+    while done < cases(160, 8):
+        ir = random_grammar(rng, ALPHABET)
+        if Naive(ir).empty:
+            continue
+        grammar = cd.Compiler(vocabulary(random_tokens(rng, ALPHABET, 12, 4))).compile_ir(ir)
+        words = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(0, 8))) for _ in range(20)]
+        problems = [random_pieces(rng, words, ALPHABET) for _ in range(20)]
+        plain = [answers(cd.Infill(grammar), pieces) for pieces in problems]
+        with monkeypatch.context() as patch:
+            if switch == "wide rows":
+                patch.setattr(infill_tables, "_WIDTHS", (3, 8, 32))
+            else:
+                patch.setattr(infill_tables, "MOST_DOTS_ALIVE", 0)
+            assert plain == [answers(cd.Infill(grammar), pieces) for pieces in problems], ir.rules
+        done += len(problems)
+
+
+def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]]]:
+    """Whether a problem is completable, and its masks."""
+    session = session_of(infill, pieces)
+    return session.completable(), [bits(session.mask(place)) for place in session.open_slots()[:2]]

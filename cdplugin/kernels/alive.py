@@ -13,6 +13,7 @@ from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.workspace import (
     AFTER,
     ALIVE,
+    ALIVE_LAST,
     BITS,
     SPAN_SETS,
     SPANS,
@@ -31,6 +32,7 @@ from cdplugin.kernels.workspace import (
     W_WIDTH,
     has_bit,
     low_bit,
+    new_row,
     room,
     tab,
     whead,
@@ -51,6 +53,11 @@ def find_alive(w):
     nodes = 64 * head[W_WIDTH]
     if not room(w, ALIVE, nodes * words) or not room(w, TARGET_DOTS, words):
         return np.int64(W_GROW)
+    if not room(w, ALIVE_LAST, head[W_N_LEXEMES] * (words + 1)):
+        return np.int64(W_GROW)
+    last = tab(w, ALIVE_LAST)
+    for i in range(head[W_N_LEXEMES] * (words + 1)):
+        last[i] = 0
     head[W_ALIVE] = 1
     alive = tab(w, ALIVE)
     for i in range(nodes * words):
@@ -58,26 +65,34 @@ def find_alive(w):
     for i in range(words):
         alive[i] = tab(w, AFTER)[i]
     for node in range(head[W_NODES]):
-        grown = True
+        grown = np.int64(1)
         while grown:
             grown = _pass_on(w, np.int64(node))
+            if grown < 0:
+                return grown
     return np.int64(0)
 
 
 @kernel
 def _pass_on(w, node):
-    """Let what is alive at a node move over its lexemes; whether anything became alive at the node itself (in a gap)."""
+    """Let what is alive at a node move over its lexemes: 1 if anything became alive at the node itself (in a gap), 0, or
+    ``W_GROW``.
+    """
     head = whead(w)
     words = head[W_SET]
     n_lexemes = head[W_N_LEXEMES]
-    grown = False
+    grown = np.int64(0)
     for k in range(words):
         set_ = tab(w, SPAN_SETS)[node * words + k]
         while set_:
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            if _after(w, node, lexeme):
-                grown = _make_alive(w, node, tab(w, SPANS)[node * n_lexemes + lexeme]) or grown
+            if not _after(w, node, lexeme):
+                continue
+            status = _make_alive(w, node, lexeme, tab(w, SPANS)[node * n_lexemes + lexeme])
+            if status < 0:
+                return status
+            grown |= status
     return grown
 
 
@@ -104,21 +119,40 @@ def _after(w, node, lexeme):
 
 
 @kernel
-def _make_alive(w, node, ends):
-    """Add ``TARGET_DOTS`` at every node of a row; whether ``node`` is one of them, and something was new there."""
-    words = whead(w)[W_DOT_SET]
+def _make_alive(w, node, lexeme, ends):
+    """Add ``TARGET_DOTS`` at every node of a row: 1 if ``node`` is one of them and something was new there, 0, or ``W_GROW``.
+
+    What a lexeme was last followed by, and to which nodes, is kept: from the next node it is mostly the same.
+    """
+    head = whead(w)
+    words = head[W_DOT_SET]
     target = tab(w, TARGET_DOTS)
     alive = tab(w, ALIVE)
+    last = tab(w, ALIVE_LAST)
+    at = lexeme * (words + 1)  # the row of the nodes, then the dots
+    if last[at] == 0:
+        row = new_row(w)
+        if row < 0:
+            return row
+        last[at] = row
     bits = tab(w, BITS)
-    grown = False
-    for k in range(node >> 6, whead(w)[W_WIDTH]):
-        word = bits[ends + k]
+    done = last[at]
+    same = True
+    for i in range(words):
+        same = same and last[at + 1 + i] == target[i]
+        last[at + 1 + i] = target[i]
+    grown = np.int64(0)
+    for k in range(node >> 6, head[W_WIDTH]):
+        if not same:
+            bits[done + k] = 0
+        word = bits[ends + k] & ~bits[done + k]
+        bits[done + k] |= word
         while word:
             end = 64 * k + low_bit(word)
             word &= word - 1
             for i in range(words):
                 if end == node and target[i] & ~alive[end * words + i]:
-                    grown = True
+                    grown = np.int64(1)
                 alive[end * words + i] |= target[i]
     return grown
 

@@ -52,6 +52,7 @@ from cdplugin.kernels.workspace import (
     OUT,
     PUSHED,
     QUEUE,
+    REST_NODES,
     SKIPPED,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
@@ -335,8 +336,14 @@ def _add_outs(h, w, index, dot, outer):
     if into < 0:
         return into
     grew = np.int64(0)
-    for i in range(head[W_WIDTH]):
-        word = _nodes_right(w, i) & ~tab(w, BITS)[into + i]
+    nodes = tab(w, REST_NODES)
+    null_rest = i64(h, DOT_NULL_REST)[dot]
+    width = head[W_WIDTH]
+    for i in range(width):
+        word = nodes[dot * width + i]
+        if null_rest:
+            word |= tab(w, BITS)[outer + i]
+        word &= _nodes_right(w, i) & ~tab(w, BITS)[into + i]
         if way:
             word = ask(h, w, dot, outer, way, i, word)
         found = word

@@ -22,6 +22,7 @@ from cdplugin.kernels.workspace import (
     PENDING,
     RANKS,
     REST,
+    REST_NODES,
     SPAN_SETS,
     SPANS,
     SYMBOL_DOTS,
@@ -47,6 +48,7 @@ from cdplugin.kernels.workspace import (
     low_bit,
     new_row,
     or_row,
+    rest_row,
     room,
     row_in,
     tab,
@@ -68,12 +70,16 @@ def build_rests(h, w):
         return np.int64(W_GROW)
     if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
         return np.int64(W_GROW)
+    forget_rows(w, head[W_TOUCHED_SPANS], head[W_BITS_SPANS])
     if find_alive(w) < 0:
         return np.int64(W_GROW)
-    forget_rows(w, head[W_TOUCHED_SPANS], head[W_BITS_SPANS])
-    pending = tab(w, PENDING)
-    for i in range(pending.shape[0]):
-        pending[i] = 0
+    if not room(w, REST_NODES, n_dots * head[W_WIDTH]):
+        return np.int64(W_GROW)
+    for i in range((n_nonterminals + 63) >> 6):
+        tab(w, PENDING)[i] = 0
+    nodes = tab(w, REST_NODES)
+    for i in range(n_dots * head[W_WIDTH]):
+        nodes[i] = 0
     done = tab(w, DONE)
     for i in range(LAST_NODES * (n_nonterminals + head[W_N_LEXEMES])):
         done[i] = -1
@@ -260,7 +266,7 @@ def _take_over(h, w, node, dot, other):
     known = tab(w, REST)[other * n_dots + dot]
     if known == 0:
         return np.int64(0)
-    into = row_in(w, REST, node * n_dots + dot)
+    into = rest_row(w, node, dot)
     if into < 0:
         return into
     first = node >> 6
@@ -279,6 +285,7 @@ def _gather(h, w, node, dot, ends):
     n_dots = head[W_N_DOTS]
     bits = tab(w, BITS)
     rest = tab(w, REST)
+    nodes = tab(w, REST_NODES)
     null_rest = i64(h, DOT_NULL_REST)[dot + 1]
     goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
     into = rest[node * n_dots + dot]
@@ -289,19 +296,20 @@ def _gather(h, w, node, dot, ends):
             continue
         if null_rest:
             if into == 0:
-                into = row_in(w, REST, node * n_dots + dot)
+                into = rest_row(w, node, dot)
                 if into < 0:
                     return into
             grew = grew or (word & ~bits[into + i]) != 0
             bits[into + i] |= word
-        while goes_on and word:
+        if not goes_on:
+            continue
+        word &= nodes[(dot + 1) * width + i]
+        while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
             after = rest[end * n_dots + dot + 1]
-            if after == 0:
-                continue
             if into == 0:
-                into = row_in(w, REST, node * n_dots + dot)
+                into = rest_row(w, node, dot)
                 if into < 0:
                     return into
             if after != into and or_row(bits, into + i, after + i, width - i):
@@ -337,7 +345,7 @@ def _grown(h, w, node, dot):
             return np.int64(0)
         if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
             return np.int64(0)
-        into = row_in(w, REST, node * n_dots + dot - 1)
+        into = rest_row(w, node, dot - 1)
         if into < 0:
             return into
         if not or_row(tab(w, BITS), into + word, row + word, width):

@@ -73,6 +73,8 @@ from cdplugin.kernels.jit import kernel, view_i64
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
     AFTER,  # dot -> set of the dots that may be under way where a rule stands at it; empty if there are many dots
     ALIVE,  # node -> set of the dots that may be under way there
+    ALIVE_LAST,  # lexeme -> the row of the nodes that it was followed to last, and the dots that came to be alive there
+    REST_NODES,  # dot -> set of the nodes at which it has a row in REST
     TARGET_DOTS,  # a set of dots under construction
     PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
     RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
@@ -97,8 +99,8 @@ from cdplugin.kernels.jit import kernel, view_i64
     STEP_OF,  # set of lexer states -> a row of records in STEPS (kernels/state_sets.py)
     STEPS,
     CLASS_SET,  # class -> 1 + the set of its states, 0 unknown
-) = range(80)
-N_WORKSPACE = 80
+) = range(82)
+N_WORKSPACE = 82
 
 _S = 2 * N_WORKSPACE
 (
@@ -232,6 +234,14 @@ def span_row(w, node, lexeme):
     head = whead(w)
     tab(w, SPAN_SETS)[node * head[W_SET] + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     return row_in(w, SPANS, node * head[W_N_LEXEMES] + lexeme)
+
+
+@kernel
+def rest_row(w, node, dot):
+    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``."""
+    head = whead(w)
+    tab(w, REST_NODES)[dot * head[W_WIDTH] + (node >> 6)] |= np.int64(1) << (node & 63)
+    return row_in(w, REST, node * head[W_N_DOTS] + dot)
 
 
 @kernel

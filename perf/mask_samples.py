@@ -1,0 +1,65 @@
+"""Infilling masks over a real vocabulary: is a token allowed exactly if the text stays completable with it?
+
+    python perf/mask_samples.py [--places 12] [--tokens 300]
+
+Texts of ``bench_infill.py`` with up to three spans cut out, each a gap or a few slots; at a random place as many allowed tokens
+as others are put in, one by one, in a session that has not seen the mask. Prints how many candidates agree. With LONGEST
+lexemes a mask may have a token that is refused (docs/infilling.md), never the other way round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from typing import Any
+
+import numpy as np
+from bench_infill import cut, specs, vocabulary
+
+import cdplugin as cd
+
+
+def problem(rng: random.Random, texts: list[str]) -> list[Any]:
+    """A text with gaps and slots."""
+    pieces = cut(rng, rng.choice(texts), rng.randint(1, 3))
+    return [cd.Slots(rng.randint(1, 3)) if piece is cd.GAP and rng.random() < 0.5 else piece for piece in pieces]
+
+
+def compare(infill: cd.Infill, texts: list[str], places: int, tokens: int) -> dict[str, int]:
+    """Counts of candidates by what the mask and the answer say."""
+    rng = random.Random(0)
+    found = {"places": 0, "allowed": 0, "refused": 0, "in the mask only": 0, "not in the mask": 0}
+    while found["places"] < places:
+        pieces = problem(rng, texts)
+        session = infill.new(pieces)
+        if not session.completable():
+            continue
+        found["places"] += 1
+        place = rng.choice(session.open_slots())
+        allowed = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")[: infill.vocab.size]
+        inside, outside = np.flatnonzero(allowed), np.flatnonzero(allowed == 0)
+        picked = [rng.choice(part) for part in (inside, outside) if len(part) for _ in range(tokens // 2)]
+        for token in map(int, picked):
+            other = infill.new(pieces)  # without a mask, so that the change is checked
+            change = other.set if other._parts[other._places[place]].slot else other.insert
+            answer = change(place, token)
+            if answer == bool(allowed[token]):
+                found["allowed" if answer else "refused"] += 1
+            else:
+                found["not in the mask" if answer else "in the mask only"] += 1
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--places", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=300)
+    arguments = parser.parse_args()
+    vocab = vocabulary("llama3")
+    for name, spec, texts in specs():
+        infill = cd.Infill(cd.Compiler(vocab).compile(spec))
+        print(f"{name:12} {compare(infill, texts, arguments.places, arguments.tokens)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
