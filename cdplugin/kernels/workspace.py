@@ -304,12 +304,14 @@ def meet(bits, a, b, width):
 @kernel
 def count_bits(word):
     """How many bits of a word are set."""
-    word = word - ((word >> 1) & 0x5555555555555555)
+    sign = np.int64(1 if word < 0 else 0)
+    word &= 0x7FFFFFFFFFFFFFFF
+    word -= (word >> 1) & 0x5555555555555555
     word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
     word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
     word += word >> 8
     word += word >> 16
-    return (word + (word >> 32)) & 0x7F
+    return sign + ((word + (word >> 32)) & 0x7F)
 
 
 @kernel
