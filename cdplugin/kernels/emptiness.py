@@ -52,7 +52,8 @@ from cdplugin.kernels.expressions import (
 )
 from cdplugin.kernels.jit import kernel
 
-_IN_BREADTH = 2_000  # derivatives taken before parts are looked at in pairs, and before the order is chosen with care
+_IN_BREADTH = 200  # derivatives taken before the order is chosen with care
+_IN_ALL = 2_000  # and before parts are looked at in pairs
 _FOR_A_PAIR = 500  # derivatives taken for two parts
 _MOST_PAIRS = 64
 _MOST_VISITS = 2_000  # nodes looked at to find a class of bytes: few classes are worth it here
@@ -78,8 +79,8 @@ def is_nonempty(h, e):
     if flags & IS_EMPTY:
         return 0
     fuel = header(h)[FUEL]
-    status = _decide(h, e, min(fuel, _IN_BREADTH))
-    if status != LIMIT_FUEL or fuel <= _IN_BREADTH:
+    status = _decide(h, e, min(fuel, _IN_ALL))
+    if status != LIMIT_FUEL or fuel <= _IN_ALL:
         return status
     status = _is_refuted(h, e)
     return _decide(h, e, fuel) if status == 0 else 0 if status > 0 else status
@@ -95,7 +96,7 @@ def is_plainly_nonempty(h, e):
         return 1
     if flags & IS_EMPTY:
         return 0
-    status = _decide(h, e, min(header(h)[FUEL], _IN_BREADTH))
+    status = _decide(h, e, min(header(h)[FUEL], _IN_ALL))
     return 0 if status == LIMIT_FUEL else status
 
 
