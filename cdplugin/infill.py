@@ -15,6 +15,7 @@ token that may come next, until the text is legal.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -340,8 +341,8 @@ class Session:
             return 0
         parts = parts[:last]
         spelt = [part.spelt for part in parts]
-        is_open = np.array([part.is_open for part in parts], bool)
-        ends = np.cumsum(np.array([len(text) for text in spelt], np.int64))
+        ends = list(itertools.accumulate(map(len, spelt)))
+        open_parts = [i for i, part in enumerate(parts) if part.is_open]
         text = b"".join(spelt)
         count = len(text)
         work = self._tables.workspace
@@ -349,14 +350,14 @@ class Session:
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
         elements[:count] = np.frombuffer(text, np.uint8)
-        open_parts = np.flatnonzero(is_open)
-        elements[ends[open_parts] - 1] = self._planned(parts, is_open, hole)
+        elements[[ends[i] - 1 for i in open_parts]] = self._planned(parts, open_parts, hole)
         accepts[: count + 1] = 0
         accepts[count] = 1
         if self._padded:  # the text may end in the last open run
-            fixed = np.flatnonzero(~is_open)
-            run = open_parts if len(fixed) == 0 else open_parts[open_parts > fixed[-1]]
-            accepts[ends[run] - 1] = 1
+            first = len(parts)
+            while first > 0 and parts[first - 1].is_open:
+                first -= 1
+            accepts[count - (len(parts) - first) : count] = 1
         i = count
         while i > 0 and elements[i - 1] == ws.GAP:
             i -= 1
@@ -368,7 +369,7 @@ class Session:
         self._nodes = int(work.header[ws.W_NODES])
         return work.call(kernels.OP_FACTS)
 
-    def _planned(self, parts: Sequence[_Part], is_open: np.ndarray, hole: int) -> np.ndarray:
+    def _planned(self, parts: Sequence[_Part], open_parts: list[int], hole: int) -> int | np.ndarray:
         """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes to plan a
         slot with.
 
@@ -376,16 +377,16 @@ class Session:
         only tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more
         classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
         """
-        is_slot = np.array([part.slot for part in parts], bool) & is_open
-        if not is_slot.any():
-            return np.full(np.count_nonzero(is_open), ws.GAP)
+        slots = [i for i in open_parts if parts[i].slot]
+        if not slots:
+            return ws.GAP
         most = self._tables.classify()
-        n_open = np.count_nonzero(is_slot) - (hole >= 0 and bool(is_slot[hole]))
+        n_open = len(slots) - (hole in slots)
         planned = _MOST_PLANNED if self._tables.is_exact else _MOST_COMPETING
         classes = np.full(len(parts), most)
         if n_open * most > planned:
             fixed = np.ones(len(parts) + 2 * _NEAR, bool)  # what lies outside counts as fixed
-            fixed[_NEAR : len(parts) + _NEAR] = ~is_slot
+            fixed[np.array(slots) + _NEAR] = False
             if hole >= 0:
                 fixed[hole + _NEAR] = True
             is_near = np.zeros(len(parts), bool)
@@ -394,10 +395,12 @@ class Session:
             few = _FEWEST_CLASSES  # in steps, so that most changes leave the other slots as they were
             while 3 * few // 2 <= min(planned // n_open, most):
                 few = 3 * few // 2
-            classes[:] = np.where(is_near, min(few, most), 0)
+            classes = np.where(is_near, min(few, most), 0)
             if hole >= 0:
                 classes[hole] = most
-        return np.where(is_slot, ws.SLOT - classes, ws.GAP)[is_open]
+        elements = np.full(len(parts), ws.GAP)
+        elements[slots] = ws.SLOT - classes[slots]
+        return elements[open_parts]
 
     def _can_pad(self, place: int) -> bool:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
