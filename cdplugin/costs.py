@@ -304,9 +304,13 @@ class Costs:
         self._stale = self._stale or stale
 
     def _nonterminal(self, nonterminal: int) -> int:
-        """A nonterminal's cost; rules are made, those near an end first, until some derivation ends."""
+        """A nonterminal's cost; rules are made, those near an end first, until some derivation ends.
+
+        A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
+        come in any order has a million of those, none of which helps to find what a required property may hold.
+        """
+        expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_KEPT]:
-            expander: Any = self._arena.expand
             nonterminal = expander.stand_in(nonterminal)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
@@ -315,29 +319,30 @@ class Costs:
         heads = layout.RULE_HEADS
         tables = self._arena.tables
         order = count()
-        waiting: list[tuple[int, int, int]] = []  # members without rules: (how far from an end, the latest first, which)
-        seen = {nonterminal}
+        # members without rules: (whether no nearer to an end, how far from it, the latest first, which)
+        waiting: list[tuple[bool, int, int, int]] = []
+        is_late = {nonterminal: False}
         pending = [nonterminal]
         while self._cost[nonterminal] >= FAR:
             while pending:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
                 if tables[heads][symbol] == NOT_EXPANDED:
-                    expander = self._arena.expand
-                    heappush(waiting, (expander.remaining(symbol), -next(order), symbol))
+                    heappush(waiting, (is_late[symbol], expander.remaining(symbol), -next(order), symbol))
                     continue
-                for rule in self._rules_of[symbol]:
+                for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
                     for part in self._rules[rule][1]:
-                        if part >= 0 and part not in seen and self._cost[part] >= FAR:
-                            seen.add(part)
-                            pending.append(part)
+                        if part >= 0 and self._cost[part] >= FAR and is_late.get(part, True):
+                            late = expander is not None and expander.is_no_nearer(part, symbol)
+                            if not late or part not in is_late:
+                                is_late[part] = late
+                                pending.append(part)
             if not waiting:
                 return FAR
             self.budget.take()
-            member = heappop(waiting)[2]
+            member = heappop(waiting)[-1]
             if tables[heads][member] == NOT_EXPANDED:
-                expand: Any = self._arena.expand
-                expand(member)
+                expander(member)
                 self._load()
             pending.append(member)
         return self._cost[nonterminal]

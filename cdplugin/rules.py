@@ -267,6 +267,16 @@ class Expander:
         family, value = self._family(nonterminal)
         return family.remaining(value)
 
+    def is_no_nearer(self, part: int, nonterminal: int) -> bool:
+        """Whether two nonterminals are members of one family, and the first is as far from an end as the second, or farther."""
+        if not (self._is_member(part) and self._is_member(nonterminal)):
+            return False
+        (family, value), (other, before) = self._family(part), self._family(nonterminal)
+        return family is other and family.remaining(value) >= family.remaining(before)
+
+    def _is_member(self, nonterminal: int) -> bool:
+        return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
+
     def stand_in(self, nonterminal: int) -> int:
         """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
         if nonterminal not in self._member:

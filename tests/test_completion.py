@@ -224,6 +224,27 @@ def test_required_members_only() -> None:
     assert set(json.loads(VOCAB.decode(matcher.shortest_completion()))) == set(names[::2])
 
 
+def optional_names(depth: int) -> dict:
+    """Objects of many properties in which something is required, down to a depth; none of their parts is short."""
+    schema: dict = {"type": "string", "minLength": 2}
+    for _ in range(depth):
+        names = {f"optional {i}": {"type": "string"} for i in range(20)}
+        schema = {"type": "object", "properties": {**names, "z": schema, "y": schema}, "required": ["z", "y"]}
+    return schema
+
+
+@pytest.mark.parametrize("text", [b"{", b'{"undeclared"', b'{"optional 3":"","z":{"optional 7":""'])
+def test_many_optional_names_in_any_order(text: bytes) -> None:
+    """No search among the million subsets of names that may stand before those that have to come."""
+    schema = optional_names(3)
+    matcher = (
+        cd.Compiler(VOCAB, cd.Limits(max_completion_steps=3_000)).compile(cd.JsonSchema(schema, property_order="any")).matcher()
+    )
+    assert matcher.accept_tokens(text) == len(text)
+    ending = b"".join(VOCAB.tokens[token] or b"" for token in matcher.shortest_completion())
+    jsonschema.validate(json.loads(text + ending), schema)
+
+
 def test_fewest_tokens() -> None:
     """The tokens are the fewest that spell their bytes (dynamic programming from the front, here)."""
     grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(PERSON))

@@ -210,7 +210,7 @@ class Members(Family):
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
         _, seen, count, met, _, _ = value
-        return max(self._missing(seen).bit_count(), self._low - count, (self._conditions & ~met).bit_count())
+        return max(self._missing(seen).bit_count() + (self._conditions & ~met).bit_count(), self._low - count)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
@@ -367,7 +367,8 @@ class Items(Family):
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
         _, index, counts = value
-        return max(self._low - index, 0, *(wanted.low - count for count, wanted in zip(counts, self._wanted, strict=True)))
+        needed = sum(max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True))
+        return max(self._low - index, needed)
 
     def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
         out = []

@@ -168,7 +168,11 @@ class Documents:
 
     def _unknown(self, uri: str, reference: str, location: str) -> GrammarError:
         if "json-schema.org/draft" in uri:
-            return UnsupportedError(f"$ref {reference!r} to a meta-schema is not supported", location=location, keyword="$ref")
+            return UnsupportedError(
+                f"$ref {reference!r} to a meta-schema is not supported, unless registry= holds it",
+                location=location,
+                keyword="$ref",
+            )
         where = "it is not in the registry" if self._registry is not None else "pass a registry that holds it"
         return GrammarError(
             f"unresolvable $ref {reference!r}: {uri!r} is another document; {where} (the network is never used)",
