@@ -306,8 +306,10 @@ class InfillGrammar:
             for _ in range(_WALK_LENGTH):
                 try:
                     ending = matcher.shortest_completion()
-                except (GrammarError, LimitExceeded):  # longest match may lead to where nothing ends
+                except GrammarError:  # longest match may lead to where nothing ends
                     break
+                except LimitExceeded:  # and to where it takes seconds to give up: what was counted must do
+                    return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
                 allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
