@@ -306,10 +306,10 @@ class InfillGrammar:
             for _ in range(_WALK_LENGTH):
                 try:
                     ending = matcher.shortest_completion()
-                except GrammarError:  # longest match may lead to where nothing ends
-                    break
-                except LimitExceeded:  # and to where it takes seconds to give up: what was counted must do
+                except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
                     return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
+                except GrammarError:  # and to where there is none
+                    break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
                 allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
