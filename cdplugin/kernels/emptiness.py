@@ -71,13 +71,6 @@ def is_nonempty(h, e):
     over derivatives; the chain that led to a match, or all that was seen, is marked, so that the next state's question is
     mostly answered.
     """
-    if e == EMPTY:
-        return 0
-    flags = flags_of(h, e)
-    if flags & KNOWN_NONEMPTY:
-        return 1
-    if flags & IS_EMPTY:
-        return 0
     fuel = header(h)[FUEL]
     status = _decide(h, e, min(fuel, _IN_ALL))
     if status != LIMIT_FUEL or fuel <= _IN_ALL:
@@ -89,6 +82,13 @@ def is_nonempty(h, e):
 @kernel
 def is_plainly_nonempty(h, e):
     """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status."""
+    status = _decide(h, e, min(header(h)[FUEL], _IN_ALL))
+    return 0 if status == LIMIT_FUEL else status
+
+
+@kernel
+def _decide(h, e, fuel):
+    """:func:`is_nonempty` by what is known, or by a search with so much fuel; marks what was found."""
     if e == EMPTY:
         return 0
     flags = flags_of(h, e)
@@ -96,13 +96,6 @@ def is_plainly_nonempty(h, e):
         return 1
     if flags & IS_EMPTY:
         return 0
-    status = _decide(h, e, min(header(h)[FUEL], _IN_ALL))
-    return 0 if status == LIMIT_FUEL else status
-
-
-@kernel
-def _decide(h, e, fuel):
-    """Search with so much fuel, and mark what was found: :func:`is_nonempty` of an expression that is not known."""
     head = header(h)
     base = head[STACK_TOP]
     status, found = _search(h, e, fuel)
@@ -137,13 +130,16 @@ def _is_refuted(h, e):
         joint = word_of(h, whole, 0) if kind_of(h, whole) == K_CAT else whole
         n_parts = length_of(h, joint) if kind_of(h, joint) == K_AND and not flags & KNOWN_NONEMPTY else 0
         status = 0
-        for pair in range(n_parts * n_parts):
-            denied = word_of(h, joint, pair // n_parts)
-            part = word_of(h, joint, pair % n_parts)
-            if kind_of(h, denied) == K_NOT and kind_of(h, part) != K_NOT and pairs_left > 0:
-                pairs_left -= 1
-                status = _is_contained(h, part, word_of(h, denied, 0))
-            if status:
+        for i in range(n_parts):
+            denied = word_of(h, joint, i)
+            if kind_of(h, denied) != K_NOT:
+                continue
+            for j in range(n_parts):
+                part = word_of(h, joint, j)
+                if status == 0 and pairs_left > 0 and kind_of(h, part) != K_NOT:
+                    pairs_left -= 1
+                    status = _is_contained(h, part, word_of(h, denied, 0))
+            if status or pairs_left == 0:
                 break
         if status <= 0:
             return status
@@ -181,11 +177,6 @@ def _are_disjoint(h, e, denied):
     head[STACK_TOP] = base
     if both < 0:
         return both
-    flags = flags_of(h, both)
-    if both == EMPTY or flags & IS_EMPTY:
-        return np.int64(1)
-    if flags & KNOWN_NONEMPTY:
-        return np.int64(0)
     status = _decide(h, both, _FOR_A_PAIR)
     return np.int64(1 - status if status >= 0 else 0 if status == LIMIT_FUEL else status)
 

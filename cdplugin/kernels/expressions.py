@@ -383,10 +383,13 @@ def make_and(h, start, count):
 
 @kernel
 def _deny_one(h, start, count):
-    """Whether one of the parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a & ...``,
-    ``a & ~(a | b) & ...``, ``x{2,9} & ~x* & ...``.
+    """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
+    ``a & ~(a | b)``, ``x{2,9} & ~x*``.
     """
     words = i64(h, STACK)
+    some_repeat = False
+    for i in range(start, start + count):
+        some_repeat = some_repeat or kind_of(h, words[i]) == K_REPEAT
     for i in range(start, start + count):
         if kind_of(h, words[i]) != K_NOT:
             continue
@@ -394,9 +397,12 @@ def _deny_one(h, start, count):
         is_union = kind_of(h, denied) == K_ALT
         for j in range(length_of(h, denied) if is_union else 1):
             part = word_of(h, denied, j) if is_union else denied
+            at = start + np.searchsorted(words[start : start + count], part)
+            if at < start + count and words[at] == part:
+                return True
+            if not some_repeat or kind_of(h, part) != K_REPEAT:
+                continue
             for k in range(start, start + count):
-                if words[k] == part:
-                    return True
                 if repeats_within(h, words[k], part) and word_of(h, words[k], 0) == word_of(h, part, 0):
                     return True
     return False

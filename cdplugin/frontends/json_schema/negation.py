@@ -356,10 +356,11 @@ class Logician:
     def _exactly_one(self, branches: tuple[Subschema, ...], owner: Subschema) -> list[Subschema]:
         within = self._within(owner)
         apart = self._apart.by_listed_values([self.conjunction(within, branch) for branch in branches])
+        if apart:
+            return [branch for branch in branches if branch.types]
         out = []
         for i, branch in enumerate(branches):
-            if branch.types == 0 or apart:
-                out += [branch] if branch.types else []
+            if branch.types == 0:
                 continue
             self._count(len(branches) // 64)
             others = [b for j, b in enumerate(branches) if j != i and b.types]
