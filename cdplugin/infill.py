@@ -334,8 +334,11 @@ class Session:
         last = next((i for i, p in enumerate(parts) if p.token in self._eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self._eos for p in parts[last:]) else last
 
-    def _build(self, parts: Sequence[_Part], hole: int = -1) -> int:
-        """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock."""
+    def _build(self, parts: Sequence[_Part], hole: int = -1, keep: bool = True) -> int:
+        """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock.
+
+        ``hole``: the part whose mask is asked for. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
+        """
         last = self._length(parts)
         if last is None or hole >= last:
             return 0
@@ -364,7 +367,8 @@ class Session:
             accepts[i] = 1
         work.header[ws.W_ELEMENTS] = count
         work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
-        work.begin_text(self._nodes)
+        work.header[ws.W_KEEP] = keep and hole < 0
+        work.begin_text(self._nodes or count + 1)
         work.call(kernels.OP_LATTICE)
         self._nodes = int(work.header[ws.W_NODES])
         return work.call(kernels.OP_FACTS)
@@ -441,7 +445,7 @@ class Session:
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
         with self._tables.lock:
-            self._build(self._parts)
+            self._build(self._parts, keep=False)
             fillings = spell_gaps(self._tables)
         if max_tokens is not None:
             used = sum(len(self._tokens_in(filling)) for filling in fillings)

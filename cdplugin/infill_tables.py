@@ -35,7 +35,7 @@ _TOKENS_AT_ONCE = 4096
 _WALKS, _WALK_LENGTH = 16, 16
 
 # open addressing: powers of two
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH, ws.DOT_SET_HASH)
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -403,8 +403,17 @@ class Workspace:
         self.header[2 * table + 1] = len(grown)
 
     def begin_text(self, nodes: int) -> None:
-        """Make rows wide enough for about so many nodes; a text with more widens them."""
-        self.header[ws.W_WIDTH] = next((width for width in _WIDTHS if 64 * width - 2 >= nodes), _WIDTHS[-1])
+        """Make rows wide enough for about so many nodes; a text with more widens them.
+
+        If they are only a little wider, they stay so: what is kept of the last text (facts) has rows of the same width.
+        """
+        enough = next((i for i, width in enumerate(_WIDTHS) if 64 * width - 2 >= nodes), len(_WIDTHS) - 1)
+        if not _WIDTHS[enough] <= self.header[ws.W_WIDTH] <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
+            self.header[ws.W_WIDTH] = _WIDTHS[enough]
+
+    def forget_texts(self) -> None:
+        """Forget what is kept of texts for the next one (for measurements)."""
+        self.header[ws.W_KEPT_WIDTH] = 0
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""

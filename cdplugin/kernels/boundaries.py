@@ -20,27 +20,24 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64, length_of, word_of
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import kernel, low_bit
+from cdplugin.kernels.spans import end_row
 from cdplugin.kernels.starts import allow
 from cdplugin.kernels.workspace import (
     ALLOWED,
-    BITS,
     FOLLOWS,
+    LIVE_BITS,
     NODE_OPEN,
     SKIPPED,
-    SPAN_SETS,
-    SPANS,
     TARGET,
-    W_N_LEXEMES,
     W_NODES,
     W_SET,
     W_SPLIT,
     W_WIDTH,
     WIDEN,
     end_node,
-    low_bit,
+    or_row,
     set_bit,
-    span_row,
     tab,
     whead,
 )
@@ -48,13 +45,11 @@ from cdplugin.kernels.workspace import (
 
 @kernel
 def clear_node(w, node, is_open):
-    """No lexeme starts at a node yet."""
+    """Nothing may start at a node yet."""
     words = whead(w)[W_SET]
     allowed = tab(w, ALLOWED)
-    spans = tab(w, SPAN_SETS)
     for i in range(node * words, (node + 1) * words):
         allowed[i] = 0
-        spans[i] = 0
     tab(w, NODE_OPEN)[node] = is_open
 
 
@@ -73,31 +68,20 @@ def fresh_node(w, is_open):
 @kernel
 def edge(w, start, lexeme, end):
     """Note that ``lexeme`` may span from node ``start`` to node ``end``; 0 or ``W_GROW``."""
-    row = span_row(w, start, lexeme)
+    row = end_row(w, lexeme, end)
     if row < 0:
         return row
-    set_bit(tab(w, BITS), row, end)
+    set_bit(tab(w, LIVE_BITS), row, start)
     return np.int64(0)
 
 
 @kernel
 def _edges(w, starts, lexeme, end):
     """:func:`edge` from every node of the row ``starts``."""
-    bits = tab(w, BITS)
-    spans = tab(w, SPANS)
-    n_lexemes = whead(w)[W_N_LEXEMES]
-    bit = np.int64(1) << (end & 63)
-    for i in range(whead(w)[W_WIDTH]):
-        word = bits[starts + i]
-        while word:
-            node = 64 * i + low_bit(word)
-            word &= word - 1
-            row = spans[node * n_lexemes + lexeme]
-            if row == 0:
-                row = span_row(w, node, lexeme)
-                if row < 0:
-                    return row
-            bits[row + (end >> 6)] |= bit
+    row = end_row(w, lexeme, end)
+    if row < 0:
+        return row
+    or_row(tab(w, LIVE_BITS), row, starts, whead(w)[W_WIDTH])
     return np.int64(0)
 
 
@@ -163,7 +147,7 @@ def _end_skips(h, w, starts, accepted, first):
     """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
     lexemes = i64(h, LEXEMES)
     for i in range(whead(w)[W_WIDTH]):
-        word = tab(w, BITS)[starts + i]
+        word = tab(w, LIVE_BITS)[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1

@@ -36,7 +36,7 @@ from cdplugin.kernels.arena import (
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.arena import GROW as ARENA_GROW
 from cdplugin.kernels.intersect import END_OF_RULE
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.lexer import L_VALUE, LEXER_WORDS, lexer_state
 from cdplugin.kernels.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
@@ -70,7 +70,6 @@ from cdplugin.kernels.workspace import (
     W_WIDTH,
     end_node,
     has_bit,
-    low_bit,
     new_row,
     or_row,
     room,

@@ -42,7 +42,7 @@ from cdplugin.kernels.columns import (
     forget_columns,
     scan,
 )
-from cdplugin.kernels.jit import kernel, view_i32
+from cdplugin.kernels.jit import kernel, low_bit, view_i32
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.profiles import (
     ENDS,
@@ -69,6 +69,7 @@ from cdplugin.kernels.workspace import (
     ENDS_ROWS,
     GAP,
     INSIDE_OF,
+    LIVE_BITS,
     NODE_BEFORE,
     NODE_LAST,
     OUT,
@@ -92,7 +93,6 @@ from cdplugin.kernels.workspace import (
     WALK,
     WALK_AT,
     end_node,
-    low_bit,
     new_row,
     room,
     set_bit,
@@ -126,7 +126,7 @@ def fill_hole(h, w, row_address):
         bits = tab(w, BITS)
         row = tab(w, SNAPSHOT)[2 * i + 1]
         for j in range(width):
-            bits[starts + j] = bits[row + j]
+            bits[starts + j] = tab(w, LIVE_BITS)[row + j]
         if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
             for node in range(first, last):
                 set_ = start_set(h, w, np.int64(node))

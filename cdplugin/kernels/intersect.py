@@ -5,19 +5,24 @@ according to facts "``A`` leads from node p to node q". The facts are found from
 row of the nodes at which a rule that stands at ``dot`` may end. It is made of the rows of its first symbol's ends, which lie
 further right, so only a gap (lexemes that lead from a node to itself) and empty rules need a fixpoint, inside one node. Only
 what is not empty is touched.
+
+What is known at a node depends on what lies right of it alone, so when a text changes, facts right of the change are kept.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.alive import find_alive, is_alive
+from cdplugin.kernels.alive import find_alive, last_unasked, take_alive
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import count_bits, kernel, low_bit
 from cdplugin.kernels.workspace import (
+    ALIVE,
     BITS,
     DERIVED,
     DONE,
+    DOT_SETS,
+    FACTS_AT,
     IS_FIRST,
     PENDING,
     RANKS,
@@ -27,25 +32,29 @@ from cdplugin.kernels.workspace import (
     SPANS,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
+    W_ALIVE,
     W_BITS_FACTS,
-    W_BITS_SPANS,
     W_BITS_USED,
+    W_C_FACTS,
+    W_CHANGED,
+    W_DOT_SET,
+    W_FACTS_FIRST,
+    W_FIRST,
     W_GROW,
+    W_KEEP,
     W_N_DOTS,
     W_N_LEXEMES,
     W_N_SYMBOLS_NT,
     W_N_TOUCHED,
     W_NODES,
     W_SET,
+    W_SPAN_ROWS,
     W_TOUCHED_FACTS,
-    W_TOUCHED_SPANS,
     W_WIDTH,
-    count_bits,
     end_node,
     final_node,
     forget_rows,
     has_bit,
-    low_bit,
     new_row,
     or_row,
     rest_row,
@@ -57,43 +66,90 @@ from cdplugin.kernels.workspace import (
 
 END_OF_RULE = -1
 LAST_NODES = 3
+NEAR = 12  # nodes
 FEW_ENDS = 3
 
 
 @kernel
 def build_rests(h, w):
-    """Fill ``REST`` and ``DERIVED`` for all nodes; 1 if the text can be completed, 0 if not, or a status."""
+    """Fill ``REST`` and ``DERIVED`` for all nodes; 1 if the text can be completed, 0 if not, or a status.
+
+    What was found for the last text holds at the nodes right of the last change.
+    """
     head = whead(w)
     n_dots = head[W_N_DOTS]
     n_nonterminals = head[W_N_SYMBOLS_NT]
-    if not room(w, REST, 64 * head[W_WIDTH] * n_dots) or not room(w, DERIVED, 64 * head[W_WIDTH] * n_nonterminals):
+    nodes = 64 * head[W_WIDTH]
+    if not room(w, REST, nodes * n_dots) or not room(w, DERIVED, nodes * n_nonterminals) or not room(w, FACTS_AT, 2 * nodes):
         return np.int64(W_GROW)
     if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
         return np.int64(W_GROW)
-    forget_rows(w, head[W_TOUCHED_SPANS], head[W_BITS_SPANS])
-    if find_alive(w) < 0:
+    if not room(w, REST_NODES, n_dots * head[W_WIDTH]) or find_alive(w) < 0:
         return np.int64(W_GROW)
-    if not room(w, REST_NODES, n_dots * head[W_WIDTH]):
-        return np.int64(W_GROW)
+    last = _forget_stale(w)
     for i in range((n_nonterminals + 63) >> 6):
         tab(w, PENDING)[i] = 0
-    nodes = tab(w, REST_NODES)
-    for i in range(n_dots * head[W_WIDTH]):
-        nodes[i] = 0
-    done = tab(w, DONE)
-    for i in range(LAST_NODES * (n_nonterminals + head[W_N_LEXEMES])):
-        done[i] = -1
-    status = _rests_of(h, w, end_node(w))
-    if status < 0:
-        return status
-    for node in range(head[W_NODES] - 1, -1, -1):
-        status = _rests_of(h, w, np.int64(node))
-        if status < 0:
-            return status
-    head[W_BITS_FACTS] = head[W_BITS_USED]
-    head[W_TOUCHED_FACTS] = head[W_N_TOUCHED]
-    row = tab(w, REST)[0]
+    _find_done(w, last)
+    head[W_C_FACTS] += last - head[W_FIRST] + 1
+    for node in range(last, head[W_FIRST] - 1, -1):
+        tab(w, FACTS_AT)[2 * node] = head[W_N_TOUCHED]
+        tab(w, FACTS_AT)[2 * node + 1] = head[W_BITS_USED]
+        if node == end_node(w) or node < head[W_FIRST] + head[W_NODES]:
+            status = _rests_of(h, w, np.int64(node))
+            if status < 0:
+                return status
+        head[W_FACTS_FIRST] = node
+        head[W_BITS_FACTS] = head[W_BITS_USED]
+        head[W_TOUCHED_FACTS] = head[W_N_TOUCHED]
+    row = tab(w, REST)[head[W_FIRST] * n_dots]
+    if not head[W_KEEP]:
+        head[W_FACTS_FIRST] = end_node(w) + 1
     return np.int64(1 if row and has_bit(tab(w, BITS), row, final_node(w)) else 0)
+
+
+@kernel
+def _forget_stale(w):
+    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found."""
+    head = whead(w)
+    last = max(head[W_CHANGED], max(head[W_FACTS_FIRST], head[W_FIRST]) - 1)
+    if not head[W_KEEP]:
+        last = end_node(w)
+    last = last_unasked(w, last)
+    take_alive(w, last)
+    if last >= end_node(w):
+        forget_rows(w, 0, (head[W_SPAN_ROWS] + 1) * head[W_WIDTH])
+    elif last >= head[W_FACTS_FIRST]:
+        forget_rows(w, tab(w, FACTS_AT)[2 * last], tab(w, FACTS_AT)[2 * last + 1])
+    else:
+        forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
+    head[W_CHANGED] = -1
+    head[W_FACTS_FIRST] = last + 1
+    nodes = tab(w, REST_NODES)
+    width = head[W_WIDTH]
+    word = width if last >= end_node(w) else (last + 1) >> 6
+    for dot in range(head[W_N_DOTS]):
+        for i in range(word):
+            nodes[dot * width + i] = 0
+        if word < width:
+            nodes[dot * width + word] &= np.int64(-1) << ((last + 1) & 63)
+    return last
+
+
+@kernel
+def _find_done(w, last):
+    """Fill ``DONE`` with the nodes right of ``last``."""
+    head = whead(w)
+    done = tab(w, DONE)
+    until = min(last + 1 + NEAR, end_node(w))
+    for symbol in range(head[W_N_SYMBOLS_NT] + head[W_N_LEXEMES]):
+        at = symbol * LAST_NODES
+        for node in range(last + 1, until):
+            row = _ends_of(w, np.int64(node), np.int64(symbol))
+            if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[W_WIDTH]):
+                done[at] = node
+                at += 1
+        for i in range(at, (symbol + 1) * LAST_NODES):
+            done[i] = -1
 
 
 @kernel
@@ -154,11 +210,10 @@ def _follow(h, w, node, symbol, row):
     """
     head = whead(w)
     width = head[W_WIDTH]
-    heads = tab(w, SYMBOL_HEADS)
-    dots = tab(w, SYMBOL_DOTS)
     other = np.int64(-1)
     fresh = row
-    if width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6)):
+    many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
+    if many:
         other = _followed_before(h, w, node, symbol, row)
     if other >= 0:
         known = _ends_of(w, other, symbol)
@@ -169,15 +224,25 @@ def _follow(h, w, node, symbol, row):
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
         fresh = ends
+    heads = tab(w, SYMBOL_HEADS)
+    dots = tab(w, SYMBOL_DOTS)
+    is_once = head[W_KEEP] and not many and symbol >= head[W_N_SYMBOLS_NT]  # completions are made without W_KEEP
+    all_alive = head[W_ALIVE] == 0
+    alive = tab(w, DOT_SETS)
+    here = np.int64(0) if all_alive else tab(w, ALIVE)[node] * head[W_DOT_SET]
+    there = np.int64(0) if all_alive or other < 0 else tab(w, ALIVE)[other] * head[W_DOT_SET]
     for i in range(heads[symbol], heads[symbol + 1]):
-        if not is_alive(w, node, dots[i]):
+        dot = dots[i]
+        if not all_alive and not has_bit(alive, here, dot):
             continue
-        if other >= 0 and is_alive(w, other, dots[i]):
-            status = _take_over(h, w, node, dots[i], other)
+        if other >= 0 and (all_alive or has_bit(alive, there, dot)):
+            status = _take_over(h, w, node, dot, other)
             if status >= 0:
-                status = _gather(h, w, node, dots[i], fresh)
+                status = _gather(h, w, node, dot, fresh)
+        elif is_once and tab(w, IS_FIRST)[dot]:
+            status = _derive(h, w, node, dot, row)
         else:
-            status = _gather(h, w, node, dots[i], row)
+            status = _gather(h, w, node, dot, row)
         if status < 0:
             return status
     return np.int64(0)
@@ -318,13 +383,67 @@ def _gather(h, w, node, dot, ends):
 
 
 @kernel
+def _derive(h, w, node, dot, ends):
+    """:func:`_gather` for a rule that begins at ``dot``, with a lexeme that ends at few nodes: nobody will take its ``REST``
+    over, nor read a completion off it, so it is not made.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_dots = head[W_N_DOTS]
+    left = i64(h, DOT_LEFT)[dot]
+    into = derived_row(w, node, left)
+    if into < 0:
+        return into
+    bits = tab(w, BITS)
+    rest = tab(w, REST)
+    nodes = tab(w, REST_NODES)
+    null_rest = i64(h, DOT_NULL_REST)[dot + 1]
+    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    grew = False
+    for i in range(node >> 6, width):
+        word = bits[ends + i]
+        if null_rest:
+            grew = grew or (word & ~bits[into + i]) != 0
+            bits[into + i] |= word
+        if not goes_on:
+            continue
+        word &= nodes[(dot + 1) * width + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
+                grew = True
+    if grew:
+        _wait(w, left)
+    return np.int64(0)
+
+
+@kernel
+def derived_row(w, node, nonterminal):
+    """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``."""
+    index = node * whead(w)[W_N_SYMBOLS_NT] + nonterminal
+    entry = tab(w, DERIVED)[index]
+    if entry == 0:
+        entry = row_in(w, DERIVED, index)
+        if entry < 0 or new_row(w) < 0:
+            return np.int64(W_GROW)
+    return entry
+
+
+@kernel
+def _wait(w, nonterminal):
+    """Let a nonterminal wait to be followed."""
+    rank = tab(w, RANKS)[nonterminal]
+    tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+
+
+@kernel
 def _grown(h, w, node, dot):
     """``REST[dot]`` at ``node`` grew: pass it on to the rule's nonterminal, or to the dots before it that it can be reached
     from without moving. 0 or a status.
     """
     head = whead(w)
     n_dots = head[W_N_DOTS]
-    n_nonterminals = head[W_N_SYMBOLS_NT]
     word = node >> 6
     width = head[W_WIDTH] - word
     first = tab(w, IS_FIRST)
@@ -333,15 +452,11 @@ def _grown(h, w, node, dot):
         row = tab(w, REST)[node * n_dots + dot]
         if first[dot]:
             left = i64(h, DOT_LEFT)[dot]
-            index = node * n_nonterminals + left
-            entry = tab(w, DERIVED)[index]
-            if entry == 0:
-                entry = row_in(w, DERIVED, index)
-                if entry < 0 or new_row(w) < 0:
-                    return np.int64(W_GROW)
+            entry = derived_row(w, node, left)
+            if entry < 0:
+                return entry
             if or_row(tab(w, BITS), entry + word, row + word, width):
-                rank = tab(w, RANKS)[left]
-                tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+                _wait(w, left)
             return np.int64(0)
         if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
             return np.int64(0)
@@ -351,6 +466,13 @@ def _grown(h, w, node, dot):
         if not or_row(tab(w, BITS), into + word, row + word, width):
             return np.int64(0)
         dot -= 1
+
+
+@kernel
+def is_alive(w, node, dot):
+    """Whether facts are looked for at a dot at a node."""
+    head = whead(w)
+    return head[W_ALIVE] == 0 or has_bit(tab(w, DOT_SETS), tab(w, ALIVE)[node] * head[W_DOT_SET], dot)
 
 
 @kernel

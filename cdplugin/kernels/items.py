@@ -10,7 +10,7 @@ import numpy as np
 
 from cdplugin.kernels.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, i64
 from cdplugin.kernels.intersect import END_OF_RULE, contains, size_of_done
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
     BITS,
@@ -42,7 +42,6 @@ from cdplugin.kernels.workspace import (
     forget_rows,
     has_bit,
     item_row,
-    low_bit,
     new_row,
     or_row,
     room,

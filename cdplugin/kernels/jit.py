@@ -176,6 +176,12 @@ if DISABLED:
     def view_u8(address: int, length: int) -> np.ndarray:
         return _view(address, length, np.uint8)
 
+    def low_bit(word: int) -> int:
+        return (int(word) & -int(word)).bit_length() - 1
+
+    def count_bits(word: int) -> int:
+        return (int(word) & 0xFFFFFFFFFFFFFFFF).bit_count()
+
 else:
 
     @intrinsic
@@ -201,3 +207,27 @@ else:
     def view_u8(address: int, length: int) -> np.ndarray:
         """uint8 view of ``length`` items at ``address``."""
         return numba.carray(_pointer(address), (length,), np.uint8)
+
+    @intrinsic
+    def _trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+        return types.int64(types.int64), codegen
+
+    @intrinsic
+    def _population(typing_context, word):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.int64), codegen
+
+    @kernel
+    def low_bit(word: int) -> int:
+        """The number of the lowest bit of a word that is not 0."""
+        return _trailing_zeros(word)
+
+    @kernel
+    def count_bits(word: int) -> int:
+        """How many bits of a word are set."""
+        return _population(word)

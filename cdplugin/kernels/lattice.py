@@ -18,10 +18,12 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import sort_range
-from cdplugin.kernels.boundaries import clear_node, edge, end_at, end_inside, end_text, fresh_node
+from cdplugin.kernels.boundaries import edge, end_at, end_inside, end_text, fresh_node
+from cdplugin.kernels.checkpoints import keep_checkpoint, keep_text, return_to
 from cdplugin.kernels.effects import E_CROSSINGS, E_ENDS, E_FIRST, E_STATES
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.starts import allow, follow_skips, start_set
+from cdplugin.kernels.spans import forget_ends, forget_spans, lay_spans, live_row
+from cdplugin.kernels.starts import allow, start_set
 from cdplugin.kernels.state_sets import fresh_stamp, keep_sets
 from cdplugin.kernels.steps import (
     BY_END,
@@ -38,16 +40,18 @@ from cdplugin.kernels.steps import (
 from cdplugin.kernels.workspace import (
     ACCEPTS,
     ALLOWED,
-    BITS,
     CLASS_LIST,
     CLASS_NODE,
     CLASS_RECORD,
     CROSS_MARK,
     ELEMENTS,
+    ENDS,
+    ENDS_SETS,
     FOLLOWS,
     GAP,
     GATHERED,
     LIVE,
+    LIVE_BITS,
     LIVE_NEXT,
     LIVE_SLOT,
     NODE_BEFORE,
@@ -61,31 +65,28 @@ from cdplugin.kernels.workspace import (
     SLOT,
     SLOT_CLASSES,
     SNAPSHOT,
-    SPAN_SETS,
-    SPANS,
     STEPS,
-    W_BITS_SPANS,
-    W_BITS_USED,
+    W_C_ELEMENTS,
+    W_CHECKPOINTS_USED,
     W_CLASS_CAP,
     W_CLASS_LIST_USED,
     W_ELEMENTS,
     W_GROW,
     W_HOLE,
+    W_KEPT_WIDTH,
     W_LEFT,
+    W_LIVE_USED,
+    W_N_CHECKPOINTS,
     W_N_GATHERED,
     W_N_LEXEMES,
     W_N_LIVE,
     W_N_SNAPSHOT,
-    W_N_TOUCHED,
     W_NODES,
     W_SET,
-    W_TOUCHED_SPANS,
     W_WIDTH,
     end_node,
     final_node,
-    forget_rows,
     has_bit,
-    new_row,
     or_row,
     room,
     set_bit,
@@ -100,14 +101,19 @@ CROSSES = 1 << 62
 def build_lattice(h, w):
     """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
     head = whead(w)
-    status = _begin(h, w)
-    if status < 0:
-        return status
+    begin = _begin(w)
+    if begin < 0:
+        return begin
+    first = return_to(w, begin) if begin > 0 else _begin_anew(w)
+    if first < 0:
+        return first
     elements = tab(w, ELEMENTS)
     accepts = tab(w, ACCEPTS)
-    first = np.int64(0)
     count = head[W_ELEMENTS]
-    for k in range(count):
+    head[W_C_ELEMENTS] += count - begin
+    for k in range(begin, count):
+        if keep_checkpoint(w, np.int64(k), first) < 0:
+            return np.int64(W_GROW)
         element = elements[k]
         if element >= 0:
             status = _end_matched(h, w, element, first)
@@ -137,48 +143,58 @@ def build_lattice(h, w):
                 return status
     tab(w, NODE_BEFORE)[count] = first
     tab(w, NODE_LAST)[count] = head[W_NODES]
-    for node in range(head[W_NODES] - 1, 0, -1):
-        status = follow_skips(h, w, np.int64(node))
-        if status < 0:
-            return status
-    head[W_BITS_SPANS] = head[W_BITS_USED]
-    head[W_TOUCHED_SPANS] = head[W_N_TOUCHED]
-    return np.int64(0)
+    return lay_spans(h, w)
 
 
 @kernel
-def _begin(h, w):
-    """An empty lattice with the first node, where the text begins; 0 or a status."""
+def _begin(w):
+    """Make room: the element from which the last text's lattice can be gone on with, 0 if there is none, or ``W_GROW``."""
     head = whead(w)
-    forget_rows(w, 0, 1)  # row 0 is none
+    count = head[W_ELEMENTS]
+    words = head[W_SET]
+    width = head[W_WIDTH]
+    head[W_N_SNAPSHOT] = 0
+    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
+        return np.int64(W_GROW)
+    if not room(w, ALLOWED, 64 * width * words) or not room(w, NODE_OPEN, 64 * width):
+        return np.int64(W_GROW)
+    if not room(w, ENDS, 64 * width * head[W_N_LEXEMES]) or not room(w, ENDS_SETS, width * head[W_N_LEXEMES]):
+        return np.int64(W_GROW)
+    kept = keep_sets(w)
+    if kept < 0:
+        return kept
+    if head[W_KEPT_WIDTH] != width:
+        kept = np.int64(0)
+        if forget_spans(w) < 0:
+            return np.int64(W_GROW)
+    if not kept:
+        head[W_N_CHECKPOINTS] = 0
+    return keep_text(w)
+
+
+@kernel
+def _begin_anew(w):
+    """An empty lattice with the first node, where the text begins: its number, 0, or a status."""
+    head = whead(w)
+    words = head[W_SET]
+    n_lexemes = head[W_N_LEXEMES]
     head[W_NODES] = 0
     head[W_CLASS_LIST_USED] = 0
     head[W_N_LIVE] = 0
-    head[W_N_SNAPSHOT] = 0
-    count = head[W_ELEMENTS]
-    n_lexemes = head[W_N_LEXEMES]
-    words = head[W_SET]
-    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
-        return np.int64(W_GROW)
-    if not room(w, SPANS, 64 * head[W_WIDTH] * n_lexemes) or not room(w, ALLOWED, 64 * head[W_WIDTH] * words):
-        return np.int64(W_GROW)
-    if not room(w, SPAN_SETS, 64 * head[W_WIDTH] * words) or not room(w, NODE_OPEN, 64 * head[W_WIDTH]):
-        return np.int64(W_GROW)
-    if keep_sets(w) < 0:
-        return np.int64(W_GROW)
-    for node in (end_node(w), final_node(w)):
-        clear_node(w, node, 0)
-    status = edge(w, end_node(w), n_lexemes - 1, final_node(w))
-    if status < 0:
-        return status
+    head[W_LIVE_USED] = 0
+    head[W_CHECKPOINTS_USED] = 0
+    head[W_N_CHECKPOINTS] = 0
+    forget_ends(w, np.int64(0))
     first = fresh_node(w, 0)
     if first < 0:
         return first
     for i in range(words):
         tab(w, ALLOWED)[first * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
     if tab(w, ACCEPTS)[0]:
-        return edge(w, first, n_lexemes - 1, final_node(w))
-    return np.int64(0)
+        status = edge(w, first, n_lexemes - 1, final_node(w))
+        if status < 0:
+            return status
+    return first
 
 
 @kernel
@@ -192,12 +208,12 @@ def _add_live(w, table, count, set_, starts, stamp):
     live = tab(w, table)
     if slots[set_] >> 32 == stamp:
         at = slots[set_] & 0xFFFFFFFF
-        or_row(tab(w, BITS), live[2 * at + 1], starts, whead(w)[W_WIDTH])
+        or_row(tab(w, LIVE_BITS), live[2 * at + 1], starts, whead(w)[W_WIDTH])
         return np.int64(count)
-    row = new_row(w)
+    row = live_row(w)
     if row < 0:
         return row
-    or_row(tab(w, BITS), row, starts, whead(w)[W_WIDTH])
+    or_row(tab(w, LIVE_BITS), row, starts, whead(w)[W_WIDTH])
     live[2 * count] = set_
     live[2 * count + 1] = row
     slots[set_] = (stamp << 32) | count
@@ -229,10 +245,10 @@ def _start(h, w, first, last):
     for i in range(count):
         tab(w, LIVE_SLOT)[live[2 * i]] = (stamp << 32) | i
     for node in range(first, last):
-        row = new_row(w)
+        row = live_row(w)
         if row < 0:
             return row
-        set_bit(tab(w, BITS), row, node)
+        set_bit(tab(w, LIVE_BITS), row, node)
         set_ = start_set(h, w, node)
         if set_ < 0:
             return set_
@@ -413,10 +429,10 @@ def _pass_slot(h, w, k, accepts):
     for i in range(used, used + n_classes):
         group = tab(w, CLASS_LIST)[2 * i]
         set_ = set_of_class(h, w, group)
-        row = new_row(w)
+        row = live_row(w)
         if row < 0 or set_ < 0:
             return min(row, set_)
-        set_bit(tab(w, BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
+        set_bit(tab(w, LIVE_BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
         count = _add_live(w, LIVE_NEXT, count, set_, row, stamp)
         if count < 0:
             return count
@@ -529,12 +545,12 @@ def _gather(w, marks, key, what, starts, stamp):
     mark = tab(w, marks)
     gathered = tab(w, GATHERED)
     if mark[key] >> 32 == stamp:
-        or_row(tab(w, BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[W_WIDTH])
+        or_row(tab(w, LIVE_BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[W_WIDTH])
         return np.int64(0)
-    row = new_row(w)
+    row = live_row(w)
     if row < 0:
         return row
-    or_row(tab(w, BITS), row, starts, head[W_WIDTH])
+    or_row(tab(w, LIVE_BITS), row, starts, head[W_WIDTH])
     gathered[2 * count] = what
     gathered[2 * count + 1] = row
     mark[key] = (stamp << 32) | count

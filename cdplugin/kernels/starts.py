@@ -1,4 +1,4 @@
-"""What may start at a node: the lexemes that may follow those that end there, and what comes after skips."""
+"""What may start at a node: the lexemes that may follow those that end there, and their skips."""
 
 from __future__ import annotations
 
@@ -22,16 +22,13 @@ from cdplugin.kernels.arena import (
     pack,
     sort_unique,
 )
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.lexer import lexer_state
 from cdplugin.kernels.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.workspace import (
     ALLOWED,
-    BITS,
     FOLLOWS,
-    SKIPPED,
-    SPAN_SETS,
-    SPANS,
+    LIVE_BITS,
     START_HASH,
     START_SETS,
     W_GROW,
@@ -39,14 +36,7 @@ from cdplugin.kernels.workspace import (
     W_N_START_SETS,
     W_SET,
     W_WIDTH,
-    end_node,
-    final_node,
-    has_bit,
-    low_bit,
-    or_row,
     room,
-    set_bit,
-    span_row,
     tab,
     whead,
 )
@@ -64,7 +54,7 @@ def allow(h, w, starts, lexeme, end):
         for i in range(words):
             allowed[end * words + i] |= follows[lexeme * words + i]
         return
-    bits = tab(w, BITS)
+    bits = tab(w, LIVE_BITS)
     for i in range(whead(w)[W_WIDTH]):
         word = bits[starts + i]
         while word:
@@ -166,60 +156,3 @@ def _start_state(h, w, node, exact):
     state = lexer_state(h, base, count)
     header(h)[STACK_TOP] = base
     return np.int64(state)
-
-
-@kernel
-def follow_skips(h, w, node):
-    """Let lexemes start after a skip: from ``node``, every lexeme that a skip may stand before also spans what it spans from
-    the skip's ends. 0 or a status. Nodes are done from right to left.
-    """
-    head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    width = head[W_WIDTH]
-    lexemes = i64(h, LEXEMES)
-    words = head[W_SET]
-    for k in range(words):
-        set_ = tab(w, SPAN_SETS)[node * words + k]
-        while set_:
-            skip = 64 * k + low_bit(set_)
-            set_ &= set_ - 1
-            if not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
-                continue
-            row = tab(w, SPANS)[node * n_lexemes + skip]
-            for i in range(width):
-                word = tab(w, BITS)[row + i]
-                while word:
-                    end = 64 * i + low_bit(word)
-                    word &= word - 1
-                    status = _follow_skip(h, w, node, skip, end)
-                    if status < 0:
-                        return status
-    return np.int64(0)
-
-
-@kernel
-def _follow_skip(h, w, node, skip, end):
-    """:func:`follow_skips` for one skip and one end of it."""
-    head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    words = head[W_SET]
-    skipped = tab(w, SKIPPED)
-    if end == end_node(w) and has_bit(skipped, skip * words, n_lexemes - 1):  # the text may end after a skip
-        into = span_row(w, node, n_lexemes - 1)
-        if into < 0:
-            return into
-        set_bit(tab(w, BITS), into, final_node(w))
-    if end <= node or end >= end_node(w):
-        return np.int64(0)
-    for k in range(words):
-        set_ = tab(w, SPAN_SETS)[end * words + k]
-        while set_:
-            lexeme = 64 * k + low_bit(set_)
-            set_ &= set_ - 1
-            if not has_bit(skipped, skip * words, lexeme):
-                continue
-            into = span_row(w, node, lexeme)
-            if into < 0:
-                return into
-            or_row(tab(w, BITS), into, tab(w, SPANS)[end * n_lexemes + lexeme], head[W_WIDTH])
-    return np.int64(0)

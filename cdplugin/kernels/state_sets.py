@@ -50,12 +50,14 @@ MOST_STEP_WORDS = 1 << 22
 
 @kernel
 def keep_sets(w):
-    """At the beginning of a text: forget the sets of other texts if they have become many. 0 or ``W_GROW``."""
+    """At the beginning of a text: forget the sets of other texts if they have become many. 1 if they are kept, 0, or
+    ``W_GROW``.
+    """
     head = whead(w)
     if not room(w, SET_HASH, 4 * MOST_SETS) or not room(w, SET_HEADS, 2) or not room(w, STEPS, 1):
         return np.int64(W_GROW)
     if 0 < head[W_N_SETS] < MOST_SETS and head[W_STEPS_USED] < MOST_STEP_WORDS:
-        return np.int64(0)
+        return np.int64(1)
     for table in (SET_HASH, CLASS_SET):
         words = tab(w, table)
         for i in range(words.shape[0]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import DOT_NULL_REST, i64, mix
-from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.workspace import (
     BITS,
     REST,
@@ -23,7 +23,6 @@ from cdplugin.kernels.workspace import (
     WAY_HASH,
     WAYS,
     has_bit,
-    low_bit,
     meet,
     new_row,
     room,

@@ -5,9 +5,10 @@ runs out of room writes which table must grow into ``W_TABLE`` and ``W_TO`` and 
 (:mod:`cdplugin.infill_tables`) grows it, zeros included, and calls again. Every operation starts from tables that outlive it
 or from nothing, so that calling again is safe.
 
-*Nodes* are the lexeme boundaries of the text with gaps, numbered from left to right as they are found. Sets of nodes are rows
-of ``W_WIDTH`` words in the table ``BITS``; a row is named by its offset, 0 is none. The two highest bits of a row stand for
-``text may end here`` (:func:`end_node`) and for the end symbol after it (:func:`final_node`).
+*Nodes* are the lexeme boundaries of the text with gaps, numbered from left to right as they are found: from 0 or, where facts
+are kept for the next text, so that the last one comes just before :func:`end_node` (``W_FIRST``). Sets of nodes are rows of
+``W_WIDTH`` words in the table ``BITS``; a row is named by its offset, 0 is none. The two highest bits of a row stand for ``text
+may end here`` (:func:`end_node`) and for the end symbol after it (:func:`final_node`).
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from cdplugin.kernels.jit import kernel, view_i64
     QUEUE,
     MARK,  # per lexer state: a stamp
     LEXEME_MARK,
-    LIVE,  # (set of lexer states, row of the nodes at which all that is in it began) in progress
+    LIVE,  # (set of lexer states, row in LIVE_BITS of the nodes at which all that is in it began) in progress
     LIVE_NEXT,
-    SNAPSHOT,  # (lexer state, row of starts) at the hole
+    SNAPSHOT,  # (lexer state, row of starts in LIVE_BITS) at the hole
     LIVE_SLOT,  # per set of lexer states (in a snapshot: per state): stamp << 32 | position
     BITS,
     SPANS,  # node * n_lexemes + lexeme -> row: where a lexeme that starts at the node may end
@@ -72,10 +73,9 @@ from cdplugin.kernels.jit import kernel, view_i64
     DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
     AFTER,  # dot -> set of the dots that may be under way where a rule stands at it; empty if there are many dots
-    ALIVE,  # node -> set of the dots that may be under way there
-    ALIVE_LAST,  # lexeme -> the row of the nodes that it was followed to last, and the dots that came to be alive there
+    ALIVE,  # node -> set of the dots that may be under way there (its number)
+    ALIVE_LAST,  # lexeme -> the row of the nodes that it was followed to last, and what came to be alive there
     REST_NODES,  # dot -> set of the nodes at which it has a row in REST
-    TARGET_DOTS,  # a set of dots under construction
     PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
     RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
     START_HASH,  # open addressing: 1 + entry of START_SETS
@@ -99,8 +99,23 @@ from cdplugin.kernels.jit import kernel, view_i64
     STEP_OF,  # set of lexer states -> a row of records in STEPS (kernels/state_sets.py)
     STEPS,
     CLASS_SET,  # class -> 1 + the set of its states, 0 unknown
-) = range(82)
-N_WORKSPACE = 82
+    LIVE_BITS,  # rows of starts: of what is alive, and of ENDS
+    ENDS,  # lexeme * 64 * width + node -> row in LIVE_BITS: where a lexeme that ends at the node may start
+    ENDS_SETS,  # lexeme -> set of the nodes that it has a row in ENDS for
+    SPAN_ENDS,  # ends of a lexeme, and a word of the starts of each
+    SPAN_BLOCK,  # rows of ends of one lexeme, for 64 starts
+    BLOCK,  # 64 words
+    NEXT_SPAN_SETS,  # SPAN_SETS of this text, while that of the last one is still there
+    CHECKPOINTS,  # what is known before an element (kernels/checkpoints.py)
+    CHECKPOINT_AT,  # element -> where in CHECKPOINTS
+    KEPT_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
+    NEXT_ALIVE,  # ALIVE of this text, while facts are kept that go by that of the last ones
+    FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
+    DOT_SETS,  # numbered sets of dots (kernels/alive.py)
+    DOT_SET_HASH,  # open addressing: set of dots
+    AFTER_SETS,  # set of dots * n_lexemes + lexeme -> 1 + the set of what may be under way after the lexeme, 0 unknown
+) = range(96)
+N_WORKSPACE = 96
 
 _S = 2 * N_WORKSPACE
 (
@@ -148,11 +163,23 @@ _S = 2 * N_WORKSPACE
     W_PUSH_STAMP,
     W_N_SETS,
     W_STEPS_USED,
-    W_BITS_SPANS,  # what of BITS, and of TOUCHED, is there before facts are found
-    W_TOUCHED_SPANS,
     W_ALIVE,  # whether facts are looked for only where ALIVE says
-) = range(_S, _S + 47)
-WORKSPACE_WORDS = _S + 50
+    W_LIVE_USED,
+    W_KEEP,  # whether facts are kept for the next text
+    W_FIRST,  # the first node of the text in SPANS and of the facts
+    W_CHANGED,  # the rightmost node whose spans changed since facts were found; -1 none
+    W_FACTS_FIRST,  # the leftmost node whose facts are kept
+    W_KEPT_WIDTH,  # W_WIDTH of all that is kept; 0: nothing is
+    W_SPAN_ROWS,  # how many rows at the beginning of BITS are for SPANS
+    W_SPANS_USED,
+    W_N_CHECKPOINTS,
+    W_CHECKPOINTS_USED,
+    W_KEPT_ELEMENTS,
+    W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
+    W_C_FACTS,
+    W_N_DOT_SETS,
+) = range(_S, _S + 59)
+WORKSPACE_WORDS = _S + 60
 
 GAP, SLOT = -1, -2
 
@@ -229,14 +256,6 @@ def forget_rows(w, touched_before, bits_before):
 
 
 @kernel
-def span_row(w, node, lexeme):
-    """The row of ``SPANS`` for a lexeme that starts at a node, made now if there is none; or ``W_GROW``."""
-    head = whead(w)
-    tab(w, SPAN_SETS)[node * head[W_SET] + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
-    return row_in(w, SPANS, node * head[W_N_LEXEMES] + lexeme)
-
-
-@kernel
 def rest_row(w, node, dot):
     """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``."""
     head = whead(w)
@@ -299,40 +318,3 @@ def meet(bits, a, b, width):
         if bits[a + i] & bits[b + i]:
             return True
     return False
-
-
-@kernel
-def count_bits(word):
-    """How many bits of a word are set."""
-    sign = np.int64(1 if word < 0 else 0)
-    word &= 0x7FFFFFFFFFFFFFFF
-    word -= (word >> 1) & 0x5555555555555555
-    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
-    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
-    word += word >> 8
-    word += word >> 16
-    return sign + ((word + (word >> 32)) & 0x7F)
-
-
-@kernel
-def low_bit(word):
-    """The number of the lowest bit of a word that is not 0."""
-    count = 0
-    if word & 0xFFFFFFFF == 0:
-        count += 32
-        word >>= 32
-    if word & 0xFFFF == 0:
-        count += 16
-        word >>= 16
-    if word & 0xFF == 0:
-        count += 8
-        word >>= 8
-    if word & 0xF == 0:
-        count += 4
-        word >>= 4
-    if word & 0x3 == 0:
-        count += 2
-        word >>= 2
-    if word & 0x1 == 0:
-        count += 1
-    return count
