@@ -21,6 +21,7 @@ from cdplugin.kernels.workspace import (
     BITS,
     DOT_SET_HASH,
     DOT_SETS,
+    DOT_UNIONS,
     NEXT_ALIVE,
     SPAN_SETS,
     SPANS,
@@ -48,6 +49,7 @@ from cdplugin.kernels.workspace import (
 )
 
 MOST_DOT_SETS = 1 << 12
+UNIONS = 1 << 12
 
 
 @kernel
@@ -95,7 +97,11 @@ def find_alive(w):
 def _keep_sets(w):
     """Forget the sets of dots, and with them the facts, if they have become many; 0 or ``W_GROW``. Set 0 is empty."""
     head = whead(w)
-    if not room(w, DOT_SET_HASH, 4 * MOST_DOT_SETS) or not room(w, DOT_SETS, 2 * head[W_DOT_SET]):
+    if (
+        not room(w, DOT_SET_HASH, 4 * MOST_DOT_SETS)
+        or not room(w, DOT_SETS, 2 * head[W_DOT_SET])
+        or not room(w, DOT_UNIONS, 2 * UNIONS)
+    ):
         return np.int64(W_GROW)
     if head[W_N_DOT_SETS] == 0 or head[W_N_DOT_SETS] > MOST_DOT_SETS:
         index = tab(w, DOT_SET_HASH)
@@ -103,6 +109,8 @@ def _keep_sets(w):
             index[i] = 0
         for i in range(head[W_DOT_SET]):
             tab(w, DOT_SETS)[i] = 0
+        for i in range(2 * UNIONS):
+            tab(w, DOT_UNIONS)[i] = 0
         head[W_N_DOT_SETS] = 1
         head[W_CHANGED] = end_node(w)
     return np.int64(0)
@@ -245,14 +253,21 @@ def _unite(w, one, other):
     if one == 0:
         return other
     head = whead(w)
+    key = (one << 32) | other
+    united = tab(w, DOT_UNIONS)
+    at = 2 * ((one * 31 + other) & (UNIONS - 1))
+    if united[at] == key:
+        return united[at + 1]
     words = head[W_DOT_SET]
     sets = tab(w, DOT_SETS)
     made = head[W_N_DOT_SETS] * words
-    more = np.int64(0)
     for i in range(words):
-        more |= sets[other * words + i] & ~sets[one * words + i]
         sets[made + i] = sets[one * words + i] | sets[other * words + i]
-    return _number_of(w) if more else one
+    found = _number_of(w)
+    if found >= 0:
+        united[at] = key
+        united[at + 1] = found
+    return found
 
 
 @kernel

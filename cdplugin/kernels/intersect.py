@@ -226,7 +226,11 @@ def _follow(h, w, node, symbol, row):
         fresh = ends
     heads = tab(w, SYMBOL_HEADS)
     dots = tab(w, SYMBOL_DOTS)
-    is_once = head[W_KEEP] and not many and symbol >= head[W_N_SYMBOLS_NT]  # completions are made without W_KEEP
+    keep = head[W_KEEP] != 0  # without, completions are read off REST
+    is_once = keep and not many and symbol >= head[W_N_SYMBOLS_NT]
+    first = tab(w, IS_FIRST)
+    symbols = i64(h, DOT_SYMBOL)
+    lefts = i64(h, DOT_LEFT)
     all_alive = head[W_ALIVE] == 0
     alive = tab(w, DOT_SETS)
     here = np.int64(0) if all_alive else tab(w, ALIVE)[node] * head[W_DOT_SET]
@@ -235,11 +239,13 @@ def _follow(h, w, node, symbol, row):
         dot = dots[i]
         if not all_alive and not has_bit(alive, here, dot):
             continue
-        if other >= 0 and (all_alive or has_bit(alive, there, dot)):
+        if keep and first[dot] and symbols[dot + 1] == END_OF_RULE:
+            status = _promote(w, node, lefts[dot], row)
+        elif other >= 0 and (all_alive or has_bit(alive, there, dot)):
             status = _take_over(h, w, node, dot, other)
             if status >= 0:
                 status = _gather(h, w, node, dot, fresh)
-        elif is_once and tab(w, IS_FIRST)[dot]:
+        elif is_once and first[dot]:
             status = _derive(h, w, node, dot, row)
         else:
             status = _gather(h, w, node, dot, row)
@@ -380,6 +386,18 @@ def _gather(h, w, node, dot, ends):
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
     return _grown(h, w, node, dot) if grew else np.int64(0)
+
+
+@kernel
+def _promote(w, node, left, row):
+    """:func:`_gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``."""
+    into = derived_row(w, node, left)
+    if into < 0:
+        return into
+    word = node >> 6
+    if or_row(tab(w, BITS), into + word, row + word, whead(w)[W_WIDTH] - word):
+        _wait(w, left)
+    return np.int64(0)
 
 
 @kernel

@@ -151,6 +151,8 @@ def lay_spans(h, w):
     for i in range(first * words, (end_node(w) + 1) * words):
         following[i] = 0
     for lexeme in range(head[W_N_LEXEMES]):
+        if not _ends_anywhere(w, np.int64(lexeme)):
+            continue
         for block in range((head[W_NODES] + 63) >> 6):
             if _lay_block(w, np.int64(lexeme), np.int64(block)) < 0:
                 return np.int64(W_GROW)
@@ -162,6 +164,17 @@ def lay_spans(h, w):
         return np.int64(W_GROW)
     _drop_others(w)
     return np.int64(0)
+
+
+@kernel
+def _ends_anywhere(w, lexeme):
+    """Whether a lexeme ends at some node."""
+    width = whead(w)[W_WIDTH]
+    sets = tab(w, ENDS_SETS)
+    some = np.int64(0)
+    for i in range(lexeme * width, (lexeme + 1) * width):
+        some |= sets[i]
+    return some != 0
 
 
 @kernel
@@ -183,16 +196,17 @@ def _follow_skips(h, w):
                     return into
                 row = end_row(w, np.int64(skip), end_node(w))
                 or_row(tab(w, LIVE_BITS), into, row, head[W_WIDTH])
-    for lexeme in range(n_lexemes):
-        grown = True
-        while grown:
-            grown = False
-            n_skips = 0
-            for skip in range(n_lexemes - 1):
-                if lexemes[skip * LEXEME_WORDS + X_IS_SKIP] and has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
-                    n_skips += 1
-                    grown |= _follow_skip(w, np.int64(skip), np.int64(lexeme))
-            grown = grown and n_skips > 1  # one skip comes before another
+    grown = True
+    while grown:
+        grown = False
+        n_skips = 0
+        for skip in range(n_lexemes - 1):
+            if lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+                n_skips += 1
+                for lexeme in range(n_lexemes):
+                    if has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+                        grown |= _follow_skip(w, np.int64(skip), np.int64(lexeme))
+        grown = grown and n_skips > 1  # one skip may stand before another
     return np.int64(0)
 
 

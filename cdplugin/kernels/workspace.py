@@ -114,8 +114,9 @@ from cdplugin.kernels.jit import kernel, view_i64
     DOT_SETS,  # numbered sets of dots (kernels/alive.py)
     DOT_SET_HASH,  # open addressing: set of dots
     AFTER_SETS,  # set of dots * n_lexemes + lexeme -> 1 + the set of what may be under way after the lexeme, 0 unknown
-) = range(96)
-N_WORKSPACE = 96
+    DOT_UNIONS,  # (pair of sets of dots, their union), by a hash of the pair
+) = range(97)
+N_WORKSPACE = 97
 
 _S = 2 * N_WORKSPACE
 (
