@@ -17,6 +17,7 @@ from naive_infill import Piece, fits, random_pieces, short_words
 import cdplugin as cd
 from cdplugin import infill_tables
 from cdplugin.infill import Session
+from cdplugin.kernels import workspace as ws
 
 pytestmark = pytest.mark.kernel
 
@@ -107,3 +108,82 @@ def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]
     """Whether a problem is completable, and its masks."""
     session = session_of(infill, pieces)
     return session.completable(), [bits(session.mask(place)) for place in session.open_slots()[:2]]
+
+
+@pytest.mark.parametrize("kind", ["random", "json", "cpp"])
+def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
+    """Two texts of one grammar are changed in turns: every answer is that of a workspace that knows of no text before. And
+    something is kept.
+    """
+    rng = random.Random(kind)
+    rounds = {"random": cases(40, 3), "json": cases(3, 1), "cpp": cases(2, 1)}[kind]
+    saved = 0
+    for _ in range(rounds):
+        infill, sessions = problems_of(kind, rng)
+        header = infill._tables.workspace.header
+        for _ in range(cases(40, 8)):
+            session = rng.choice(sessions)
+            before = int(header[ws.W_C_ELEMENTS] + header[ws.W_C_FACTS])
+            change(session, infill, rng)
+            answer = with_rests(session)
+            between = int(header[ws.W_C_ELEMENTS] + header[ws.W_C_FACTS])
+            infill._tables.workspace.forget_texts()
+            assert answer == with_rests(session), [part.spelt for part in session._parts]
+            saved += (int(header[ws.W_C_ELEMENTS] + header[ws.W_C_FACTS]) - between) > (between - before)
+    assert saved > 0
+
+
+def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[Session]]:
+    """An infilling grammar over bytes and some tokens, and two sessions."""
+    tokens = (
+        random_tokens(rng, ALPHABET, 12, 4) if kind == "random" else [b'": ', b'"a"', b"int ", b"; ", b"return", b", ", b"{}"]
+    )
+    compiler = cd.Compiler(vocabulary(tokens))
+    if kind == "random":
+        ir = random_grammar(rng, ALPHABET)
+        while Naive(ir).empty:
+            ir = random_grammar(rng, ALPHABET)
+        words = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(0, 8))) for _ in range(20)]
+        infill = cd.Infill(compiler.compile_ir(ir))
+        return infill, [session_of(infill, random_pieces(rng, words, ALPHABET)) for _ in range(2)]
+    if kind == "json":
+        schema = {"properties": {"a": {"type": "string"}, "b": {"items": {"type": "integer"}}}, "required": ["a"]}
+        infill = cd.Infill(compiler.compile(cd.JsonSchema({"type": "object", **schema})))
+        return infill, [infill.canvas([-1] * cases(70, 12), -1), infill.new(['{"a": "', cd.GAP, '"', cd.Slots(3), cd.GAP, "}"])]
+    infill = cd.Infill(compiler.compile(cd.grammars.CPP))
+    text = "int f(int x) {\n    int y = x + 1;\n    return y * (x - 2);\n}\n"
+    return infill, [infill.new([text[:at], cd.GAP, text[at + 4 : 40], cd.GAP, text[44:]]) for at in (9, 22)]
+
+
+def change(session: Session, infill: cd.Infill, rng: random.Random) -> None:
+    """Set, insert, close or undo something, with whatever answer."""
+    places = session.open_slots()
+    if session._history and (not places or rng.random() < 0.2):
+        session.undo(rng.randint(1, len(session._history)))
+    elif places:
+        place = rng.choice(places)
+        part = session._parts[session._places[place]]
+        allowed = sorted(bits(session.mask(place))) if rng.random() < 0.5 else range(infill.vocab.size)
+        token = rng.choice(allowed) if allowed else 0
+        if part.gap and rng.random() < 0.2:
+            session.close(place)
+        elif part.gap:
+            session.insert(place, token)
+        else:
+            session.set(place, token)
+
+
+def with_rests(session: Session) -> tuple[int, bytes]:
+    """Whether a session's text can be completed, and where the nonterminals may end that begin where the text does.
+
+    (Elsewhere there may be kept facts that nobody asks for any more.)
+    """
+    work = session._tables.workspace
+    with session._tables.lock:
+        answer = session._build(session._parts)
+    if session._length(session._parts) is None:
+        return answer, b""
+    width = int(work.header[ws.W_WIDTH])
+    at = int(work.header[ws.W_FIRST]) * session._tables.n_nonterminals
+    rows = work.tables[ws.DERIVED][at : at + session._tables.n_nonterminals]
+    return answer, b"".join(work.tables[ws.BITS][row : row + width].tobytes() for row in rows if row)

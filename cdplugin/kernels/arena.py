@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit import kernel, view_i32, view_i64, view_u8
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.views import view_i32, view_i64, view_u8
 
 # --- statuses (negative; everything else is a result) ---------------------------------------------------------------------
 GROW = -1  # a table is full: grow it and call again

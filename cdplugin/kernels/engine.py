@@ -46,9 +46,10 @@ from cdplugin.kernels.expressions import (
     make_not,
     nullable,
 )
-from cdplugin.kernels.jit import entry_kernel, kernel, view_i32, view_i64
+from cdplugin.kernels.jit import entry_kernel, kernel
 from cdplugin.kernels.masks import add_terminals, fill
 from cdplugin.kernels.states import accept, accepts_at, start_of, step
+from cdplugin.kernels.views import view_i32, view_i64
 
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3

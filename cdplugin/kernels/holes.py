@@ -42,7 +42,7 @@ from cdplugin.kernels.columns import (
     forget_columns,
     scan,
 )
-from cdplugin.kernels.jit import kernel, low_bit, view_i32
+from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.profiles import (
     ENDS,
@@ -58,6 +58,7 @@ from cdplugin.kernels.profiles import (
 from cdplugin.kernels.reach import ends_from, forget_reached
 from cdplugin.kernels.starts import start_set
 from cdplugin.kernels.state_sets import add_parts, end_set, fresh_stamp
+from cdplugin.kernels.views import view_i32
 from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,

@@ -1,19 +1,13 @@
-"""How kernels are made: decorators, views on shared tables, and the folder of compiled kernels. Only this and ``linking``
-know Numba's own classes.
+"""How kernels are made: decorators, views on shared tables, and the folder of compiled kernels. Only this, ``views`` and
+``linking`` know Numba's own classes.
 
 A kernel is compiled without the GIL and cached on disk. Numba's cache does not notice an edit in *another* file that a kernel
 calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel
 sources together with Numba's version and flags.
-
-An engine's tables are found through a *header*: an int64 array whose address is passed as one integer, since a call with ten
-array arguments costs five times as much as one with an integer. :func:`view_i64` and its sisters make array views from
-addresses inside the kernel (bounds-checked when Numba is asked to); under ``NUMBA_DISABLE_JIT=1`` their Python twins do the
-same with ctypes.
 """
 
 from __future__ import annotations
 
-import ctypes
 import getpass
 import hashlib
 import os
@@ -153,28 +147,6 @@ class Notice:
 
 
 if DISABLED:
-    _VIEWS: dict[tuple[int, int, type], np.ndarray] = {}
-
-    def _view(address: int, length: int, dtype: type) -> np.ndarray:
-        key = (int(address), int(length), dtype)
-        view = _VIEWS.get(key)
-        if view is None:
-            if len(_VIEWS) > 10_000:
-                _VIEWS.clear()
-            size = np.dtype(dtype).itemsize * key[1]
-            memory: Any = (ctypes.c_char * size).from_address(key[0])
-            view = np.frombuffer(memory, dtype=dtype) if size else np.empty(0, dtype)
-            _VIEWS[key] = view
-        return view
-
-    def view_i64(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.int64)
-
-    def view_i32(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.int32)
-
-    def view_u8(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.uint8)
 
     def low_bit(word: int) -> int:
         return (int(word) & -int(word)).bit_length() - 1
@@ -183,30 +155,6 @@ if DISABLED:
         return (int(word) & 0xFFFFFFFFFFFFFFFF).bit_count()
 
 else:
-
-    @intrinsic
-    def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
-        """An integer address as a pointer."""
-
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
-
-        return types.voidptr(types.int64), codegen
-
-    @kernel
-    def view_i64(address: int, length: int) -> np.ndarray:
-        """int64 view of ``length`` items at ``address``; the caller keeps the memory alive."""
-        return numba.carray(_pointer(address), (length,), np.int64)
-
-    @kernel
-    def view_i32(address: int, length: int) -> np.ndarray:
-        """int32 view of ``length`` items at ``address``."""
-        return numba.carray(_pointer(address), (length,), np.int32)
-
-    @kernel
-    def view_u8(address: int, length: int) -> np.ndarray:
-        """uint8 view of ``length`` items at ``address``."""
-        return numba.carray(_pointer(address), (length,), np.uint8)
 
     @intrinsic
     def _trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit import kernel, view_i64
+from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.views import view_i64
 
 (
     ELEMENTS,  # the text: a byte (>= 0), GAP, or SLOT less the number of classes that it is planned with
