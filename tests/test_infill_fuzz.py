@@ -116,7 +116,7 @@ def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
     something is kept.
     """
     rng = random.Random(kind)
-    rounds = {"random": cases(40, 3), "json": cases(3, 1), "cpp": cases(2, 1)}[kind]
+    rounds = {"random": cases(200, 3), "json": cases(8, 1), "cpp": cases(12, 1)}[kind]
     saved = 0
     for _ in range(rounds):
         infill, sessions = problems_of(kind, rng)
