@@ -30,7 +30,7 @@ MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) t
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 MOST_CLASSES = 1 << 14
 MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
-_WIDTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 96, 128)
+_WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _TOKENS_AT_ONCE = 4096
 _WALKS, _WALK_LENGTH = 16, 16
 
@@ -51,6 +51,7 @@ _INITIAL = {
     ws.REACH_HASH: 1024,
     ws.PUSHED: 1024,
     ws.STEPS: 1 << 14,
+    ws.LIVE_BITS: 1 << 14,
 }
 
 
@@ -405,7 +406,8 @@ class Workspace:
     def begin_text(self, nodes: int) -> None:
         """Make rows wide enough for about so many nodes; a text with more widens them.
 
-        If they are only a little wider, they stay so: what is kept of the last text (facts) has rows of the same width.
+        If they are up to twice as wide they stay so: what is kept of the last text (facts) has rows of the same width, and of a
+        row only the words right of its node are looked at.
         """
         enough = next((i for i, width in enumerate(_WIDTHS) if 64 * width - 2 >= nodes), len(_WIDTHS) - 1)
         if not _WIDTHS[enough] <= self.header[ws.W_WIDTH] <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:

@@ -118,7 +118,7 @@ def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
         times, masks, legal = [], [], 0
         for i in range(count + 5):
             session = infill.new(cut(rng, rng.choice(texts), gaps))
-            infill._tables.workspace.forget_texts()  # the problems are spans of one text: nothing may be known from the last one
+            infill._tables.workspace.forget_texts()  # the problems are spans of one text: nothing is known from the last
             spent, answer = timed(session.completable)
             legal += answer
             mask_time, _ = timed(session.mask, 0) if answer else (0.0, None)
