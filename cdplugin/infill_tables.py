@@ -35,7 +35,7 @@ _TOKENS_AT_ONCE = 4096
 _WALKS, _WALK_LENGTH = 16, 16
 
 # open addressing: powers of two
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH, ws.DOT_SET_HASH)
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -191,7 +191,7 @@ class InfillGrammar:
         self.workspace.set(ws.RANKS, ranks)
 
     def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
-        """By dot: the dots that may be under way where a rule stands at it (:mod:`cdplugin.kernels.alive`), as bit sets."""
+        """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.alive`), as bit sets."""
         words = (self.n_dots + 63) // 64
         self.workspace.header[ws.W_DOT_SET] = words
         if self.n_dots > MOST_DOTS_ALIVE:
@@ -227,7 +227,11 @@ class InfillGrammar:
                 if found != after[dot]:
                     after[dot] = found
                     grown = True
-        data = b"".join(found.to_bytes(8 * words, "little") for found in after)
+        behind = [0] * self.n_lexemes + [after[0]]
+        for dot, symbol in enumerate(symbols):
+            if symbol < -1:
+                behind[-2 - symbol] |= after[dot + 1]
+        data = b"".join(found.to_bytes(8 * words, "little") for found in behind)
         self.workspace.set(ws.AFTER, np.frombuffer(data, np.int64))
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:

@@ -110,13 +110,13 @@ def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]
     return session.completable(), [bits(session.mask(place)) for place in session.open_slots()[:2]]
 
 
-@pytest.mark.parametrize("kind", ["random", "json", "cpp"])
+@pytest.mark.parametrize("kind", ["random", "json", "arithmetic", "cpp"])
 def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
     """Two texts of one grammar are changed in turns: every answer is that of a workspace that knows of no text before. And
     something is kept.
     """
     rng = random.Random(kind)
-    rounds = {"random": cases(200, 3), "json": cases(8, 1), "cpp": cases(12, 1)}[kind]
+    rounds = {"random": cases(200, 3), "json": cases(8, 1), "arithmetic": cases(40, 2), "cpp": cases(12, 1)}[kind]
     saved = 0
     for _ in range(rounds):
         infill, sessions = problems_of(kind, rng)
@@ -150,6 +150,9 @@ def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[Session]
         schema = {"properties": {"a": {"type": "string"}, "b": {"items": {"type": "integer"}}}, "required": ["a"]}
         infill = cd.Infill(compiler.compile(cd.JsonSchema({"type": "object", **schema})))
         return infill, [infill.canvas([-1] * cases(70, 12), -1), infill.new(['{"a": "', cd.GAP, '"', cd.Slots(3), cd.GAP, "}"])]
+    if kind == "arithmetic":
+        infill = cd.Infill(compiler.compile(cd.grammars.ARITHMETIC))
+        return infill, [infill.canvas([-1] * rng.randint(4, 20), -1) for _ in range(2)]
     infill = cd.Infill(compiler.compile(cd.grammars.CPP))
     text = "int f(int x) {\n    int y = x + 1;\n    return y * (x - 2);\n}\n"
     return infill, [infill.new([text[:at], cd.GAP, text[at + 4 : 40], cd.GAP, text[44:]]) for at in (9, 22)]

@@ -2,7 +2,7 @@
 
 Before each element the lattice notes what is alive. Rows of ``LIVE_BITS`` are only ever appended, and nodes numbered upwards,
 so what comes after a checkpoint is cut off. One element more than need be is redone: the lexemes that a byte ends, and those
-that start before it, belong to nodes that were there before.
+that start before it, are noted at nodes that were there before.
 """
 
 from __future__ import annotations
@@ -110,5 +110,6 @@ def return_to(w, k):
     head[W_N_LIVE] = count
     head[W_CHECKPOINTS_USED] = at
     head[W_N_CHECKPOINTS] = k
-    forget_ends(w, head[W_NODES])
-    return words[at + P_FIRST]
+    first = words[at + P_FIRST]
+    forget_ends(w, first, head[W_NODES])
+    return first

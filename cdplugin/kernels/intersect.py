@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.alive import find_alive, last_unasked, take_alive
+from cdplugin.kernels.alive import find_alive, is_alive, last_unasked, take_alive
 from cdplugin.kernels.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
 from cdplugin.kernels.jit import count_bits, kernel, low_bit
 from cdplugin.kernels.workspace import (
@@ -21,7 +21,6 @@ from cdplugin.kernels.workspace import (
     BITS,
     DERIVED,
     DONE,
-    DOT_SETS,
     FACTS_AT,
     IS_FIRST,
     PENDING,
@@ -232,9 +231,9 @@ def _follow(h, w, node, symbol, row):
     symbols = i64(h, DOT_SYMBOL)
     lefts = i64(h, DOT_LEFT)
     all_alive = head[W_ALIVE] == 0
-    alive = tab(w, DOT_SETS)
-    here = np.int64(0) if all_alive else tab(w, ALIVE)[node] * head[W_DOT_SET]
-    there = np.int64(0) if all_alive or other < 0 else tab(w, ALIVE)[other] * head[W_DOT_SET]
+    alive = tab(w, ALIVE)
+    here = node * head[W_DOT_SET]
+    there = other * head[W_DOT_SET]
     for i in range(heads[symbol], heads[symbol + 1]):
         dot = dots[i]
         if not all_alive and not has_bit(alive, here, dot):
@@ -484,13 +483,6 @@ def _grown(h, w, node, dot):
         if not or_row(tab(w, BITS), into + word, row + word, width):
             return np.int64(0)
         dot -= 1
-
-
-@kernel
-def is_alive(w, node, dot):
-    """Whether facts are looked for at a dot at a node."""
-    head = whead(w)
-    return head[W_ALIVE] == 0 or has_bit(tab(w, DOT_SETS), tab(w, ALIVE)[node] * head[W_DOT_SET], dot)
 
 
 @kernel

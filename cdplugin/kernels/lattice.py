@@ -184,7 +184,7 @@ def _begin_anew(w):
     head[W_LIVE_USED] = 0
     head[W_CHECKPOINTS_USED] = 0
     head[W_N_CHECKPOINTS] = 0
-    forget_ends(w, np.int64(0))
+    forget_ends(w, np.int64(0), np.int64(0))
     first = fresh_node(w, 0)
     if first < 0:
         return first

@@ -88,13 +88,19 @@ def end_row(w, lexeme, end):
 
 
 @kernel
-def forget_ends(w, first):
-    """No lexeme ends at the nodes from ``first`` on, nor at the end of the text."""
+def forget_ends(w, first, last):
+    """No lexeme ends at the nodes from ``last`` on, nor at the end of the text; at those from ``first`` to ``last``, what was
+    noted in rows that are free again is forgotten, too.
+    """
     head = whead(w)
     width = head[W_WIDTH]
     sets = tab(w, ENDS_SETS)
+    ends = tab(w, ENDS)
     for lexeme in range(head[W_N_LEXEMES]):
-        clear_from(sets, lexeme * width, first, width)
+        clear_from(sets, lexeme * width, last, width)
+        for node in range(first, last):
+            if has_bit(sets, lexeme * width, node) and ends[lexeme * 64 * width + node] >= head[W_LIVE_USED]:
+                sets[lexeme * width + (node >> 6)] &= ~(np.int64(1) << (node & 63))
 
 
 @kernel

@@ -73,9 +73,8 @@ from cdplugin.kernels.views import view_i64
     WAYS,
     DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
-    AFTER,  # dot -> set of the dots that may be under way where a rule stands at it; empty if there are many dots
-    ALIVE,  # node -> set of the dots that may be under way there (its number)
-    ALIVE_LAST,  # lexeme -> the row of the nodes that it was followed to last, and what came to be alive there
+    AFTER,  # lexeme (last: a text's beginning) -> set of the dots that may be under way after it; empty if there are many
+    ALIVE,  # node -> set of the dots that may be under way there
     REST_NODES,  # dot -> set of the nodes at which it has a row in REST
     PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
     RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
@@ -112,12 +111,8 @@ from cdplugin.kernels.views import view_i64
     KEPT_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
     NEXT_ALIVE,  # ALIVE of this text, while facts are kept that go by that of the last ones
     FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
-    DOT_SETS,  # numbered sets of dots (kernels/alive.py)
-    DOT_SET_HASH,  # open addressing: set of dots
-    AFTER_SETS,  # set of dots * n_lexemes + lexeme -> 1 + the set of what may be under way after the lexeme, 0 unknown
-    DOT_UNIONS,  # (pair of sets of dots, their union), by a hash of the pair
-) = range(97)
-N_WORKSPACE = 97
+) = range(92)
+N_WORKSPACE = 92
 
 _S = 2 * N_WORKSPACE
 (
@@ -179,8 +174,7 @@ _S = 2 * N_WORKSPACE
     W_KEPT_ELEMENTS,
     W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
     W_C_FACTS,
-    W_N_DOT_SETS,
-) = range(_S, _S + 59)
+) = range(_S, _S + 58)
 WORKSPACE_WORDS = _S + 60
 
 GAP, SLOT = -1, -2
