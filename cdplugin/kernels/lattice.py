@@ -2,9 +2,10 @@
 
 The text is run through once, from left to right. All that began at one node is followed as one set of lexer states
 (:mod:`cdplugin.kernels.state_sets`); nodes with the same set are a row of bits. A byte, a gap or a slot makes another set of
-each (:mod:`cdplugin.kernels.steps`). Where a lexeme ends there is a node, and ``SPANS`` notes which lexemes lead from which
-node to it. So lexemes that end in, begin in or span gaps come out without looking at strings (Bar-Hillel's construction on
-derivatives; the paper of Mündler et al. builds an automaton per pair of partial lexemes instead).
+each (:mod:`cdplugin.kernels.steps`). Where a lexeme ends there is a node, and ``ENDS`` notes which lexemes lead to it and from
+which nodes (:mod:`cdplugin.kernels.spans` lays that out by start). So lexemes that end in, begin in or span gaps come out
+without looking at strings (Bar-Hillel's construction on derivatives; the paper of Mündler et al. builds an automaton per pair
+of partial lexemes instead).
 
 At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is exact:
 what the parser does not ask for is not used. LONGEST lexemes compete with all of these here
@@ -22,7 +23,7 @@ from cdplugin.kernels.boundaries import edge, end_at, end_inside, end_text, fres
 from cdplugin.kernels.checkpoints import keep_checkpoint, keep_text, return_to
 from cdplugin.kernels.effects import E_CROSSINGS, E_ENDS, E_FIRST, E_STATES
 from cdplugin.kernels.jit import kernel
-from cdplugin.kernels.spans import forget_ends, forget_spans, lay_spans, live_row
+from cdplugin.kernels.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.starts import allow, start_set
 from cdplugin.kernels.state_sets import fresh_stamp, keep_sets
 from cdplugin.kernels.steps import (
@@ -87,6 +88,7 @@ from cdplugin.kernels.workspace import (
     end_node,
     final_node,
     has_bit,
+    live_row,
     or_row,
     room,
     set_bit,

@@ -47,6 +47,7 @@ from cdplugin.kernels.workspace import (
     final_node,
     forget_rows,
     has_bit,
+    live_row,
     or_row,
     room,
     set_bit,
@@ -56,21 +57,6 @@ from cdplugin.kernels.workspace import (
 
 DENSE = 128  # bits of a block from which on it is turned round as a whole
 FEWEST_SPAN_ROWS = 1 << 9
-
-
-@kernel
-def live_row(w):
-    """The offset of a fresh row of zeros in ``LIVE_BITS``, or ``W_GROW``."""
-    head = whead(w)
-    row = head[W_LIVE_USED]
-    width = head[W_WIDTH]
-    if not room(w, LIVE_BITS, row + width):
-        return np.int64(W_GROW)
-    bits = tab(w, LIVE_BITS)
-    for i in range(row, row + width):
-        bits[i] = 0
-    head[W_LIVE_USED] = row + width
-    return row
 
 
 @kernel

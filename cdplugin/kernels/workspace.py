@@ -209,18 +209,30 @@ def room(w, table, count):
 
 
 @kernel
-def new_row(w):
-    """The offset of a fresh row of zeros in ``BITS``, or ``W_GROW``."""
+def _row_behind(w, table, word_of_used):
+    """The offset of a row of zeros behind what is used of a table of rows; or ``W_GROW``."""
     head = whead(w)
-    row = head[W_BITS_USED]
+    row = head[word_of_used]
     width = head[W_WIDTH]
-    if not room(w, BITS, row + width):
+    if not room(w, table, row + width):
         return np.int64(W_GROW)
-    bits = tab(w, BITS)
+    bits = tab(w, table)
     for i in range(row, row + width):
         bits[i] = 0
-    head[W_BITS_USED] = row + width
+    head[word_of_used] = row + width
     return row
+
+
+@kernel
+def new_row(w):
+    """The offset of a fresh row of zeros in ``BITS``, or ``W_GROW``."""
+    return _row_behind(w, BITS, W_BITS_USED)
+
+
+@kernel
+def live_row(w):
+    """The offset of a fresh row of zeros in ``LIVE_BITS``, or ``W_GROW``."""
+    return _row_behind(w, LIVE_BITS, W_LIVE_USED)
 
 
 @kernel
