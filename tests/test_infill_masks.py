@@ -1,0 +1,85 @@
+"""Infilling masks, exhaustively: over the first 2,000 tokens of a real vocabulary, a token is in the mask of a place exactly if
+the text can be completed once it stands there.
+
+(``perf/mask_samples.py`` samples the same over all 128,256 tokens.)
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import cases
+from tokenizers_data import llama3
+
+import cdplugin as cd
+
+TEXTS: dict[str, tuple[Any, list[str]]] = {
+    "json": (
+        cd.JsonSchema(
+            {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "maxLength": 20},
+                    "tags": {"type": "array", "items": {"enum": ["first", "last"]}},
+                    "size": {"type": "integer", "minimum": -5},
+                },
+                "required": ["name", "size"],
+            }
+        ),
+        [
+            '{"name": "Ada Lovelace", "tags": ["first", "last"], "size": 36}',
+            '{"name": "x\\u00e9", "size": -4, "more": [null, {}]}',
+        ],
+    ),
+    "arithmetic": (cd.grammars.ARITHMETIC, ["(1 + 23) * 4 - 5 / (6 + 78)"]),
+    "smiles": (cd.grammars.SMILES, ["CC(=O)Oc1ccccc1C(=O)O", "CC(C)Cc1ccc(cc1)[C@@H](C)C(=O)O"]),
+    "cpp": (
+        cd.grammars.CPP,
+        ["int sum(int limit) {\n    for (int i = 0; i < limit; i++) { total += i * 2; }\n    return 0;\n}\n"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def vocab() -> cd.Vocabulary:
+    tokens = [*cd.Vocabulary.from_tiktoken(llama3()).tokens[:2000], b"<end>"]
+    return cd.Vocabulary.from_bytes(tokens, eos_token_ids=2000)
+
+
+def problem(rng: random.Random, text: str) -> list[Any]:
+    """A text with up to three spans cut out, each a gap or some slots."""
+    cuts = sorted(rng.sample(range(len(text) + 1), 2 * rng.randint(1, 3)))
+    pieces: list[Any] = [text[: cuts[0]]]
+    for i in range(0, len(cuts), 2):
+        pieces.append(cd.GAP if rng.random() < 0.5 else cd.Slots(rng.randint(1, 3)))
+        pieces.append(text[cuts[i + 1] : cuts[i + 2] if i + 2 < len(cuts) else len(text)])
+    return pieces
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> None:
+    spec, texts = TEXTS[name]
+    infill = cd.Infill(cd.Compiler(vocab).compile(spec))
+    rng = random.Random(name)
+    allowed = refused = 0
+    for _ in range(cases(8, 1)):
+        pieces = problem(rng, rng.choice(texts))
+        session = infill.new(pieces)
+        while not session.completable():
+            pieces = problem(rng, rng.choice(texts))
+            session = infill.new(pieces)
+        place = rng.choice(session.open_slots())
+        mask = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")[: vocab.size].astype(bool)
+        other = infill.new(pieces)  # has seen no mask: every answer is looked for
+        change = other.set if other._parts[other._places[place]].slot else other.insert
+        for token in range(vocab.size):
+            answer = change(place, token)
+            if answer:
+                other.undo()
+            assert answer == mask[token], (pieces, place, vocab.tokens[token])
+        allowed += int(mask.sum())
+        refused += int((~mask).sum())
+    assert allowed > 0 and refused > 0
