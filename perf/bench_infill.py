@@ -112,21 +112,22 @@ def summary(times: list[float]) -> dict[str, float]:
 
 
 def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
+    """Checks of ``count`` problems, one after another, then the mask of the first gap of each; five more are not counted."""
     out: dict[str, Any] = {}
     for gaps in (1, 2, 3):
         rng = random.Random(gaps)
+        sessions = [infill.new(cut(rng, rng.choice(texts), gaps)) for _ in range(count + 5)]
         times, masks, legal = [], [], 0
-        for i in range(count + 5):
-            session = infill.new(cut(rng, rng.choice(texts), gaps))
+        for session in sessions:
             infill._tables.workspace.forget_texts()  # the problems are spans of one text: nothing is known from the last
             spent, answer = timed(session.completable)
+            times.append(spent)
             legal += answer
-            mask_time, _ = timed(session.mask, 0) if answer else (0.0, None)
-            if i >= 5:
-                times.append(spent)
-                masks.append(mask_time)
-        out[f"check, {gaps} gaps"] = summary(times) | {"completable": legal}
-        out[f"mask, {gaps} gaps"] = summary([m for m in masks if m])
+        for session in sessions:
+            if session.completable():
+                masks.append(timed(session.mask, 0)[0])
+        out[f"check, {gaps} gaps"] = summary(times[5:]) | {"completable": legal}
+        out[f"mask, {gaps} gaps"] = summary(masks[5:])
     return out
 
 
