@@ -383,6 +383,7 @@ class Workspace:
         for table in range(ws.N_WORKSPACE):
             self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
         self.header[ws.W_POOL_USED] = 1
+        self.header[ws.W_BELOW_USED] = 1
         self.header[ws.W_N_CLASSES] = 1
         self.header[ws.W_WIDTH] = _WIDTHS[0]
 

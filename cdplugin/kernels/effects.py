@@ -38,8 +38,11 @@ from cdplugin.kernels.boundaries import has_skip
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, L_VALUE, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.workspace import (
+    BELOW,
+    BELOW_LISTS,
     CLASS_FIRSTS,
     CLASS_HASH,
+    CLASS_MARK,
     CLASS_OF,
     CLASS_RECORD,
     CLOSURE_OF,
@@ -53,6 +56,7 @@ from cdplugin.kernels.workspace import (
     QUEUE,
     SET_MARK,
     STARTS,
+    W_BELOW_USED,
     W_GROW,
     W_MOST_CLASSES,
     W_MOST_STATES,
@@ -170,11 +174,10 @@ def _note_set(w, accepted, stamp, out, count):
 
 
 @kernel
-def _note_crossings(h, w, accepted, token, depth, stamp, count):
-    """Append (lexeme, class of ``token[depth:]``) pairs to ``QUEUE``; the new count, or ``W_GROW``."""
-    group = tab(w, CLASS_OF)[i64(h, TOKEN_OFFSETS)[token] + depth]
+def _note_crossings(h, w, accepted, group, stamp, count):
+    """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``."""
     if group == 0:
-        return count
+        return np.int64(count)
     n_lexemes = whead(w)[W_N_LEXEMES]
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
@@ -192,6 +195,60 @@ def _note_crossings(h, w, accepted, token, depth, stamp, count):
             tab(w, QUEUE)[count] = (lexeme << 32) | group
             count += 1
     return np.int64(count)
+
+
+@kernel
+def _note_crossings_below(h, w, accepted, node, behind, stamp, count):
+    """:func:`_note_crossings` for all classes of :func:`_classes_below`."""
+    base = _classes_below(h, w, node, behind)
+    if base < 0:
+        return base
+    for i in range(base + 1, base + 1 + tab(w, BELOW_LISTS)[base]):
+        count = _note_crossings(h, w, accepted, tab(w, BELOW_LISTS)[i], stamp, count)
+        if count < 0:
+            return count
+    return np.int64(count)
+
+
+@kernel
+def _classes_below(h, w, node, behind):
+    """The classes of what is left of the tokens in a trie node's subtree, its byte included; or (``behind`` = 1) of those below
+    it, without its byte. Where in ``BELOW_LISTS`` their number is, and then they; or ``W_GROW``.
+
+    Found once for each node: lexemes end at few places of the trie, whatever their states.
+    """
+    head = whead(w)
+    if not room(w, BELOW, 2 * header(h)[N_NODES]) or not room(w, CLASS_MARK, head[W_N_CLASSES]):
+        return np.int64(W_GROW)
+    known = tab(w, BELOW)[2 * node + behind]
+    if known > 0:
+        return known
+    tokens = i32(h, TRIE_TOKEN)
+    offsets = i64(h, TOKEN_OFFSETS)
+    classes = tab(w, CLASS_OF)
+    mark = tab(w, CLASS_MARK)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    depth = np.int64(i32(h, TRIE_DEPTH)[node]) - 1 + behind
+    base = head[W_BELOW_USED]
+    count = np.int64(0)
+    for below in range(node + behind, node + i32(h, TRIE_SKIP)[node]):
+        if tokens[below] < 0:
+            continue
+        group = classes[offsets[tokens[below]] + depth]
+        if group == 0 or mark[group] == stamp:
+            continue
+        if not room(w, BELOW_LISTS, base + count + 2):
+            return np.int64(W_GROW)
+        mark[group] = stamp
+        count += 1
+        tab(w, BELOW_LISTS)[base + count] = group
+    if not room(w, BELOW_LISTS, base + 1):
+        return np.int64(W_GROW)
+    tab(w, BELOW_LISTS)[base] = count
+    head[W_BELOW_USED] = base + count + 1
+    tab(w, BELOW)[2 * node + behind] = base
+    return base
 
 
 @kernel
@@ -287,11 +344,9 @@ def effect_of(h, w, state):
         token = np.int64(tokens[node])
         if after == BEFORE:
             accepted = records[before * LEXER_WORDS + L_LONGEST]
-            for below in range(node, node + skips[node]):
-                if tokens[below] >= 0:
-                    n_crossings = _note_crossings(h, w, accepted, np.int64(tokens[below]), depth - 1, stamp, n_crossings)
-                    if n_crossings < 0:
-                        return n_crossings
+            n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
+            if n_crossings < 0:
+                return n_crossings
             node += skips[node]
             continue
         if after & ENDS_BIT:
@@ -301,12 +356,10 @@ def effect_of(h, w, state):
                 n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                 if n_ends < 0:
                     return n_ends
-            for below in range(node + 1, node + skips[node]):
-                # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
-                if tokens[below] >= 0:
-                    n_crossings = _note_crossings(h, w, accepted, np.int64(tokens[below]), depth, stamp, n_crossings)
-                    if n_crossings < 0:
-                        return n_crossings
+            # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
+            n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(1), stamp, n_crossings)
+            if n_crossings < 0:
+                return n_crossings
             after = records[after * LEXER_WORDS + L_REST]
             if after == 0:
                 node += skips[node]
@@ -373,7 +426,7 @@ def classify(h, w, first, last):
                     records = i64(h, LEXER_STATES)
                     if after == BEFORE:
                         accepted = records[state * LEXER_WORDS + L_LONGEST]
-                        n_crossings = _note_crossings(h, w, accepted, np.int64(token), i - offsets[token], stamp, n_crossings)
+                        n_crossings = _note_crossings(h, w, accepted, class_of[i], stamp, n_crossings)
                         if n_crossings < 0:
                             return n_crossings
                         after = np.int64(0)
@@ -385,8 +438,7 @@ def classify(h, w, first, last):
                             if n_ends < 0:
                                 return n_ends
                         else:
-                            depth = i + 1 - offsets[token]
-                            n_crossings = _note_crossings(h, w, accepted, np.int64(token), depth, stamp, n_crossings)
+                            n_crossings = _note_crossings(h, w, accepted, class_of[i + 1], stamp, n_crossings)
                             if n_crossings < 0:
                                 return n_crossings
                         after = records[after * LEXER_WORDS + L_REST]

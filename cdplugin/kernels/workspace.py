@@ -111,8 +111,11 @@ from cdplugin.kernels.views import view_i64
     KEPT_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
     NEXT_ALIVE,  # ALIVE of this text, while facts are kept that go by that of the last ones
     FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
-) = range(92)
-N_WORKSPACE = 92
+    BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
+    BELOW_LISTS,  # numbers of classes, and classes
+    CLASS_MARK,  # per class: a stamp
+) = range(95)
+N_WORKSPACE = 95
 
 _S = 2 * N_WORKSPACE
 (
@@ -174,7 +177,8 @@ _S = 2 * N_WORKSPACE
     W_KEPT_ELEMENTS,
     W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
     W_C_FACTS,
-) = range(_S, _S + 58)
+    W_BELOW_USED,
+) = range(_S, _S + 59)
 WORKSPACE_WORDS = _S + 60
 
 GAP, SLOT = -1, -2
