@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +34,9 @@ from cdplugin.kernels import workspace as ws
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
+
+
+T = TypeVar("T")
 
 
 class _Gap:
@@ -62,14 +67,24 @@ _NEAR = 2  # slots
 class Infill:
     """Infilling for a compiled grammar; threads may share it, sessions belong to one thread each.
 
-    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``, and
-    :class:`cdplugin.LimitExceeded` for grammars whose rules are made on demand and are too many to be made all.
+    ``threads``: how many sessions may compute at once (:meth:`map`). Each has tables of its own, with what it found out of the
+    grammar and of its last text; sessions are given them in turn.
+
+    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``,
+    :class:`cdplugin.LimitExceeded` for grammars whose rules are made on demand and are too many to be made all, and
+    ``ValueError`` for ``threads`` below 1.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, threads: int = 1) -> None:
+        if threads < 1:
+            raise ValueError(f"threads: expected at least 1, found {threads}")
         self.grammar = grammar
         self.vocab = grammar.vocab
+        self.threads = threads
         self._tables = InfillGrammar(grammar)
+        self._all_tables = [self._tables]
+        self._n_sessions = 0
+        self._turns = threading.Lock()
         self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
 
     def new(self, pieces: Iterable[Any]) -> Session:
@@ -103,6 +118,43 @@ class Infill:
         if not end:
             parts.append(_Part(gap=True))
         return Session(self, parts, list(range(len(tokens))), padded=end)
+
+    def map(self, function: Callable[[Session], T], sessions: Sequence[Session]) -> list[T]:
+        """``[function(session) for session in sessions]``, up to ``threads`` at once; the kernels run without the GIL.
+
+        Sessions that have tables in common come one after another, in their order. If calls raise, the others are made all the
+        same; then the first error is raised.
+        """
+        groups: dict[int, list[int]] = {}
+        for i, session in enumerate(sessions):
+            groups.setdefault(id(session._tables), []).append(i)
+        results: dict[int, T] = {}
+        errors: dict[int, BaseException] = {}
+
+        def run(group: list[int]) -> None:
+            for i in group:
+                try:
+                    results[i] = function(sessions[i])
+                except Exception as error:
+                    errors[i] = error
+
+        if len(groups) > 1:
+            with ThreadPoolExecutor(len(groups)) as pool:
+                list(pool.map(run, groups.values()))
+        else:
+            run(list(range(len(sessions))))
+        if errors:
+            raise errors[min(errors)]
+        return [results[i] for i in range(len(sessions))]
+
+    def _tables_in_turn(self) -> InfillGrammar:
+        """The tables of the next session; made when they are needed first."""
+        with self._turns:
+            turn = self._n_sessions % self.threads
+            self._n_sessions += 1
+            if turn == len(self._all_tables):
+                self._all_tables.append(InfillGrammar(self.grammar))
+            return self._all_tables[turn]
 
     def accepts(self, text: bytes) -> bool:
         """Whether the ordinary matcher accepts a text."""
@@ -158,7 +210,7 @@ class Session:
 
     def __init__(self, infill: Infill, parts: list[_Part], places: list[int], *, padded: bool) -> None:
         self._infill = infill
-        self._tables = infill._tables
+        self._tables = infill._tables_in_turn()
         self._parts = parts
         self._places = places
         self._padded = padded and bool(infill.vocab.eos_token_ids)

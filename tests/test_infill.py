@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -229,3 +230,30 @@ def test_masks_of_several_places(sums: cd.Infill) -> None:
     rows = s.masks(places)
     assert rows.dtype == np.int32 and rows.shape == (3, (sums.vocab.size + 31) // 32)
     assert all((rows[i] == s.mask(place)).all() for i, place in enumerate(places))
+
+
+def test_sessions_on_threads(person: cd.Infill) -> None:
+    """The same masks and answers as one after another; two sets of tables, used by two threads; an error of one session."""
+    parallel = cd.Infill(person.grammar, threads=2)
+    pieces = [['{"name": "', cd.GAP, "}"], ['{"name": "a', cd.Slots(2), cd.GAP], ['{"name": "b', cd.GAP]]
+    sessions = [parallel.new(p) for p in pieces]
+    assert len({id(session._tables) for session in sessions}) == 2
+    expected = [person.new(p).mask(0) for p in pieces]
+    masks = parallel.map(lambda session: session.mask(0), sessions)
+    assert all((mask == wanted).all() for mask, wanted in zip(masks, expected, strict=True))
+    assert parallel.map(lambda session: session.completable(), sessions) == [True] * len(sessions)
+    threads = parallel.map(lambda session: threading.get_ident(), sessions)
+    assert threads[0] == threads[2]
+    done = []
+
+    def fail(session: Session) -> None:
+        if session is sessions[1]:
+            raise KeyError("one")
+        done.append(session)
+
+    with pytest.raises(KeyError, match="one"):
+        parallel.map(fail, sessions)
+    assert len(done) == len(sessions) - 1
+    assert parallel.map(len, []) == []  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least 1"):
+        cd.Infill(person.grammar, threads=0)
