@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_checked_indices(index: int) -> None:
 
 
 @pytest.mark.skipif(DISABLED or BOUNDSCHECK, reason="starts a checked process")
-def test_a_negative_index_is_refused_when_checked() -> None:
+def test_a_negative_index_is_refused_when_checked(tmp_path: Path) -> None:
     code = (
         "import sys, numpy as np, pytest\n"
         f"sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
@@ -69,4 +70,6 @@ def test_a_negative_index_is_refused_when_checked() -> None:
         "with pytest.raises(IndexError):\n"
         "    _at(table.ctypes.data, 3, -1)\n"
     )
-    subprocess.run([sys.executable, "-c", code], env={**os.environ, "NUMBA_BOUNDSCHECK": "1"}, check=True)
+    # a cache of its own: this file has another name as a module there
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "CDPLUGIN_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
