@@ -65,6 +65,8 @@ def test_an_error_in_an_inner_kernel_reaches_python() -> None:
 def test_an_inner_kernel_has_no_machine_code_and_an_entry_has(tmp_path: Path) -> None:
     _other(2)
     program = next(iter(_other.overloads.values())).library
+    if not _left.overloads:
+        pytest.skip("this file's kernels came from the cache: nothing was compiled")
     inner = next(iter(_left.overloads.values())).library
     assert len(program.serialize_using_object_code()[2][0]) > 0
     assert inner.get_pointer_to_function("anything") == 0
