@@ -85,6 +85,7 @@ class Infill:
         self._all_tables = [self._tables]
         self._n_sessions = 0
         self._turns = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
         self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
 
     def new(self, pieces: Iterable[Any]) -> Session:
@@ -139,8 +140,9 @@ class Infill:
                     errors[i] = error
 
         if len(groups) > 1:
-            with ThreadPoolExecutor(len(groups)) as pool:
-                list(pool.map(run, groups.values()))
+            with self._turns:
+                self._pool = self._pool or ThreadPoolExecutor(self.threads, "cdplugin-infill")
+            list(self._pool.map(run, groups.values()))
         else:
             run(list(range(len(sessions))))
         if errors:
