@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from cdplugin import pages
-from cdplugin.errors import LimitExceeded
+from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.bases import BASE_WORDS
@@ -68,6 +69,9 @@ _IN_USE = {
 
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
 
+
+_OVERDRAFT = 2  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
+_RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
 
@@ -131,6 +135,26 @@ class Block:
         return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
 
 
+@dataclass(frozen=True)
+class _Room:
+    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``_IN_USE``)."""
+
+    array: np.ndarray
+    page: np.ndarray | None
+
+    @classmethod
+    def of(cls, table: int, items: int) -> _Room:
+        """Room for so many items of a table. Raises ``MemoryError``."""
+        dtype = np.dtype(_dtype(table))
+        size = items * dtype.itemsize
+        if size < pages.LARGE:
+            return cls(np.zeros(items, dtype), None)
+        page, is_zero = pages.take(size)
+        if not is_zero and table not in _IN_USE:
+            page[:size] = 0
+        return cls(page[:size].view(dtype), page)
+
+
 class Keeping(Protocol):
     """What :class:`cdplugin.keeping.Keeping` does for an arena."""
 
@@ -144,9 +168,10 @@ class Keeping(Protocol):
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
-    ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``); the grammar then starts a
-    fresh one. ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
-    ``keeping``: knows the values of lexemes that keep their text, where some do.
+    ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
+    then starts a fresh one. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
+    rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values of lexemes
+    that keep their text, where some do.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -157,6 +182,8 @@ class Arena:
         self.limits = limits
         self.lock = threading.Lock()
         self.over_budget = False
+        self.start = 0
+        self._limit = "max_step_work"
         self.expand: Callable[[int], None] | None = None
         self.keeping: Keeping | None = None
         self._block: Block | None = None
@@ -200,6 +227,7 @@ class Arena:
         head[layout.FUEL] = limits.emptiness_fuel
         head[layout.MAX_ROW_ITEMS] = limits.max_row_items
         head[layout.MAX_PAIRS] = limits.max_pairs
+        head[layout.MAX_WORK] = limits.max_step_work
 
     def freeze(self) -> None:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
@@ -213,7 +241,8 @@ class Arena:
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
-        other.over_budget, other.expand, other.keeping = False, None, None
+        other._limit = "max_step_work"
+        other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
@@ -256,80 +285,154 @@ class Arena:
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.
 
-        Raises :class:`LimitExceeded` where a budget is crossed. The caller holds :attr:`lock` where threads may share the
-        arena.
+        Raises :class:`LimitExceeded` where a budget is crossed: what was found so far stays, the operation has no effect. The
+        caller holds :attr:`lock` where threads may share the arena.
         """
         result = kernels.engine(self.address, op, a, b, c)
-        while result < 0:
-            self.recover(result)
-            result = kernels.engine(self.address, op, a, b, c)
+        return result if result >= 0 else self._finish(result, op, a, b, c)
+
+    def _finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
+        """Go on with an operation that asked for something, until it has a result."""
+        with self.one_budget():  # an operation that begins again has done some of its work already
+            while result < 0:
+                self.recover(result)
+                result = kernels.engine(self.address, op, a, b, c)
         return result
 
+    @contextmanager
+    def one_budget(self, work: int | None = None, limit: str = "max_step_work") -> Iterator[None]:
+        """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
+
+        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
+        """
+        head = self.header
+        held = bool(head[layout.HOLDS_WORK])
+        if work is not None and not held:
+            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
+            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
+            self._limit = limit
+        head[layout.HOLDS_WORK] = 1
+        try:
+            yield
+        finally:
+            head[layout.HOLDS_WORK] = held
+            if not held:
+                self._limit = "max_step_work"
+
+    def spend(self, work: int) -> None:
+        """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""
+        self.header[layout.WORK_LEFT] -= work
+        self._check_work()
+
+    def _check_work(self) -> None:
+        if self.header[layout.WORK_LEFT] < 0:
+            most = int(self.header[layout.WORK_GRANTED])
+            what = "compiling this" if self._limit == "max_compile_work" else "one step"
+            raise LimitExceeded(f"{what} takes too much work", expected=f"at most {most} units (Limits.{self._limit})")
+
+    def abandon(self) -> None:
+        """Never use the arena again: an exception came while its tables were being changed."""
+        self.header[layout.IS_BROKEN] = 1
+        self.over_budget = True
+
     def recover(self, status: int) -> None:
-        """Do what a negative status asks for: grow a table, or raise."""
-        if status == layout.NEED_RULES and self.expand is not None:
-            first, end = int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE])
-            for nonterminal in self.tables[layout.STACK][first:end].tolist():
-                self.expand(nonterminal)
-            return
-        if status == layout.NEED_VALUE and self.keeping is not None:
-            self.keeping.note_value(int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
-            return
-        if status == layout.NEED_REST and self.keeping is not None:
-            self.keeping.note_rest(int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
-            return
-        if status != layout.GROW:
+        """Do what a negative status asks for: make room, rules or a value; or raise.
+
+        All memory is allocated before anything is changed. Where an exception comes in the middle of a change all the same (a
+        ``KeyboardInterrupt``, or a limit that rules made late cross), the arena is broken, and its grammar starts a fresh one.
+        """
+        self._check_work()
+        self.header[layout.WORK_LEFT] -= _RESTART_WORK
+        if status == layout.GROW:
+            self._grow(int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO]))
+        elif status in (layout.NEED_RULES, layout.NEED_VALUE, layout.NEED_REST):
+            with self._changing():
+                self._make_late(status)
+        elif status == layout.BROKEN:
+            raise CdpluginError("an exception interrupted this grammar's engine in the middle of a change: compile it again")
+        else:
             message, limit = _LIMIT_MESSAGES[status]
             raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
-        table, needed = int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO])
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A context that makes the arena broken if an exception leaves it."""
+        try:
+            yield
+        except MemoryError:
+            self.abandon()
+            raise LimitExceeded("no memory is left for the grammar's states") from None
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make_late(self, status: int) -> None:
+        """Make the rules that are predicted for the first time, or note what a lexeme's text means."""
+        first, second = int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE])
+        if status == layout.NEED_RULES:
+            assert self.expand is not None
+            for nonterminal in self.tables[layout.STACK][first:second].tolist():
+                self.expand(nonterminal)
+        else:
+            assert self.keeping is not None
+            note = self.keeping.note_value if status == layout.NEED_VALUE else self.keeping.note_rest
+            note(first, second)
+
+    def _grow(self, table: int, needed: int) -> None:
+        """Make a table larger, as a kernel asked."""
         old = self.tables[table]
         size = max(int((_GROWTH_SMALL if old.nbytes < 1 << 20 else _GROWTH_LARGE) * len(old)), needed)
-        if self.nbytes > 2 * self.max_bytes:
+        tables = (table, layout.MEMO_RESULTS) if table == layout.MEMO_KEYS else (table,)
+        if not self._has_bytes(tables, size):
+            size = needed
+        if table in (layout.INDEX, layout.MEMO_KEYS):
+            size = 1 << (size - 1).bit_length()
+        self._replace(tables, size)
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
+        if len(self.tables[table]) < size:
+            self._replace((table,), max(size, int(_GROWTH_LARGE * len(self.tables[table]))))
+
+    def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
+        """Whether some tables may have so many items each."""
+        added = sum((items - len(self.tables[table])) * np.dtype(_dtype(table)).itemsize for table in tables)
+        return self.nbytes + added <= _OVERDRAFT * self.max_bytes
+
+    def _replace(self, tables: Sequence[int], items: int) -> None:
+        """Put larger tables in the place of some, with the same content."""
+        if not self._has_bytes(tables, items):
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
-        del old
-        if table == layout.INDEX:
-            freed = self._renew(table, 1 << (size - 1).bit_length())
+        try:
+            fresh = [_Room.of(table, items) for table in tables]
+        except MemoryError:
+            raise LimitExceeded("no memory is left for the grammar's states") from None
+        with self._changing():
+            freed = self._install(tables, fresh)
+        pages.give(freed)
+        self.over_budget = self.over_budget or self.nbytes > self.max_bytes
+
+    def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
+        """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""
+        old = [self.tables[table] for table in tables]
+        freed = []
+        for table, room in zip(tables, fresh, strict=True):
+            if table in self._pages:
+                freed.append(self._pages.pop(table))
+            if room.page is not None:
+                self._pages[table] = room.page
+            self.set_table(table, room.array)
+        if tables[0] == layout.INDEX:
             kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
-            pages.give(freed)
-        elif table == layout.MEMO_KEYS:
-            self.set_table(layout.OLD_KEYS, self.tables[layout.MEMO_KEYS])
-            self.set_table(layout.OLD_RESULTS, self.tables[layout.MEMO_RESULTS])
-            size = 1 << (size - 1).bit_length()
-            freed = self._renew(layout.MEMO_KEYS, size) + self._renew(layout.MEMO_RESULTS, size)
+        elif tables[0] == layout.MEMO_KEYS:
+            self.set_table(layout.OLD_KEYS, old[0])
+            self.set_table(layout.OLD_RESULTS, old[1])
             kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
             self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
             self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
-            pages.give(freed)
         else:
-            self.reserve(table, size)
-        self.over_budget = self.nbytes > self.max_bytes
-
-    def reserve(self, table: int, size: int) -> None:
-        """Make a table (other than an index) hold at least ``size`` items; its content stays."""
-        old = self.tables[table]
-        if len(old) < size:
-            freed = self._renew(table, max(size, int(_GROWTH_LARGE * len(old))))
-            self.tables[table][: len(old)] = old
-            del old
-            pages.give(freed)
-
-    def _renew(self, table: int, items: int) -> list[np.ndarray]:
-        """Put a new table in the place of one; returns the pages of the old one, for when its content is not needed.
-
-        It is zeros, unless a word of the header says how much of it is in use (``_IN_USE``).
-        """
-        freed = [self._pages.pop(table)] if table in self._pages else []
-        dtype = np.dtype(_dtype(table))
-        size = items * dtype.itemsize
-        if size < pages.LARGE:
-            self.set_table(table, np.zeros(items, dtype))
-            return freed
-        block, is_zero = pages.take(size)
-        self._pages[table] = block
-        self.set_table(table, block[:size].view(dtype))
-        if not is_zero and table not in _IN_USE:
-            block[:size] = 0
+            fresh[0].array[: len(old[0])] = old[0]
         return freed
 
     def reserve_for_walks(self) -> None:
@@ -356,7 +459,8 @@ class Arena:
             "values": layout.N_VALUES,
             "memo_entries": layout.MEMO_USED,
         }
-        return {name: int(head[word]) for name, word in names.items()} | {"bytes": self.nbytes}
+        work = int(head[layout.WORK_DONE] + head[layout.WORK_GRANTED] - head[layout.WORK_LEFT])
+        return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
 
     # --- reading values, for messages and tests -----------------------------------------------------------------------------
 

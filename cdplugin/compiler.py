@@ -83,7 +83,8 @@ class Compiler:
         """The grammar of rules that a caller built itself; not cached."""
         template = template_of(self.vocab, self.limits, _shared_lexemes())
         arena = template.arena.clone()
-        return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
+        with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
+            return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
 
     def _measure(self, key: Hashable, grammar: Grammar) -> None:
         """Note what a cached grammar takes now: it grows as it is used, and is measured whenever it is asked for, and once more
@@ -121,6 +122,8 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
 class StaticTables:
     """What of a compiled grammar never changes: its rules, and the program that builds its lexemes' expressions.
 
+    ``searched``: the expressions of which only a search tells whether they match anything, as ids.
+
     An arena that was cloned from the same template gives the expressions the same ids each time, so ``lexemes`` may name them.
     """
 
@@ -129,6 +132,7 @@ class StaticTables:
     literals: tuple[np.ndarray, np.ndarray]
     lexemes: LexemeTable
     rules: RuleSet
+    searched: list[int]
 
     @property
     def nbytes(self) -> int:
@@ -138,9 +142,11 @@ class StaticTables:
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the template."""
         evaluate(arena, self.program, self.n_results, self.literals)
+        for expression in self.searched:  # what was found then is work that the first masks are spared
+            arena.call(kernels.OP_STATUS, expression)
 
-    def install(self, arena: Arena) -> int:
-        """Put the rules into an arena that has the expressions; returns the start cursor."""
+    def install(self, arena: Arena) -> None:
+        """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if it is too small for them."""
         records = self.lexemes.records.reshape(-1)
         arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.kept else records)
         arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
@@ -154,7 +160,13 @@ class StaticTables:
             arena.reserve_for_walks()
         if self.rules.is_lazy:
             arena.expand = Expander(self.rules, arena)
-        return arena.call(kernels.OP_ROOT)
+        arena.start = arena.call(kernels.OP_ROOT)
+        if arena.over_budget:
+            raise LimitExceeded(
+                "the grammar's rules and lexemes take too much memory",
+                expected=f"at most Limits.max_arena_bytes = {arena.max_bytes}",
+                found=f"{arena.nbytes} bytes",
+            )
 
 
 def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> StaticTables:
@@ -184,7 +196,13 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         literals=literals,
         lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
         rules=rules.compact(),
+        searched=[e for e in ids.tolist() if not _is_pure(arena, e)],
     )
+
+
+def _is_pure(arena: Arena, expression: int) -> bool:
+    """Whether an expression has neither ``&`` nor ``~``."""
+    return bool(arena.flags(np.array([expression]))[0] & expressions.PURE)
 
 
 _SEARCH_BYTES = 16 << 20

@@ -137,7 +137,20 @@ def both(*parts: Expr) -> Expr:
         return complement(EMPTY)
     if any(p.op == EMPTY_OP for p in kept):
         return EMPTY
-    return kept[0] if len(kept) == 1 else Expr(AND_OP, tuple(kept))
+    if len(kept) == 1:
+        return kept[0]
+    first, last = kept[0].args[:1], kept[0].args[-1:]
+    if all(p.op == CAT_OP for p in kept):  # "a" & "b", quotes included, is the texts' intersection between quotes
+        if _is_one_byte(first[0]) and all(p.args[:1] == first for p in kept):
+            return cat(first[0], both(*(cat(*p.args[1:]) for p in kept)))
+        if _is_one_byte(last[0]) and all(p.args[-1:] == last for p in kept):
+            return cat(both(*(cat(*p.args[:-1]) for p in kept)), last[0])
+    return Expr(AND_OP, tuple(kept))
+
+
+def _is_one_byte(part: Expr) -> bool:
+    """Whether all that a part matches is one byte long."""
+    return part.op == BYTES_OP or (part.op == LITERALS_OP and all(len(text) == 1 for text in part.args))
 
 
 def complement(part: Expr) -> Expr:

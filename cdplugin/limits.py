@@ -30,11 +30,15 @@ class Limits:
     """(row, lexer state) pairs of one parser state; more means an exponentially ambiguous lexing."""
     emptiness_fuel: int = 200_000
     """Derivatives taken to decide whether an expression with ``&`` or ``~`` is empty."""
+    max_step_work: int = 50_000_000
+    """Work of one step: a mask, a token, or one question; counted in the kernels, in units of some ten nanoseconds."""
+    max_compile_work: int = 200_000_000
+    """Work that deciding which lexemes match anything may take, for one grammar; in the same units."""
     max_completion_steps: int = 50_000
     """Places looked at to find one short ending of a text."""
     max_capture_steps: int = 5_000_000
     """Parser items and lexer steps taken to find what one text's captures are."""
-    max_arena_bytes: int = 256 << 20
-    """Bytes of states and masks of one compiled grammar before unused ones are dropped."""
+    max_arena_bytes: int = 96 << 20
+    """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take twice as many."""
     max_cache_bytes: int = 1 << 30
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""

@@ -43,7 +43,7 @@ class Grammar:
         self._tables = tables
         self._template = template
         self._arena = arena
-        self._start = tables.install(arena)
+        tables.install(arena)
         self._endings: completion.Endings | None = None
 
     @property
@@ -77,8 +77,9 @@ class Grammar:
             with arena.lock:
                 if self._arena is arena:
                     fresh = self._template.clone()
-                    self._tables.evaluate(fresh)
-                    self._start = self._tables.install(fresh)
+                    with fresh.one_budget(fresh.limits.max_compile_work, "max_compile_work"):
+                        self._tables.evaluate(fresh)
+                        self._tables.install(fresh)
                     self._arena = fresh
         return self._arena
 
@@ -130,7 +131,7 @@ class Matcher:
         self._size = grammar.vocab.size
         self._text = grammar.vocab.tokens
         self._arena = grammar._current()
-        self._cursors: list[int] = [grammar._start]
+        self._cursors: list[int] = [self._arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
 
@@ -363,37 +364,47 @@ class Matcher:
     def _cursor(self) -> int:
         """The cursor, valid in the grammar's present arena."""
         arena = self._grammar._current()
-        if arena is not self._arena:
+        if arena is not self._arena or len(self._cursors) != len(self._tokens) + 1:
             self._replay(arena)
         return self._cursors[-1]
 
     def _replay(self, arena: Arena) -> None:
-        """The grammar's arena was replaced: find the cursors again from the tokens."""
-        cursors = [self._grammar._start]
-        for token in self._tokens:
-            cursors.append(self._step(cursors[-1], token, arena))
-        self._arena, self._cursors = arena, cursors
+        """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
 
-    def _step(self, cursor: int, token_id: int, arena: Arena | None = None) -> int:
-        """The cursor after a token, in ``arena`` (default: the matcher's own); 0 if it is not allowed."""
+        The tokens share one budget. If it is crossed, the cursors that were found stay, and the rest is left to the next call.
+        """
+        if arena is not self._arena:
+            self._arena, self._cursors = arena, [arena.start]
+        del self._cursors[len(self._tokens) + 1 :]
+        work = arena.limits.max_step_work + _REPLAY_WORK * len(self._tokens)
+        with arena.lock, arena.one_budget(work):
+            for token in self._tokens[len(self._cursors) - 1 :]:
+                self._cursors.append(self._follow(self._cursors[-1], token))
+
+    def _step(self, cursor: int, token_id: int) -> int:
+        """The cursor after a token; 0 if it is not allowed."""
         if not 0 <= token_id < self._size:
             self._check(token_id)
+        with self._arena.lock:
+            return self._follow(cursor, token_id)
+
+    def _follow(self, cursor: int, token_id: int) -> int:
+        """:meth:`_step` for a token of the vocabulary. The caller holds the arena's lock."""
         if cursor == TERMINATED:
             return 0
-        arena = arena or self._arena
+        arena = self._arena
         if token_id in self._stop_set:
-            with arena.lock:
-                return self._step_stop(cursor, token_id, arena)
+            return self._follow_stop(cursor, token_id)
         if not self._text[token_id] and not arena.header[HAS_TERMINALS]:
             return 0
-        with arena.lock:
-            return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
+        return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
 
-    def _step_stop(self, cursor: int, token_id: int, arena: Arena) -> int:
+    def _follow_stop(self, cursor: int, token_id: int) -> int:
         """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
 
         If the text may end after the terminal, it has ended. The caller holds the arena's lock.
         """
+        arena = self._arena
         if arena.call(kernels.OP_ACCEPTS, cursor):
             return TERMINATED
         after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[HAS_TERMINALS] else 0
@@ -411,6 +422,9 @@ def _integer(what: str, value: Any) -> int:
             pass
     raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
+
+_REPLAY_WORK = 20_000
+"""Units of work that a token takes at most on average where a text is followed once more; most take a hundredth."""
 
 _last_bitmask: tuple[Any, int, int, int, int, Any] = (None, 0, 0, 0, 0, None)
 

@@ -10,9 +10,15 @@ from naive import Naive
 
 import cdplugin as cd
 from cdplugin import expr
+from cdplugin.arena import Arena
+from cdplugin.derivatives import Program
+from cdplugin.expr import Expr
 from cdplugin.grammar import GrammarIR
 from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.jit import BOUNDSCHECK, DISABLED
+from cdplugin.limits import Limits
+from cdplugin.template import evaluate
 
 SLOW = DISABLED or BOUNDSCHECK
 """Kernels interpreted or checked: fewer cases of the same tests."""
@@ -236,3 +242,21 @@ def describe(vocab: cd.Vocabulary, prefix: bytes, allowed: set[int], expected: s
     extra = [vocab.tokens[t] or t for t in sorted(allowed - expected)][:8]
     lost = [vocab.tokens[t] or t for t in sorted(expected - allowed)][:8]
     return f"after {prefix!r}: allowed but should not be: {extra}; refused but should not be: {lost}"
+
+
+EVERY_BYTE = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)])
+
+
+def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYTES) -> tuple[Arena, list[int]]:
+    """The trees in an arena (a fresh one), evaluated by one program."""
+    arena = arena or Arena(EVERY_BYTE, Limits())
+    program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
+    numbers = [program.add(tree) for tree in trees]
+    evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+    return arena, arena.tables[layout.MARKS][np.array(numbers)].tolist()
+
+
+def status(arena: Arena, e: int) -> tuple[bool, bool]:
+    """(not empty, nullable)"""
+    bits = arena.call(kernels.OP_STATUS, e)
+    return bool(bits & 1), bool(bits & 2)

@@ -27,6 +27,8 @@ LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
 NEED_RULES = -6  # STACK[GROW_TO:GROW_TABLE], nonterminals, are predicted for the first time: give them their rules, call again
 NEED_VALUE = -7  # a lexeme that keeps its text has ended, number GROW_TO, text GROW_TABLE: say what value that is (M_VALUE)
 NEED_REST = -8  # say what follows lexeme GROW_TO of a rule when its value is GROW_TABLE (M_REST)
+LIMIT_WORK = -12  # the operation has used up its work; callers may turn it into GROW, so the owner looks at WORK_LEFT first
+BROKEN = -13  # an exception interrupted the owner in the middle of a change: nothing of this arena may be used
 
 # --- tables ---------------------------------------------------------------------------------------------------------------
 DATA, VALUES, INDEX, MEMO_KEYS, MEMO_RESULTS, STACK, OLD_KEYS, OLD_RESULTS = range(8)
@@ -51,9 +53,13 @@ MAX_CHARS = _S + 25  # code points of the longest slice token
 HAS_TERMINALS = _S + 34  # whether some lexeme is a set of tokens
 HAS_CLOCKS = _S + 35  # whether some lexeme ends after a number of tokens
 HAS_KEPT = _S + 36  # whether some lexeme keeps its text
+# work, in units of some ten nanoseconds: what an operation is granted, what this one was, what is left of it, what others did
+MAX_WORK, WORK_GRANTED, WORK_LEFT, WORK_DONE = range(_S + 37, _S + 41)
+HOLDS_WORK = _S + 41  # 1: operations are granted nothing, but go on with what is left
+IS_BROKEN = _S + 42  # 1: every operation returns BROKEN
 # counters: cheap, never reset by the kernels
 C_NODES, C_DERIVATIVES, C_TRANSITIONS, C_ADVANCES, C_MASK_HITS, C_MASK_MISSES, C_BASES, C_SUBWALKS = range(_S + 26, _S + 34)
-HEADER_WORDS = _S + 40
+HEADER_WORDS = _S + 44
 
 # --- records --------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX = range(6)  # aux: dense number of a lexer state or row, 0: none
@@ -77,11 +83,13 @@ EXACT, LONGEST, LAZY = range(3)
 
 # --- kinds of values ------------------------------------------------------------------------------------------------------
 K_NONE, K_EMPTY, K_EPSILON, K_BYTES, K_LITERALS, K_CAT, K_ALT, K_AND, K_NOT, K_REPEAT = range(10)
-K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER, K_BASE, K_ENDS, K_TEXT = range(10, 21)
+K_LEXER, K_ITEMS, K_ORIGIN, K_ACCEPTED, K_STATE, K_CORNERS, K_FIRST, K_AFTER, K_BASE, K_ENDS, K_TEXT, K_NEXT = range(10, 22)
 
 # --- kinds of memo entries ------------------------------------------------------------------------------------------------
 M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
-M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN, M_VALUE, M_REST = range(9, 18)
+M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
+
+NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work (WORK_LEFT) of an interned value, besides its words
 
 ID_BITS = 29
 LOW_32 = 0xFFFFFFFF
@@ -123,6 +131,30 @@ def has_room(h, table, count):
     head[GROW_TABLE] = table
     head[GROW_TO] = count
     return False
+
+
+@kernel
+def begin(h):
+    """Begin an operation: with an empty stack, and all of its work before it. False if the arena is broken."""
+    head = view_i64(h, HEADER_WORDS)
+    head[STACK_TOP] = 0
+    if head[HOLDS_WORK] == 0:
+        head[WORK_DONE] += head[WORK_GRANTED] - head[WORK_LEFT]
+        head[WORK_GRANTED] = head[MAX_WORK]
+        head[WORK_LEFT] = head[MAX_WORK]
+    return head[IS_BROKEN] == 0
+
+
+@kernel
+def spend(h, work):
+    """Take ``work`` units off what the operation may still do; whether it may go on.
+
+    Loops call this, or :func:`intern`, at least once a turn: an operation that returned ``LIMIT_WORK`` stopped within a turn.
+    """
+    head = view_i64(h, HEADER_WORDS)
+    left = head[WORK_LEFT] - work
+    head[WORK_LEFT] = left
+    return left >= 0
 
 
 @kernel
@@ -200,11 +232,12 @@ def sort_unique(array, start, count):
 
 @kernel
 def intern(h, kind, start, count):
-    """The id of the value ``(kind, STACK[start:start + count])``, stored now if it is new; or ``GROW``.
+    """The id of the value ``(kind, STACK[start:start + count])``, stored now if it is new; or ``GROW``, or ``LIMIT_WORK``.
 
     Open addressing with linear probing; at most half of the index is used.
     """
     head = header(h)
+    head[WORK_LEFT] -= FIND_VALUE_WORK + (count >> 1)
     words = i64(h, STACK)
     hash_ = mix(2166136261, kind)
     for i in range(start, start + count):
@@ -229,6 +262,8 @@ def intern(h, kind, start, count):
             if same:
                 return value
         slot = (slot + 1) & mask
+    if not spend(h, NEW_VALUE_WORK + count):
+        return LIMIT_WORK
     value = head[N_VALUES]
     offset = head[DATA_USED]
     if not has_room(h, VALUES, (value + 1) * VALUE_WORDS) or not has_room(h, DATA, offset + count):

@@ -35,6 +35,7 @@ from cdplugin.kernels.arena import (
     GROW,
     K_BASE,
     LEXER_STATES,
+    LIMIT_WORK,
     MAX_CHARS,
     MAX_DEPTH,
     N_BASES,
@@ -62,6 +63,7 @@ from cdplugin.kernels.arena import (
     i64,
     intern_pair,
     length_of,
+    spend,
     u8,
     word_of,
 )
@@ -91,6 +93,7 @@ B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS = 
 BASE_WORDS = 8
 
 ROOT_NODE = -1
+NODES_BITS = 1  # nodes of the trie that are one unit of work, as a power of two
 
 
 @kernel
@@ -359,7 +362,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     head[TOKENS_USED] = used
     head[STACK_TOP] = saved
     head[C_NODES] += visited
-    return np.int64(0)
+    return np.int64(0 if spend(h, visited >> NODES_BITS) else LIMIT_WORK)
 
 
 @kernel
@@ -455,4 +458,4 @@ def _walk_beside(h, state, plainer, node, begun):
         at += 1
     head[STACK_TOP] = saved
     head[C_NODES] += visited
-    return np.int64(0)
+    return np.int64(0 if spend(h, visited >> NODES_BITS) else LIMIT_WORK)

@@ -17,6 +17,7 @@ from cdplugin.kernels.arena import (
     K_CORNERS,
     K_FIRST,
     K_ORIGIN,
+    LIMIT_WORK,
     LOW_32,
     M_CORNERS,
     M_FIRST,
@@ -32,6 +33,7 @@ from cdplugin.kernels.arena import (
     V_AUX,
     VALUE_WORDS,
     VALUES,
+    WORK_LEFT,
     header,
     i64,
     intern,
@@ -41,6 +43,7 @@ from cdplugin.kernels.arena import (
     offset_of,
     pack,
     sort_unique,
+    spend,
     word_of,
 )
 from cdplugin.kernels.expressions import push
@@ -76,12 +79,15 @@ def left_corners(h, nonterminal):
     while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
         left = i64(h, STACK)[at]
         at += 1
+        if not spend(h, 2):
+            return LIMIT_WORK
         entry = rule_heads[left]
         if entry == NOT_EXPANDED:
             return need_rules(h, at - 1, at)
         while entry >= 0:
             dot = rule_lists[2 * entry]
             entry = rule_lists[2 * entry + 1]
+            head[WORK_LEFT] -= 2
             while symbols[dot] >= 0:
                 symbol = symbols[dot]
                 if marks[symbol] != stamp:
@@ -190,6 +196,7 @@ def restrict(h, origin, nonterminal):
             corners = left_corners(h, entry >> 32)
             if corners < 0:
                 return corners
+            head[WORK_LEFT] -= 4
             if contains(h, corners, nonterminal) and push(h, entry) < 0:
                 return GROW
     result = origin
@@ -212,6 +219,8 @@ def _restrict_to_each(h, origin):
         corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
             return corners
+        if not spend(h, 2 * length_of(h, corners)):
+            return LIMIT_WORK
         for c in range(length_of(h, corners)):
             if push(h, pack(word_of(h, corners, c), i)) < 0:
                 return GROW

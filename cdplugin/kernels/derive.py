@@ -19,17 +19,20 @@ from cdplugin.kernels.arena import (
     K_LITERALS,
     K_NOT,
     K_REPEAT,
+    LIMIT_WORK,
     LITERAL_BYTES,
     LITERAL_OFFSETS,
     M_DERIVATIVE,
     STACK,
     STACK_TOP,
+    WORK_LEFT,
     header,
     i64,
     kind_of,
     length_of,
     memo_get,
     memo_put,
+    spend,
     u8,
     word_of,
 )
@@ -127,6 +130,8 @@ def derive(h, e, byte):
     if push(h, e) < 0:
         return GROW
     while head[STACK_TOP] > base:
+        if not spend(h, 4):
+            return LIMIT_WORK
         e = i64(h, STACK)[head[STACK_TOP] - 1]
         if memo_get(h, M_DERIVATIVE, e, byte) >= 0:
             head[STACK_TOP] -= 1
@@ -135,6 +140,7 @@ def derive(h, e, byte):
         n = length_of(h, e) if kind == K_ALT or kind == K_AND else 1
         if kind == K_CAT and nullable(h, word_of(h, e, 0)):
             n = 2
+        head[WORK_LEFT] -= 2 * n
         missing = False
         for i in range(n):
             part = word_of(h, e, i)
@@ -184,9 +190,12 @@ def refine_class(h, e, byte, byte_class, most_visits):
     """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
     The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
-    ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes, and where literals go on with ``byte``.
-    Returns how many nodes it looked at, or ``GROW``.
+    ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes (for each part, where ``e`` begins with an ``&``), and
+    where literals go on with ``byte``. Returns how many nodes it looked at, or ``GROW``.
     """
+    joint = word_of(h, e, 0) if kind_of(h, e) == K_CAT else e
+    if kind_of(h, joint) == K_AND:
+        most_visits *= length_of(h, joint)
     head = header(h)
     base = head[STACK_TOP]
     if push(h, e) < 0:
@@ -227,6 +236,7 @@ def refine_class(h, e, byte, byte_class, most_visits):
             byte_class[byte >> 6] = np.int64(1) << (byte & 63)
             break
     head[STACK_TOP] = base
+    head[WORK_LEFT] -= visits
     return visits
 
 

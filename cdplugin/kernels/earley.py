@@ -35,6 +35,7 @@ from cdplugin.kernels.arena import (
     LEXEME_WORDS,
     LEXEMES,
     LIMIT_ROW,
+    LIMIT_WORK,
     LOW_32,
     M_ADVANCE,
     M_COMPLETE,
@@ -54,6 +55,7 @@ from cdplugin.kernels.arena import (
     VALUE,
     VALUE_WORDS,
     VALUES,
+    WORK_LEFT,
     X_EXPRESSION,
     X_IS_SKIP,
     X_KEPT,
@@ -70,6 +72,7 @@ from cdplugin.kernels.arena import (
     offset_of,
     pack,
     sort_unique,
+    spend,
     word_of,
 )
 from cdplugin.kernels.arena import DATA as DATA_TABLE
@@ -93,6 +96,7 @@ def _push_items(h, items):
     top = head[STACK_TOP]
     if not has_room(h, STACK, top + count):
         return GROW
+    head[WORK_LEFT] -= count
     words = i64(h, STACK)
     data = i64(h, DATA_TABLE)
     offset = offset_of(h, items)
@@ -129,6 +133,8 @@ def complete(h, nonterminal, origin):
         at += 1
         entry = corner_heads[done]
         while entry >= 0:
+            if not spend(h, 2):
+                return LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
             left = lefts[dot]
@@ -151,6 +157,8 @@ def complete(h, nonterminal, origin):
                 return GROW
         entry = corner_heads[done]
         while entry >= 0:
+            if not spend(h, 2):
+                return LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
             if symbols[dot + 1] == END_OF_RULE:
@@ -178,6 +186,7 @@ def _restamp(h, base, stamp):
     if head[STAMP] == stamp:
         return stamp
     head[STAMP] += 1
+    head[WORK_LEFT] -= head[STACK_TOP] - base
     marks = i64(h, MARKS)
     words = i64(h, STACK)
     for i in range(base, head[STACK_TOP]):
@@ -191,6 +200,7 @@ def _is_predicted(h, origin, waiting, nonterminal):
     if waiting >= MANY:
         restricted = restrict(h, origin, nonterminal)
         return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
+    header(h)[WORK_LEFT] -= 4 * waiting
     for i in range(waiting):
         corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
@@ -221,6 +231,7 @@ def make_row(h, start, count):
     head = header(h)
     if count > head[MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
         return LIMIT_ROW
+    head[WORK_LEFT] -= 2 * count
     count = sort_unique(i64(h, STACK), start, count)
     items = intern(h, K_ITEMS, start, count)
     if items < 0:
@@ -262,6 +273,8 @@ def row_of(h, items):
     while pair < entries:
         waited = i64(h, STACK)[pair] >> 32
         top = head[STACK_TOP]
+        if not spend(h, 8):
+            return LIMIT_WORK
         while pair < entries and i64(h, STACK)[pair] >> 32 == waited:
             item = word_of(h, items, i64(h, STACK)[pair] & LOW_32)
             dot = item >> 32
@@ -276,6 +289,7 @@ def row_of(h, items):
             pair += 1
         if head[STACK_TOP] - top > head[MAX_ROW_ITEMS]:
             return LIMIT_ROW
+        head[WORK_LEFT] -= 2 * (head[STACK_TOP] - top)
         given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
         gives = intern(h, K_ITEMS, top, given)
         if gives < 0:
@@ -346,6 +360,8 @@ def _start_state(h, items, waited, n_waited, group):
             return corners
         first = memo_get(h, M_FIRST, nonterminal, 0)
         count = length_of(h, first)
+        if not spend(h, 4 + count):
+            return LIMIT_WORK
         if not has_room(h, STACK, head[STACK_TOP] + count):
             return GROW
         words = i64(h, STACK)
@@ -423,6 +439,8 @@ def advance(h, row, accepted):
     origin = i64(h, ROWS)[record + R_ORIGIN]
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
+        if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
+            return LIMIT_WORK
         if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
             head[STACK_TOP] = base
             same = _after_skip(h, row, accepted)
@@ -456,9 +474,12 @@ def advance(h, row, accepted):
                 if push(h, pack(entry & LOW_32, restricted)) < 0:
                     return GROW
     # what several nonterminals have as a left corner was pushed for each of them
+    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
     moves = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
     head[STACK_TOP] = base + moves
     for i in range(base, base + moves):
+        if not spend(h, 4):
+            return LIMIT_WORK
         move = i64(h, STACK)[i]
         status = _push_after(h, move >> 32, move & LOW_32)
         if status < 0:
@@ -494,6 +515,8 @@ def _scan_kept(h, items, origin, ended):
             return corners
         first = memo_get(h, M_FIRST, nonterminal, 0)
         for f in range(length_of(h, first)):
+            if not spend(h, 4):
+                return LIMIT_WORK
             entry = word_of(h, first, f)
             left = i64(h, DOT_LEFT)[entry & LOW_32]
             dot = _kept_dot(h, entry & LOW_32, entry >> 32, ended)

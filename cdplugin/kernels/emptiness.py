@@ -23,6 +23,7 @@ from cdplugin.kernels.arena import (
     K_NOT,
     K_REPEAT,
     LIMIT_FUEL,
+    LIMIT_WORK,
     LITERAL_OFFSETS,
     STACK,
     STACK_TOP,
@@ -30,12 +31,14 @@ from cdplugin.kernels.arena import (
     V_FLAGS,
     VALUE_WORDS,
     VALUES,
+    WORK_LEFT,
     flags_of,
     has_room,
     header,
     i64,
     kind_of,
     length_of,
+    spend,
     word_of,
 )
 from cdplugin.kernels.derive import derive, refine_class
@@ -51,6 +54,7 @@ from cdplugin.kernels.expressions import (
     repeats_within,
 )
 from cdplugin.kernels.jit import kernel
+from cdplugin.kernels.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
@@ -76,7 +80,14 @@ def is_nonempty(h, e):
     if status != LIMIT_FUEL or fuel <= _IN_ALL:
         return status
     status = _is_refuted(h, e)
-    return _decide(h, e, fuel) if status == 0 else 0 if status > 0 else status
+    if status:
+        return 0 if status > 0 else status
+    status = by_length(h, e, MOST_NODES)
+    if status == UNDECIDED:
+        return _decide_by_search(h, e, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
 
 
 @kernel
@@ -88,7 +99,9 @@ def is_plainly_nonempty(h, e):
 
 @kernel
 def _decide(h, e, fuel):
-    """:func:`is_nonempty` by what is known, or by a search with so much fuel; marks what was found."""
+    """:func:`is_nonempty` by what is known, by a short search, by the length of its matches, or by a search with so much fuel.
+    Marks what was found.
+    """
     if e == EMPTY:
         return 0
     flags = flags_of(h, e)
@@ -96,6 +109,22 @@ def _decide(h, e, fuel):
         return 1
     if flags & IS_EMPTY:
         return 0
+    status = by_length(h, e, 0)
+    if status == UNDECIDED:
+        status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
+        if status != LIMIT_FUEL:
+            return status
+        status = by_length(h, e, FEW_NODES)
+        if status == UNDECIDED:
+            return _decide_by_search(h, e, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
+
+
+@kernel
+def _decide_by_search(h, e, fuel):
+    """:func:`is_nonempty` by a search with so much fuel. Marks what was found."""
     head = header(h)
     base = head[STACK_TOP]
     status, found = _search(h, e, fuel)
@@ -110,9 +139,15 @@ def _decide(h, e, fuel):
         values[words[found] * VALUE_WORDS + V_FLAGS] |= NONEMPTY
         found = words[found + 1]
     if status >= 0:
-        values[e * VALUE_WORDS + V_FLAGS] |= NONEMPTY if status else IS_EMPTY
+        _mark(h, e, status)
     head[STACK_TOP] = base
     return status
+
+
+@kernel
+def _mark(h, e, matches):
+    """Note on ``e`` whether it matches anything."""
+    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
 
 
 @kernel
@@ -197,7 +232,8 @@ def _search(h, e, fuel):
     n_heap = nowhere  # in breadth so far
     next_in_breadth = base
     best_first_below = fuel - _IN_BREADTH
-    status = _enter(h, e, nowhere)
+    most_nodes = np.int64(0 if fuel <= _IN_ALL else MOST_NODES)
+    status = _enter(h, e, nowhere, np.int64(0))
     if status:
         return status, nowhere
     while True:
@@ -230,9 +266,11 @@ def _search(h, e, fuel):
             if child < 0:
                 return child, nowhere
             fuel -= 1 + (visits >> _VISITS_BITS)
+            if not spend(h, 8):
+                return LIMIT_WORK, nowhere
             if fuel < 0:
                 return LIMIT_FUEL, nowhere
-            status = _enter(h, child, entry)
+            status = _enter(h, child, entry, most_nodes)
             if status:
                 return status, (entry if status > 0 else nowhere)
         if n_heap >= 0:
@@ -247,9 +285,9 @@ def _search(h, e, fuel):
 
 
 @kernel
-def _enter(h, e, origin):
+def _enter(h, e, origin, most_nodes):
     """Append the entries for ``e``, reached from entry ``origin``: itself, or the parts of a union, which stay small where the
-    union does not. 1 if one of them is known to match something, else 0; or ``GROW``.
+    union does not. 1 if one of them is known to match something, else 0; or a status. ``most_nodes``: of :func:`by_length`.
     """
     head = header(h)
     is_union = kind_of(h, e) == K_ALT
@@ -264,6 +302,14 @@ def _enter(h, e, origin):
             continue
         if flags & KNOWN_NONEMPTY:
             return 1
+        status = by_length(h, part, most_nodes)
+        if status < 0:
+            return status
+        if status != UNDECIDED:
+            _mark(h, part, status)
+            if status:
+                return 1
+            continue
         values[part * VALUE_WORDS + V_FLAGS] |= SEEN
         words[head[STACK_TOP]] = part
         words[head[STACK_TOP] + 1] = origin
@@ -322,6 +368,7 @@ def bytes_needed(h, e):
         return GROW
     while head[STACK_TOP] > base:
         part = i64(h, STACK)[head[STACK_TOP] - 1]
+        head[WORK_LEFT] -= 2 + length_of(h, part)
         if _known_needs(h, part) >= 0:
             head[STACK_TOP] -= 1
             continue

@@ -14,6 +14,7 @@ from cdplugin.kernels.arena import (
     STACK,
     STACK_TOP,
     TRIE_SKIP,
+    WORK_LEFT,
     has_room,
     header,
     i32,
@@ -68,7 +69,9 @@ def group_ends(h, start, theirs, n_theirs):
     for k in range(END_WORDS * own):
         words[base + own + k] = ends[start + k]
     group = start
+    head[WORK_LEFT] -= 8 * own
     for other in range(theirs, theirs + GROUP_WORDS * n_theirs, GROUP_WORDS):
+        head[WORK_LEFT] -= length_of(h, ends[other + G_ENDS])
         if not _meets(h, ends[other + G_ENDS], base, own):
             for k in range(GROUP_WORDS):
                 ends[group + k] = ends[other + k]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.arena import (
+    BROKEN,
     GROW,
     HAS_TERMINALS,
     K_ACCEPTED,
@@ -22,6 +23,7 @@ from cdplugin.kernels.arena import (
     VALUE_WORDS,
     VALUES,
     WORDS,
+    begin,
     has_room,
     header,
     i64,
@@ -132,7 +134,8 @@ def _fill_row(h, cursor, row_address, stops_address):
     ``stops_address``: int64 words, the number of stop tokens and their ids. A stop token never counts as text.
     """
     head = header(h)
-    head[STACK_TOP] = 0
+    if not begin(h):
+        return np.int64(BROKEN)
     out = view_i32(row_address, head[WORDS])
     ended = cursor == TERMINATED
     status = fill(h, np.int64(0) if ended else cursor, out)
@@ -160,10 +163,11 @@ def engine(h, op, a, b, c):
     """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status."""
     if op == OP_FILL_MANY:
         return np.int64(_fill_many(a, b))
-    head = header(h)
-    head[STACK_TOP] = 0
     if op == OP_FILL:
         return _fill_row(h, a, b, c)
+    head = header(h)
+    if not begin(h):
+        return np.int64(BROKEN)
     if op == OP_ACCEPT:
         return np.int64(accept(h, a, b, c != 0))
     if op == OP_STEP:

@@ -33,6 +33,7 @@ from cdplugin.kernels.arena import (
     V_FLAGS,
     VALUE_WORDS,
     VALUES,
+    WORK_LEFT,
     flags_of,
     has_room,
     header,
@@ -55,9 +56,11 @@ NONEMPTY = 8  # known not to be empty
 IS_EMPTY = 16  # known to be empty
 SEEN = 32  # on the list of the emptiness search that is running
 THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where literals branch
+MEASURED = 128  # a node of the graph that is being measured (cdplugin.kernels.lengths)
 KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
 
 FEW = 8
+_MOST_COMPARISONS = 20_000  # of the parts of one "&" with each other
 UNBOUNDED = 1 << 20  # "any number of characters" in stay()
 
 
@@ -280,6 +283,7 @@ def make_alt(h, start, count):
                 any_nullable = any_nullable or nullable(h, part)
                 if push(h, part) < 0:
                     return GROW
+    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
     bytes_ = make_bytes(h, w0, w1, w2, w3)
     if bytes_ < 0:
         return bytes_
@@ -342,6 +346,7 @@ def make_and(h, start, count):
                 epsilon = True
             elif push(h, part) < 0:
                 return GROW
+    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
     if epsilon:
         head[STACK_TOP] = saved
         return EPSILON if all_nullable else EMPTY
@@ -384,9 +389,10 @@ def make_and(h, start, count):
 @kernel
 def _deny_one(h, start, count):
     """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
-    ``a & ~(a | b)``, ``x{2,9} & ~x*``.
+    ``a & ~(a | b)``, ``x{2,9} & ~x*``. Says no where there is too much to compare: others find out.
     """
     words = i64(h, STACK)
+    comparisons_left = _MOST_COMPARISONS
     some_repeat = False
     for i in range(start, start + count):
         some_repeat = some_repeat or kind_of(h, words[i]) == K_REPEAT
@@ -397,6 +403,9 @@ def _deny_one(h, start, count):
         is_union = kind_of(h, denied) == K_ALT
         for j in range(length_of(h, denied) if is_union else 1):
             part = word_of(h, denied, j) if is_union else denied
+            comparisons_left -= count if some_repeat else 1
+            if comparisons_left < 0:
+                return False
             at = start + np.searchsorted(words[start : start + count], part)
             if at < start + count and words[at] == part:
                 return True

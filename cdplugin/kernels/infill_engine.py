@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.arena import STACK_TOP, header
+from cdplugin.kernels.arena import BROKEN, STACK_TOP, begin, header
 from cdplugin.kernels.effects import classify, closure_of, effect_of
 from cdplugin.kernels.holes import fill_hole
 from cdplugin.kernels.intersect import build_rests
@@ -29,7 +29,8 @@ from cdplugin.kernels.lexer import lexer_state
 def infill_engine(h, w, op, a, b):
     """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
     head = header(h)
-    head[STACK_TOP] = 0
+    if not begin(h):
+        return np.int64(BROKEN)
     if op == OP_START_STATE:
         head[STACK_TOP] = a
         return np.int64(lexer_state(h, 0, a))

@@ -29,6 +29,7 @@ from cdplugin.kernels.arena import (
     LEXEME_WORDS,
     LEXEMES,
     LEXER_STATES,
+    LIMIT_WORK,
     LOW_32,
     N_LEXER_STATES,
     STACK,
@@ -51,6 +52,7 @@ from cdplugin.kernels.arena import (
     pack,
     sort_range,
     sort_unique,
+    spend,
     word_of,
 )
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
@@ -71,6 +73,7 @@ LEXER_WORDS = 13  # L_OWN: four words
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
+TRANSITION_WORK = 24  # units of work of a transition, besides its derivatives
 BEFORE = ENDS_BIT  # the transition by a byte that comes after the end of the lexeme
 
 
@@ -284,6 +287,8 @@ def lexer_step(h, state, byte):
     """
     head = header(h)
     head[C_TRANSITIONS] += 1
+    if not spend(h, TRANSITION_WORK):
+        return LIMIT_WORK
     value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
     count = length_of(h, value)
     base = head[STACK_TOP]
@@ -295,6 +300,8 @@ def lexer_step(h, state, byte):
         byte_class[i] = -1
     kept = 0
     for i in range(count):
+        if not spend(h, 4):
+            return LIMIT_WORK
         word = word_of(h, value, i)
         expression = word & LOW_32
         child = derive(h, expression, byte)

@@ -15,6 +15,7 @@ from cdplugin.kernels.arena import (
     C_SUBWALKS,
     GROW,
     LEXER_STATES,
+    LIMIT_WORK,
     LOW_32,
     MAX_DEPTH,
     N_NODES,
@@ -33,9 +34,11 @@ from cdplugin.kernels.arena import (
     i32,
     i64,
     length_of,
+    spend,
     u8,
     word_of,
 )
+from cdplugin.kernels.bases import NODES_BITS
 from cdplugin.kernels.jit import kernel
 from cdplugin.kernels.kept import lexer_state_of
 from cdplugin.kernels.lexer import BEFORE, L_ROLES, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
@@ -118,7 +121,7 @@ def _walk(h, cursor, top_node, begun, doubtful):
     head[STACK_TOP] = saved
     head[C_NODES] += visited
     head[C_SUBWALKS] += 1
-    return np.int64(0)
+    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
 
 
 @kernel

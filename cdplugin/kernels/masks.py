@@ -29,6 +29,7 @@ from cdplugin.kernels.arena import (
     LEXEME_WORDS,
     LEXEMES,
     LEXER_STATES,
+    LIMIT_WORK,
     LOW_32,
     M_MASK,
     MASKS,
@@ -51,6 +52,7 @@ from cdplugin.kernels.arena import (
     TRIE_SKIP,
     TRIE_TOKEN,
     WORDS,
+    WORK_LEFT,
     X_N_RANGES,
     X_RANGES,
     has_room,
@@ -61,6 +63,7 @@ from cdplugin.kernels.arena import (
     length_of,
     memo_get,
     memo_put,
+    spend,
     u8,
     word_of,
 )
@@ -74,6 +77,7 @@ from cdplugin.kernels.bases import (
     B_SLICE,
     B_TOKENS,
     BASE_WORDS,
+    NODES_BITS,
     base_after,
     base_of,
     close_list,
@@ -147,6 +151,8 @@ def _reach(h, row, base):
         row = i64(h, STACK)[at]
         base = i64(h, STACK)[at + 1]
         at += 2
+        if not spend(h, 4 + i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
+            return np.int64(LIMIT_WORK)
         groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
         for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
             group = groups + GROUP_WORDS * g
@@ -231,6 +237,8 @@ def _doubts(h, bottom, row, state):
     for i in range(start, head[TOKENS_USED]):
         token = np.int64(i32(h, TOKEN_LISTS)[i])
         offsets = i64(h, TOKEN_OFFSETS)
+        if not spend(h, 8):
+            return np.int64(LIMIT_WORK - 10)
         after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
         if after < 0:
             return np.int64(after - 10)
@@ -297,6 +305,7 @@ def _add_base(h, base, start, dense):
                 tokens[i] = 0
             head[TOKENS_USED] = used + words
             dense = True
+        head[WORK_LEFT] -= (words if length < 0 else length) >> 2
         if dense:
             _add_list(h, first, length, i32(h, TOKEN_LISTS)[start : start + words])
         else:
@@ -383,7 +392,7 @@ def _walk_below(h, cursor, top_node, begun):
     head[STACK_TOP] = saved
     head[C_NODES] += visited
     head[C_SUBWALKS] += 1
-    return np.int64(0)
+    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
 
 
 @kernel
@@ -449,6 +458,8 @@ def _add_doubts(h, number, pair, out):
     for i in range(first, last):
         token = np.int64(i32(h, TOKEN_LISTS)[i])
         offsets = i64(h, TOKEN_OFFSETS)
+        if not spend(h, 8):
+            return np.int64(LIMIT_WORK)
         after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
         if after < 0:
             return after

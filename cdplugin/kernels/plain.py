@@ -20,6 +20,7 @@ from cdplugin.kernels.arena import (
     STACK,
     STACK_TOP,
     TRANSITIONS,
+    WORK_LEFT,
     header,
     i32,
     i64,
@@ -86,6 +87,7 @@ def _after_char(h, state):
                 continue
             previous = after * PLAIN_STATES + step
             words = i64(h, STACK)
+            head[WORK_LEFT] -= (head[STACK_TOP] - base) >> 2
             new = True
             for i in range(base + 2, head[STACK_TOP], 2):
                 if words[i] == after and words[i + 1] == step:
@@ -139,6 +141,7 @@ def plain_chars(h, state):
             for j in range(length_of(h, after)):
                 target = word_of(h, after, j)
                 words = i64(h, STACK)
+                head[WORK_LEFT] -= (head[STACK_TOP] - base) >> 3
                 new = True
                 for k in range(base, head[STACK_TOP]):
                     if words[k] == target:

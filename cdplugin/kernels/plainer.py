@@ -19,11 +19,13 @@ from cdplugin.kernels.arena import (
     K_NOT,
     K_REPEAT,
     LEXER_STATES,
+    LIMIT_WORK,
     LITERAL_BYTES,
     LITERAL_OFFSETS,
     LOW_32,
     STACK,
     STACK_TOP,
+    WORK_LEFT,
     flags_of,
     header,
     i64,
@@ -31,6 +33,7 @@ from cdplugin.kernels.arena import (
     length_of,
     pack,
     sort_unique,
+    spend,
     u8,
     word_of,
 )
@@ -98,6 +101,8 @@ def _add_first_bytes(h, e, out):
         head[STACK_TOP] -= 1
         e = i64(h, STACK)[head[STACK_TOP]]
         kind_ = kind_of(h, e)
+        if not spend(h, 1 + length_of(h, e)):
+            return np.int64(LIMIT_WORK)
         if kind_ == K_BYTES:
             for i in range(4):
                 out[i] |= word_of(h, e, i)
@@ -128,6 +133,7 @@ def _add_literal_heads(h, e, out):
     offsets = i64(h, LITERAL_OFFSETS)
     text = u8(h, LITERAL_BYTES)
     depth = word_of(h, e, 2)
+    header(h)[WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
     for literal in range(word_of(h, e, 0), word_of(h, e, 1)):
         if offsets[literal + 1] - offsets[literal] > depth:
             byte = np.int64(text[offsets[literal] + depth])

@@ -18,12 +18,14 @@ from cdplugin.kernels.arena import (
     K_EPSILON,
     K_LITERALS,
     K_REPEAT,
+    LIMIT_WORK,
     LITERAL_OFFSETS,
     M_SATURATE,
     M_SHORTEST,
     M_WITHIN,
     STACK,
     STACK_TOP,
+    WORK_LEFT,
     flags_of,
     header,
     i64,
@@ -31,6 +33,7 @@ from cdplugin.kernels.arena import (
     length_of,
     memo_get,
     memo_put,
+    spend,
     word_of,
 )
 from cdplugin.kernels.derive import FEW_VISITS, derive, refine_class
@@ -113,6 +116,8 @@ def shortest(h, e):
         return GROW
     while head[STACK_TOP] > base:
         e = i64(h, STACK)[head[STACK_TOP] - 1]
+        if not spend(h, 4 + length_of(h, e)):
+            return np.int64(LIMIT_WORK)
         kind = kind_of(h, e)
         count = length_of(h, e) if kind == K_ALT else (2 if kind == K_CAT else 1)
         missing = False
@@ -158,6 +163,7 @@ def _known_shortest(h, e):
         depth = word_of(h, e, 2)
         least = np.int64(FAR)
         most = np.int64(0)
+        header(h)[WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
         for i in range(word_of(h, e, 0), word_of(h, e, 1)):
             length = offsets[i + 1] - offsets[i] - depth
             least = min(least, length)

@@ -28,6 +28,7 @@ from cdplugin.kernels.arena import (
     LEXEMES,
     LEXER_STATES,
     LIMIT_PAIRS,
+    LIMIT_WORK,
     LOW_32,
     M_STEP,
     MAX_PAIRS,
@@ -51,6 +52,7 @@ from cdplugin.kernels.arena import (
     pack,
     sort_range,
     sort_unique,
+    spend,
     u8,
     word_of,
 )
@@ -222,6 +224,8 @@ def step_set(h, state, byte):
     base = header(h)[STACK_TOP]
     accepts = np.int64(0)
     for i in range(length_of(h, state)):
+        if not spend(h, 4 + ((header(h)[STACK_TOP] - base) >> 2)):
+            return np.int64(LIMIT_WORK)
         pair = word_of(h, state, i)
         if pair != ACCEPT_MARK:
             status = _follow(h, base, pair >> 32, pair & LOW_32, byte)

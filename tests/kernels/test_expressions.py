@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from engine_tools import TINY, cases
+from engine_tools import TINY, cases, ids_of, status
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import Derivatives
@@ -19,39 +19,22 @@ import cdplugin as cd
 from cdplugin import arena as owner
 from cdplugin import expr
 from cdplugin.arena import Arena
-from cdplugin.derivatives import Program
 from cdplugin.expr import Expr
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import emptiness, jit
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
 from cdplugin.limits import Limits
-from cdplugin.template import evaluate
 
 VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)])
 BYTES = b"ab\x80\xff"
 TEXTS = [bytes(t) for n in range(4) for t in itertools.product(BYTES, repeat=n)]
 
 
-def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYTES) -> tuple[Arena, list[int]]:
-    """The trees in an arena (a fresh one), evaluated by one program."""
-    arena = arena or Arena(VOCAB, Limits())
-    program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
-    numbers = [program.add(tree) for tree in trees]
-    evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
-    return arena, arena.tables[layout.MARKS][np.array(numbers)].tolist()
-
-
 def derivative(arena: Arena, e: int, text: bytes) -> int:
     for byte in text:
         e = arena.call(kernels.OP_DERIVE, e, byte)
     return e
-
-
-def status(arena: Arena, e: int) -> tuple[bool, bool]:
-    """(not empty, nullable)"""
-    bits = arena.call(kernels.OP_STATUS, e)
-    return bool(bits & 1), bool(bits & 2)
 
 
 # --- random trees ----------------------------------------------------------------------------------

@@ -1,0 +1,139 @@
+"""One budget per operation: what crosses it is an error of that request, and leaves no trace in anybody's masks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from engine_tools import TINY, cases, mask, vocabulary
+
+import cdplugin as cd
+from cdplugin import arena as owner
+from cdplugin.arena import Arena
+from cdplugin.kernels import engine as kernels
+
+TOKENS = [b"ab", b"abc", b'{"', b'":', b"  ", b"foo", b"password"]
+VOCAB = vocabulary(TOKENS)
+MANY_PATTERNS = cd.JsonSchema({"type": "string", "allOf": [{"pattern": f"a.{{{i}}}b"} for i in range(1, 26)]})
+SPECS = [
+    cd.JsonSchema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-f]{2,9}$"}}, "required": ["a"]}),
+    cd.Lark('start: s\ns: s s | "ab" | "a" | "(" s ")"'),
+    cd.JsonSchema({"type": "object", "properties": {c: {"type": "integer"} for c in "abcdef"}}, property_order="any"),
+]
+
+
+def walk(matcher: cd.Matcher, seed: int, steps: int) -> list[set[int]]:
+    """The masks along a random text."""
+    rng = np.random.default_rng(seed)
+    masks = []
+    for _ in range(steps):
+        masks.append(mask(matcher))
+        choices = sorted(masks[-1] - set(matcher.stop_token_ids))
+        if not choices:
+            break
+        assert matcher.accept_token(int(rng.choice(choices)))
+    return masks
+
+
+def test_a_mask_that_takes_too_much_work_is_an_error_that_names_the_limit() -> None:
+    limits = cd.Limits(max_step_work=100_000)
+    matcher = cd.Compiler(VOCAB, limits).compile(MANY_PATTERNS).matcher()
+    with pytest.raises(cd.LimitExceeded, match=r"one step takes too much work: expected at most 100000 units \(Limits.max_ste"):
+        walk(matcher, 1, 50)
+    before = matcher.tokens
+    matcher.reset()  # the matcher is of use still
+    assert matcher.tokens == () != before and matcher.is_accepting() is False
+
+
+def test_deciding_what_matches_takes_one_budget_for_all_lexemes() -> None:
+    patterns = [{"type": "string", "allOf": [{"pattern": f"{c}.{{{i}}}b"} for i in range(1, 9)]} for c in "acde"]
+    with pytest.raises(cd.LimitExceeded, match=r"takes too much: expected at most 10000 units \(Limits.max_compile_work\)"):
+        cd.Compiler(VOCAB, cd.Limits(max_compile_work=10_000)).compile(cd.JsonSchema({"anyOf": patterns}))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_masks_after_a_crossed_budget_are_a_fresh_engines(spec: cd.Spec) -> None:
+    """Small budgets are crossed at every place in turn; whoever asks again with enough gets the right answer."""
+    expected = [walk(cd.Compiler(VOCAB).compile(spec).matcher(), seed, 12) for seed in range(3)]
+    grammar = cd.Compiler(VOCAB).compile(spec)
+    arena = grammar._arena
+    limits, crossed = arena.limits, 0
+    for seed in range(3):
+        for work in range(50, cases(4000, 1000), 50):
+            arena.set_limits(replace(limits, max_step_work=work))
+            try:
+                walk(grammar.matcher(), seed, 12)
+            except cd.LimitExceeded:
+                crossed += 1
+        arena.set_limits(limits)
+        assert walk(grammar.matcher(), seed, 12) == expected[seed]
+    assert crossed > 10
+
+
+def test_work_is_counted_alike_however_often_tables_had_to_grow() -> None:
+    grammar = cd.Compiler(VOCAB).compile(SPECS[0])
+    walk(grammar.matcher(), 1, 12)
+    work = grammar.counters()["work"]
+    assert work > 1000
+    walk(grammar.matcher(), 1, 12)
+    assert grammar.counters()["work"] - work < work / 4  # what is known is looked up
+
+
+def interrupted(matcher: cd.Matcher, monkeypatch: pytest.MonkeyPatch, name: str, at: int, error: type[BaseException]) -> bool:
+    """Walk while the ``at``-th call of a method of arenas (or of ``_Room.of``) fails; whether it came to that."""
+    holder = owner._Room if name == "of" else Arena
+    original, calls = getattr(holder, name), 0
+
+    def failing(*arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise error
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(holder, name, failing)
+        try:
+            walk(matcher, 2, 12)
+        except (error, cd.LimitExceeded):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("of", MemoryError), ("of", KeyboardInterrupt), ("set_table", KeyboardInterrupt), ("set_table", OSError)],
+)
+def test_masks_after_a_failed_growth_are_a_fresh_engines(
+    spec: cd.Spec, name: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each allocation, and each change of a table, fails in turn; the same matcher then goes on as if nothing had been."""
+    monkeypatch.setattr(owner, "_INITIAL", TINY)
+    monkeypatch.setattr(owner, "_GROWTH_SMALL", 1.2)
+    compiler = cd.Compiler(vocabulary(TOKENS))  # arenas are cloned from one that belongs to the vocabulary
+    expected = walk(cd.Compiler(VOCAB).compile(spec).matcher(), 2, 12)
+    failed = 0
+    for at in range(1, cases(40, 12)):
+        grammar = compiler.compile_ir(spec.to_ir(compiler.limits))
+        matcher = grammar.matcher()
+        if not interrupted(matcher, monkeypatch, name, at, error):
+            break
+        failed += 1
+        taken = len(matcher.tokens)
+        assert mask(matcher) == expected[taken]
+        matcher.reset()
+        assert walk(matcher, 2, 12) == expected
+    assert failed > 0
+
+
+def test_a_broken_arena_says_so_and_is_not_used() -> None:
+    grammar = cd.Compiler(VOCAB).compile(SPECS[1])
+    matcher = grammar.matcher()
+    before = mask(matcher)
+    arena = grammar._arena
+    arena.abandon()
+    with pytest.raises(cd.CdpluginError, match="compile it again"):
+        arena.call(kernels.OP_ACCEPTS, arena.start)
+    assert mask(matcher) == before and grammar._arena is not arena
