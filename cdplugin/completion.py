@@ -1,13 +1,15 @@
 """Short legal endings: from a cursor to a place where the text may end, then the bytes as few tokens.
 
-The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors, byte by byte, with the
-engine's own steps, so that what it finds is legal whatever the lexing; :mod:`cdplugin.costs` estimates what is left from a
-cursor. Where the estimate is exact, which it mostly is, it goes straight to a shortest ending in bytes. Endings that were found
-are kept for every cursor that they pass.
+The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors; :mod:`cdplugin.costs`
+estimates what is left from a cursor. Where the estimate is exact, which it mostly is, it goes straight to a shortest ending in
+bytes. Where lexemes are lexed exactly and have neither ``&`` nor ``~``, a shortest word of each is one edge; elsewhere edges
+are bytes, taken with the engine's own steps, so that what is found is legal whatever the lexing. Endings that were found are
+kept for every cursor that they pass.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
@@ -19,20 +21,25 @@ from cdplugin.costs import FAR, Budget, Costs
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
+from cdplugin.kernels import expressions
 from cdplugin.kernels.earley import R_START, ROW_WORDS
-from cdplugin.kernels.lexer import BEFORE, L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.spelling import NOT_SPELT
 from cdplugin.kernels.states import ACCEPT_MARK
 
 if TYPE_CHECKING:
-    from cdplugin.vocab import Vocabulary
+    pass
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
+_LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
+_LONGEST_WORD = 1 << 20
+
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
-Edge = tuple[int, int]
-"""A byte (0 to 255) or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
+Edge = tuple[bytes | int, int]
+"""Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
 
 
 class Endings:
@@ -42,7 +49,8 @@ class Endings:
         self.arena = self._arena = arena
         self._costs = Costs(arena)
         self._next: dict[int, Edge] = {}  # on a way that was found
-        self._length: dict[int, int] = {}  # in edges, to the end of that way
+        self._length: dict[int, int] = {}  # in bytes, to the end of that way
+        self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
         tokens = arena.vocab.tokens
         self._single: dict[int, int] = {}  # byte -> token
         stops = set(arena.vocab.eos_token_ids)
@@ -51,21 +59,25 @@ class Endings:
                 self._single.setdefault((tokens[token] or b"")[0], token)
         order = [byte for byte in _PLAIN if byte in self._single]
         order += [byte for byte in range(256) if byte in self._single and byte not in _PLAIN]
-        self._order = np.array(order, np.int64)  # the bytes that a token spells, the readable ones first
+        self._order = [bytes([byte]) for byte in order]  # the bytes that a token spells, the readable ones first
+        self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
         self._stops = stops
 
     def find(self, cursor: int) -> list[int]:
-        """The edges of a short way from ``cursor`` to a place where the text may end: bytes, and ``~token`` for terminals.
+        """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
 
-        Raises :class:`LimitExceeded` if none is found within ``Limits.max_completion_steps``.
+        Raises :class:`LimitExceeded` if none is found within ``Limits.max_completion_steps``, and within the work that the
+        caller grants (:meth:`Arena.one_budget`).
         """
         if cursor in self._next:
-            return self._follow(cursor)
+            return _flat(self._follow(cursor))
         self._costs.trim(_MOST_KEPT)
+        if len(self._words) > _MOST_KEPT:
+            self._words.clear()
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
-                self._costs.budget = Budget(most if by_tokens or weight > 1 else most // 4)
+                self._costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
                 try:
                     end = self._search(cursor, weight, by_tokens)
                 except LimitExceeded:
@@ -73,21 +85,23 @@ class Endings:
                         raise
                     continue
                 if end is not None:
-                    return end
+                    return _flat(end)
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
         raise GrammarError("the text has no legal ending: the grammar's longest match leads to a dead end")
 
-    def _search(self, start: int, weight: int, by_tokens: bool) -> list[int] | None:
+    def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
         budget = self._costs.budget
         order = count()
         self._costs.look_for(start)
         estimate = self._estimate(start)
+        if _LONGEST < estimate < FAR:
+            raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=str(estimate))
         # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to
         # end is looked at when nothing better is left
         pending = [(weight * estimate, False, estimate, next(order), 0, start)]
         best = {start: 0}
-        came: dict[int, tuple[int, int]] = {}
+        came: dict[int, tuple[int, bytes | int]] = {}
         closed: set[int] = set()
         while pending:
             _, unknown, estimate, _, taken, cursor = heappop(pending)
@@ -104,7 +118,7 @@ class Endings:
             budget.take()
             edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
             for edge, after in edges:
-                cost = taken + (len(self._text(edge)) if by_tokens else 1)
+                cost = taken + (len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1)
                 if after in closed or cost >= best.get(after, FAR):
                     continue
                 best[after] = cost
@@ -123,30 +137,32 @@ class Endings:
         self._costs.is_bound = False
         return known
 
-    def _text(self, edge: int) -> bytes:
-        """The bytes that an edge of :meth:`_token_edges` stands for."""
-        return (self._arena.vocab.tokens[~edge] if edge < 0 else None) or b"?"
+    def _text(self, edge: bytes | int) -> bytes:
+        """The bytes that an edge stands for."""
+        if isinstance(edge, bytes):
+            return edge
+        return self._arena.vocab.tokens[~edge] or b"?"
 
-    def _remember(self, start: int, end: int, came: dict[int, tuple[int, int]]) -> list[int]:
+    def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]]) -> list[bytes | int]:
         """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on."""
         tail = self._follow(end)
-        keep = len(self._next) <= _MOST_KEPT
-        if not keep:
+        if len(self._next) > _MOST_KEPT:
             self._next.clear()
             self._length.clear()
-        edges: list[int] = []
+        length = sum(len(self._text(edge)) for edge in tail)
+        edges: list[bytes | int] = []
         cursor = end
         while cursor != start:
             before, edge = came[cursor]
             edges.append(edge)
-            if keep:
-                self._length[before] = len(tail) + len(edges)
-                self._next[before] = (edge, cursor)
+            length += len(self._text(edge))
+            self._length[before] = length
+            self._next[before] = (edge, cursor)
             cursor = before
         edges.reverse()
         return edges + tail
 
-    def _follow(self, cursor: int) -> list[int]:
+    def _follow(self, cursor: int) -> list[bytes | int]:
         out = []
         while cursor in self._next:
             edge, cursor = self._next[cursor]
@@ -156,70 +172,93 @@ class Endings:
     # --- edges ----------------------------------------------------------------------------------------------------------------
 
     def edges(self, cursor: int) -> list[Edge]:
-        """The cursors that single bytes and token terminals lead to, each once, with the most readable byte.
-
-        Bytes that the lexer does not tell apart are stepped once.
-        """
+        """The cursors that shortest words of lexemes, or single bytes, and token terminals lead to, each once."""
         arena = self._arena
-        states = [state for _, state in self.pairs(cursor)]
-        found: dict[int, int] = {}
-        for byte in self._different(cursor, states) if states else ():
-            after = self._step(cursor, byte)
-            if after:
-                found.setdefault(after, byte)
-        out = [(byte, after) for after, byte in found.items()]
+        found = self._word_edges(cursor)
+        if found is None:
+            places = arena.call(kernels.OP_EDGES, cursor, self._byte_tokens.ctypes.data, len(self._byte_tokens))
+            pairs = arena.tables[layout.STACK][: 2 * places].tolist()
+            found = [(self._order[i], after) for i, after in zip(pairs[::2], pairs[1::2], strict=True)]
         if arena.header[layout.HAS_TERMINALS]:
             for token in self.terminals(cursor):
                 after = arena.call(kernels.OP_ACCEPT, cursor, token, 0)
                 if after:
-                    out.append((~token, after))
-        return out
-
-    def _different(self, cursor: int, states: list[int]) -> list[int]:
-        """Bytes that lead on from some of these lexer states (a cursor's), one of each class that they do not tell apart.
-
-        Where the lexeme ends before the byte, it is the next one's to tell: there all are given.
-        """
-        arena, order = self._arena, self._order
-        places = (np.array(states, np.int64) * 256)[:, None] + order
-        if not len(order):
-            return []
-        for _ in range(257):
-            targets = arena.tables[layout.TRANSITIONS][places]
-            unknown = targets.min(axis=0).argmin()
-            if targets[:, unknown].min() >= 0:
-                break
-            arena.call(kernels.OP_STEP, cursor, int(order[unknown]))  # computes the transitions of the byte's whole class
-        if len(states) == 1:
-            _, firsts = np.unique(targets[0], return_index=True)
-        elif len(states) == 2:
-            _, firsts = np.unique(targets[0].astype(np.int64) << 32 | targets[1], return_index=True)
-        else:
-            _, firsts = np.unique(targets, axis=1, return_index=True)
-        ended = np.flatnonzero((targets == BEFORE).any(axis=0))
-        chosen = np.unique(np.concatenate((firsts, ended)))
-        return [int(order[i]) for i in chosen if targets[:, i].any()]
-
-    def only_byte(self, cursor: int) -> int | None:
-        """The byte that every legal continuation begins with; None if there are several."""
-        arena = self._arena
-        states = [state for _, state in self.pairs(cursor)]
-        found = None
-        before = [s for s in states if arena.tables[layout.LEXER_STATES][s * LEXER_WORDS + L_LONGEST]]
-        for byte in range(256):
-            if not before and all(arena.tables[layout.TRANSITIONS][state * 256 + byte] == 0 for state in states):
-                continue
-            if arena.call(kernels.OP_STEP, cursor, byte):
-                if found is not None:
-                    return None
-                found = byte
+                    found.append((~token, after))
         return found
 
-    def _step(self, cursor: int, byte: int) -> int:
-        """The cursor after a byte; after its token, where tokens are counted."""
-        if self._arena.header[layout.HAS_CLOCKS]:
-            return self._arena.call(kernels.OP_ACCEPT, cursor, self._single[byte], 1)
-        return self._arena.call(kernels.OP_STEP, cursor, byte)
+    def _word_edges(self, cursor: int) -> list[Edge] | None:
+        """A shortest word of each lexeme that a cursor is in, with the cursor after it; None where edges have to be bytes.
+
+        The cursor after a word is that of its lexeme alone, where others may end with it: what it allows is legal.
+        """
+        arena = self._arena
+        if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_KEPT]:
+            return None
+        lexemes = arena.tables[layout.LEXEMES]
+        out: dict[int, bytes] = {}
+        for row, state in self.pairs(cursor):
+            for word in arena.sequence(int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])):
+                record = (word >> 32) * layout.LEXEME_WORDS
+                if lexemes[record + layout.X_N_RANGES]:
+                    continue
+                text = self._word(word & layout.LOW_32) if lexemes[record + layout.X_KIND] == layout.EXACT else None
+                if text is None:
+                    return None
+                if text:
+                    after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                    after = arena.call(kernels.OP_START_OF, after)
+                    if after not in out or len(text) < len(out[after]):
+                        out[after] = text
+        return [(text, after) for after, text in out.items()]
+
+    def _word(self, root: int) -> bytes | None:
+        """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
+        no token is.
+        """
+        if root not in self._words:
+            pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
+            known = self._costs.of_expression(root) if pure else FAR
+            self._words[root] = self._spell(root) if known <= _LONGEST_WORD else None
+        return self._words[root]
+
+    def _spell(self, root: int) -> bytes | None:
+        """:meth:`_word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        arena = self._arena
+        out = bytearray()
+        pending: list[int | tuple[int, int]] = [root]
+        while pending:
+            e = pending.pop()
+            if isinstance(e, tuple):
+                start, times = e
+                out += out[start:] * (times - 1)
+                continue
+            kind = int(arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            words = arena.sequence(e)
+            if kind == layout.K_BYTES:
+                byte = next((b for b in self._order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
+                if byte is None:
+                    return None
+                out += byte
+            elif kind == layout.K_LITERALS:
+                out += self._shortest_literal(*words)
+            elif kind == layout.K_CAT:
+                pending += words[::-1]
+            elif kind == layout.K_ALT:
+                pending.append(min(words, key=self._costs.of_expression))
+            elif kind == layout.K_REPEAT and words[1]:
+                pending += [(len(out), words[1]), words[0]]
+        return bytes(out) if all(byte in self._single for byte in set(out)) else None
+
+    def _shortest_literal(self, low: int, high: int, depth: int) -> bytes:
+        """The shortest of some literals, less their first bytes."""
+        offsets = self._arena.tables[layout.LITERAL_OFFSETS][low : high + 1]
+        shortest = int(np.diff(offsets).argmin())
+        return self._arena.tables[layout.LITERAL_BYTES][int(offsets[shortest]) + depth : int(offsets[shortest + 1])].tobytes()
+
+    def only_byte(self, cursor: int) -> int | None:
+        """The byte that every legal continuation begins with; None if there are several, or none."""
+        found = self._arena.call(kernels.OP_ONLY_BYTE, cursor)
+        return found - 1 if found else None
 
     def _token_edges(self, cursor: int) -> list[Edge]:
         """The cursors that allowed tokens lead to, each once."""
@@ -276,54 +315,57 @@ class Endings:
         return int(ranges[2 * first]) if n else None
 
 
-def fewest_tokens(vocab: Vocabulary, edges: list[int], stops: frozenset[int]) -> list[int]:
+def _flat(edges: list[bytes | int]) -> list[int]:
+    """Edges as bytes and ``~token``."""
+    out: list[int] = []
+    for edge in edges:
+        if isinstance(edge, bytes):
+            out += edge
+        else:
+            out.append(edge)
+    return out
+
+
+def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
     """Edges as token ids: each run of bytes as the fewest tokens that spell it, terminals as they are.
 
-    ``stops`` are never taken as text. Raises :class:`GrammarError` where nothing else spells a run.
+    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`GrammarError` where no others spell a
+    run. The caller holds the arena's lock.
     """
-    return _tokens(vocab, edges, stops, vocab.token_of[1])
+
+    def spell(text: bytes) -> list[int]:
+        data = np.frombuffer(text, np.uint8)
+        found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        if found >= NOT_SPELT:
+            raise GrammarError(f"no tokens spell {text[found - NOT_SPELT :][:40]!r}")
+        return arena.tables[layout.STACK][:found].tolist()
+
+    return _tokens(edges, spell)
 
 
-def single_tokens(vocab: Vocabulary, edges: list[int], stops: frozenset[int]) -> list[int]:
+def single_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
     """The same with one token for each byte."""
-    return _tokens(vocab, edges, stops, (1,))
+    single, banned = arena.vocab.token_of[0], set(stops[1:].tolist())
+
+    def spell(text: bytes) -> list[int]:
+        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
+        if -1 in found or not banned.isdisjoint(found):
+            raise GrammarError(f"no tokens spell the bytes of {text[:40]!r}")
+        return found
+
+    return _tokens(edges, spell)
 
 
-def _tokens(vocab: Vocabulary, edges: list[int], stops: frozenset[int], lengths: tuple[int, ...]) -> list[int]:
+def _tokens(edges: list[int], spell: Callable[[bytes], list[int]]) -> list[int]:
     out: list[int] = []
     run = bytearray()
     for edge in [*edges, None]:
         if edge is not None and edge >= 0:
             run.append(edge)
             continue
-        out += _spelled(vocab, bytes(run), stops, lengths)
-        run.clear()
+        if run:
+            out += spell(bytes(run))
+            run.clear()
         if edge is not None:
             out.append(~edge)
-    return out
-
-
-def _spelled(vocab: Vocabulary, text: bytes, stops: frozenset[int], lengths: tuple[int, ...]) -> list[int]:
-    """The fewest tokens of these lengths that spell ``text``, the longer ones first."""
-    tokens = vocab.token_of[0]
-    n = len(text)
-    fewest = [0] * n + [0]
-    chosen = [-1] * n
-    for i in range(n - 1, -1, -1):
-        least = FAR
-        for length in lengths:
-            if i + length > n:
-                continue
-            token = tokens.get(text[i : i + length])
-            if token is not None and fewest[i + length] + 1 < least and token not in stops:
-                least, chosen[i] = fewest[i + length] + 1, token
-        fewest[i] = least
-    out = []
-    at = 0
-    while at < n:
-        token = chosen[at]
-        if token < 0:
-            raise GrammarError(f"no tokens spell {text!r}")
-        out.append(token)
-        at += len(vocab.tokens[token] or b"")
     return out

@@ -35,10 +35,15 @@ _PRINTABLE = range(0x20, 0x7F)
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
 
-class Budget:
-    """Steps that one question may take."""
+_STEP_WORK = 4_000  # units of work (Limits.max_step_work) of one step of the search, which is done in Python
+_RULE_WORK = 300  # and of taking in one rule
 
-    def __init__(self, most: int) -> None:
+
+class Budget:
+    """Steps that one question may take, besides the work that its arena has been granted."""
+
+    def __init__(self, arena: Arena, most: int) -> None:
+        self._arena = arena
         self.most = most
         self.taken = 0
 
@@ -49,6 +54,7 @@ class Budget:
             raise LimitExceeded(
                 "no short ending was found in time", expected=f"at most Limits.max_completion_steps = {self.most} steps"
             )
+        self._arena.spend(_STEP_WORK * steps)
 
 
 class Costs:
@@ -56,7 +62,7 @@ class Costs:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self.budget = Budget(arena.limits.max_completion_steps)
+        self.budget = Budget(arena, arena.limits.max_completion_steps)
         self._of_expression: dict[int, int] = {}
         self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
         self._of_pair: dict[int, int] = {}
@@ -254,6 +260,7 @@ class Costs:
             return
         symbols, lefts = tables[layout.DOT_SYMBOL], tables[layout.DOT_LEFT]
         fresh: list[tuple[int, int]] = []
+        self._arena.spend(_RULE_WORK * (n - self._n_entries))
         for dot in tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2].tolist():
             right: list[int] = []
             left = int(lefts[dot])
@@ -349,19 +356,20 @@ class Costs:
 
     def _rest(self, dot: int) -> int:
         """What the symbols from a dot to the end of its rule cost."""
-        known = self._of_rest.get(dot)
+        rest = self._of_rest
+        known = rest.get(dot)
         if known is None:
-            tables = self._arena.tables
-            known, at = 0, dot
-            while True:
-                symbol = int(tables[layout.DOT_SYMBOL][at])
-                if symbol == END_OF_RULE:
-                    break
-                known += self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)
+            symbols = self._arena.tables[layout.DOT_SYMBOL]
+            at = dot
+            while at not in rest and symbols[at] != END_OF_RULE:
                 at += 1
-            known = min(known, FAR)
-            if known < FAR:
-                self._of_rest[dot] = known
+            known = rest.get(at, 0)
+            while at > dot:  # backwards, so that each dot on the way is known from then on
+                at -= 1
+                symbol = int(symbols[at])
+                known = min(known + (self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)), FAR)
+                if known < FAR:
+                    rest[at] = known
         return known
 
     # --- rows -----------------------------------------------------------------------------------------------------------------

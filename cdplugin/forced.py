@@ -51,7 +51,7 @@ def _forced_text(matcher: Matcher, cursor: int, most: int) -> tuple[bytes, int]:
     """The bytes that must come at a cursor, and the cursor after them."""
     arena = matcher._arena
     out = bytearray()
-    with arena.lock:
+    with arena.lock, arena.one_budget(arena.limits.max_step_work):
         if cursor == TERMINATED:
             return b"", cursor
         endings = matcher.grammar._endings_in(arena)

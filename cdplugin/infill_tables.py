@@ -68,7 +68,8 @@ class InfillGrammar:
         self.lock = threading.Lock()
         self.arena = grammar._template.clone()
         grammar._tables.evaluate(self.arena)
-        self.start = grammar._tables.install(self.arena)
+        grammar._tables.install(self.arena)
+        self.start = self.arena.start
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")

@@ -23,7 +23,7 @@ from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.arena import HAS_CLOCKS, HAS_TERMINALS
+from cdplugin.kernels.arena import HAS_TERMINALS, WORK_LEFT
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
 from cdplugin.vocab import Vocabulary
 
@@ -260,13 +260,12 @@ class Matcher:
         since = len(self._tokens) - place
         if 0 <= since < len(ending) and place >= 0 and self._tokens[place:] == ending[:since]:
             return ending[since:]
-        with self._arena.lock:
-            edges = self._grammar._endings_in(self._arena).find(cursor)
-        ending = completion.fewest_tokens(self._grammar.vocab, edges, self._stop_set)
-        if not self._ends(ending):  # where tokens are counted, other tokens are another text
-            ending = completion.single_tokens(self._grammar.vocab, edges, self._stop_set)
-            if not self._ends(ending):
-                raise GrammarError("no short ending was found that the matcher follows")
+        arena = self._arena
+        with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
+            found = self._find_ending(cursor)
+        if found is None:
+            raise GrammarError("no short ending was found that the matcher follows")
+        ending = found
         self._ending = (len(self._tokens), ending)
         return ending.copy()
 
@@ -289,32 +288,39 @@ class Matcher:
         """
         cursor = self._cursor()
         known = {0: False}
+        work = _ENDING_STEPS * self._arena.limits.max_step_work  # for all tokens
 
         def judge(token: int) -> bool:
+            nonlocal work
             after = self._step(cursor, _integer("token id", token))
             if after not in known:
                 try:
-                    known[after] = self._can_end(after, budget)
+                    known[after] = work > 0 and self._can_end(after, budget, work)
                 except LimitExceeded:
                     known[after] = False
+                work = int(self._arena.header[WORK_LEFT])
             return known[after]
 
         return judge
 
-    def _can_end(self, cursor: int, budget: int) -> bool:
+    def _can_end(self, cursor: int, budget: int, work: int | None = None) -> bool:
+        """Whether an ending of at most ``budget`` tokens is found from a cursor, with so much work."""
         if cursor == TERMINATED:
             return True
         arena = self._arena
-        with arena.lock:
+        with arena.lock, arena.one_budget(work or _ENDING_STEPS * arena.limits.max_step_work):
             if arena.call(kernels.OP_ACCEPTS, cursor):
                 return budget >= 0
-            edges = self._grammar._endings_in(arena).find(cursor)
-        if len(edges) <= budget and not arena.header[HAS_CLOCKS]:
-            return True  # each byte is a token
-        ending = completion.fewest_tokens(self._grammar.vocab, edges, self._stop_set)
-        if not self._ends(ending, cursor):
-            ending = completion.single_tokens(self._grammar.vocab, edges, self._stop_set)
-        return len(ending) <= budget and self._ends(ending, cursor)
+            ending = self._find_ending(cursor)
+        return ending is not None and len(ending) <= budget
+
+    def _find_ending(self, cursor: int) -> list[int] | None:
+        """A short ending from a cursor, followed to its end; None if what was found leads elsewhere. The caller holds the lock."""
+        edges = self._grammar._endings_in(self._arena).find(cursor)
+        ending = completion.fewest_tokens(self._arena, edges, self._stops)
+        if not self._ends(ending, cursor):  # where tokens are counted, other tokens are another text
+            ending = completion.single_tokens(self._arena, edges, self._stops)
+        return ending if self._ends(ending, cursor) else None
 
     def captures(self) -> dict[str, bytes]:
         """What the grammar's named rules derived, by name: of a rule that occurs several times, what it derived last.
@@ -338,7 +344,7 @@ class Matcher:
         cursor = self._cursor()
         token_id = _integer("token id", token_id)
         self._check(token_id)
-        with self._arena.lock:
+        with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
             return explain.explain_token(self, self._arena, cursor, token_id)
 
     def counters(self) -> dict[str, int]:
@@ -347,15 +353,13 @@ class Matcher:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _ends(self, token_ids: list[int], cursor: int | None = None) -> bool:
-        """Whether the text may end after these tokens (default: from here)."""
-        cursor = self._cursor() if cursor is None else cursor
+    def _ends(self, token_ids: list[int], cursor: int) -> bool:
+        """Whether the text may end after these tokens. The caller holds the arena's lock."""
         for token in token_ids:
-            cursor = self._step(cursor, token)
+            cursor = self._follow(cursor, token)
             if cursor == 0:
                 return False
-        with self._arena.lock:
-            return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+        return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._grammar.vocab.size:
@@ -423,6 +427,8 @@ def _integer(what: str, value: Any) -> int:
     raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
 
+_ENDING_STEPS = 2
+"""Times ``Limits.max_step_work`` that looking for one ending may take."""
 _REPLAY_WORK = 20_000
 """Units of work that a token takes at most on average where a text is followed once more; most take a hundredth."""
 

@@ -11,11 +11,13 @@ import numpy as np
 from cdplugin.kernels.arena import (
     BROKEN,
     GROW,
+    HAS_CLOCKS,
     HAS_TERMINALS,
     K_ACCEPTED,
     K_EMPTY,
     K_EPSILON,
     K_ORIGIN,
+    LIMIT_WORK,
     LOW_32,
     STACK,
     STACK_TOP,
@@ -32,6 +34,7 @@ from cdplugin.kernels.arena import (
     pack,
     reindex,
     rememo,
+    spend,
 )
 from cdplugin.kernels.derive import (
     derive,
@@ -47,9 +50,11 @@ from cdplugin.kernels.expressions import (
     evaluate,
     make_not,
     nullable,
+    push,
 )
 from cdplugin.kernels.jit import entry_kernel, kernel
 from cdplugin.kernels.masks import add_terminals, fill
+from cdplugin.kernels.spelling import spell
 from cdplugin.kernels.states import accept, accepts_at, start_of, step
 from cdplugin.kernels.views import view_i32, view_i64
 
@@ -70,7 +75,10 @@ from cdplugin.kernels.views import view_i32, view_i64
     OP_REINDEX,
     OP_REMEMO,
     OP_NOTE,  # a: kind of memo, b: its two keys as a word, c: the result -> the result
-) = range(16)
+    OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes and tokens, c: n -> how many (place, cursor) pairs are on the stack
+    OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
+    OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
+) = range(19)
 
 JOB_WORDS = 5
 TERMINATED = -1  # the cursor after a stop token
@@ -158,6 +166,50 @@ def _fill_row(h, cursor, row_address, stops_address):
     return np.int64(0)
 
 
+@kernel
+def edges(h, cursor, bytes_address, count):
+    """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
+    or a status. ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count.
+    """
+    listed = view_i64(bytes_address, 2 * count)
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(count):
+        if head[HAS_CLOCKS]:
+            after = accept(h, cursor, listed[2 * i + 1], True)
+        else:
+            after = step(h, cursor, listed[2 * i])
+        if after < 0:
+            return after
+        top = head[STACK_TOP]
+        if not spend(h, 2 + ((top - base) >> 3)):
+            return np.int64(LIMIT_WORK)
+        words = i64(h, STACK)
+        is_new = after > 0
+        for k in range(base + 1, top, 2):
+            if words[k] == after:
+                is_new = False
+                break
+        if is_new and (push(h, np.int64(i)) < 0 or push(h, after) < 0):
+            return np.int64(GROW)
+    return (head[STACK_TOP] - base) >> 1
+
+
+@kernel
+def only_byte(h, cursor):
+    """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status."""
+    found = np.int64(0)
+    for byte in range(256):
+        after = step(h, cursor, byte)
+        if after < 0:
+            return after
+        if after and found:
+            return np.int64(0)
+        if after:
+            found = np.int64(byte + 1)
+    return found
+
+
 @entry_kernel
 def engine(h, op, a, b, c):
     """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status."""
@@ -194,6 +246,12 @@ def engine(h, op, a, b, c):
         return np.int64(complete(h, a, b))
     if op == OP_NOTE:
         return np.int64(memo_put(h, a, b >> 32, b & LOW_32, c))
+    if op == OP_EDGES:
+        return np.int64(edges(h, a, b, c))
+    if op == OP_SPELL:
+        return np.int64(spell(h, a, b, c))
+    if op == OP_ONLY_BYTE:
+        return only_byte(h, a)
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))
