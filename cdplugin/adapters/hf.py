@@ -89,10 +89,9 @@ class GrammarLogitsProcessor(LogitsProcessor):
         forking.watch(self)
 
     def after_fork(self) -> None:
-        """In a forked child: nobody does the work that was begun on the thread."""
+        """In a forked child: nobody ends the work that was begun on the thread, and the rows may stand anywhere in it."""
         if self._pending is not None:
-            self._pending, self._filled = None, None
-            self._sessions.forget()
+            self._pending.give_up()
 
     @property
     def lookahead(self) -> Lookahead:
@@ -304,6 +303,12 @@ class _Job:
     def wait(self) -> Session | None:
         """The session, moved to the ids; None if they continue none. Raises what the work raised."""
         return self._future.result()
+
+    def give_up(self) -> None:
+        """Have :meth:`wait` raise an error."""
+        self._future = Future()
+        text = "lookahead: expected the process that began this step; in a process forked meanwhile, begin with a new prompt"
+        self._future.set_exception(CdpluginError(text))
 
     def is_same(self, input_ids: torch.Tensor) -> bool:
         """Whether it was started with this tensor, unchanged since: no need to look at the ids."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import cdplugin
+from cdplugin import forking
 from cdplugin.admission import is_admitted
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.collector import put_off
@@ -222,6 +223,14 @@ class Engine:
 
 _engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
 _engines_lock = threading.Lock()
+
+
+@forking.in_child
+def _renew_locks() -> None:
+    global _engines_lock
+    _engines_lock = threading.Lock()
+    for _, engine in _engines.values():
+        engine._lock = threading.Lock()
 
 
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
