@@ -76,6 +76,7 @@ class InfillGrammar:
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        self._is_broken = self._is_broken or bool(self.arena.header[layout.IS_BROKEN])
         if self._is_broken:
             try:
                 self._make()
@@ -98,7 +99,8 @@ class InfillGrammar:
         grammar = self.grammar
         self.arena = grammar._template.clone()
         grammar._tables.evaluate(self.arena)
-        self.start = grammar._tables.install(self.arena)
+        grammar._tables.install(self.arena)
+        self.start = self.arena.start
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")

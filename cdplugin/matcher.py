@@ -54,7 +54,7 @@ class Grammar:
         arena = self._arena
         if not forking.is_free(arena.lock):
             arena.lock = threading.Lock()
-            arena.over_budget = True
+            arena.abandon()
 
     def __copy__(self) -> Grammar:
         return self
