@@ -218,74 +218,23 @@ def _refused(allowed: list[int], vocab: Vocabulary) -> int:
 def warmup(args: argparse.Namespace) -> int:
     """``cdplugin warmup``: compile kernels, build the vocabulary's cache."""
     from cdplugin.cli_vocab import load_vocabulary
-    from cdplugin.kernels.jit import cache_root
+    from cdplugin.kernels.cache_files import cache_root
     from cdplugin.warmup import Ticker, warm_kernels
 
-    warm_kernels(sys.stdout)
+    warm_kernels(sys.stdout, infill=True)
     if args.tokenizer != "byte":
         with Ticker(f"vocabulary of {args.tokenizer}", sys.stdout):
             vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
         print(vocab)
-    print(f"cache folder: {cache_root()}")
+    print(f"cache folder: {cache_root() or 'none: no folder can be written (see `cdplugin doctor`)'}")
     return OK
 
 
 def doctor(args: argparse.Namespace) -> int:
     """``cdplugin doctor``: what is installed, where caches lie, does it work?"""
-    import os
-    import platform
-    from importlib.metadata import PackageNotFoundError, version
+    from cdplugin import cli_doctor
 
-    from cdplugin import __version__
-    from cdplugin.cli_vocab import load_vocabulary
-    from cdplugin.errors import CdpluginError
-    from cdplugin.kernels import jit
-    from cdplugin.warmup import is_warm, warm_kernels
-
-    print(f"cdplugin {__version__}, {Path(__file__).parent}")
-    print(f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} CPUs")
-    for name in ("numpy", "numba", "llvmlite", "referencing", "torch", "triton", "transformers", "vllm"):
-        try:
-            print(f"  {name:<14}{version(name)}")
-        except PackageNotFoundError:
-            print(f"  {name:<14}not installed")
-    root = jit.cache_root()
-    size = sum(f.stat().st_size for f in root.rglob("*") if f.is_file())
-    print(f"cache folder: {root} ({size / 1e6:.1f} MB)")
-    mode = "interpreted (NUMBA_DISABLE_JIT)" if jit.DISABLED else "with checked bounds" if jit.BOUNDSCHECK else "compiled"
-    print(f"kernels: {mode}, {'in the cache' if is_warm() else 'not compiled yet'}, {jit.kernel_cache_dir().name}")
-    status = OK
-    try:
-        seconds = warm_kernels(sys.stdout)
-        _self_check()
-        print(f"kernels: work (ready in {seconds:.2f} s)")
-    except Exception as error:  # whatever is wrong with an installation is what this command reports
-        print(f"kernels: FAILED: {type(error).__name__}: {error}")
-        status = REFUSED
-    try:
-        print(f"tokenizer: {load_vocabulary(args.tokenizer, args.vocab_size, args.end)}: self-check passed")
-    except CdpluginError as error:
-        print(f"tokenizer: FAILED: {error}")
-        status = REFUSED
-    return status
-
-
-def _self_check() -> None:
-    """One grammar, by hand: after ``{"a":`` an integer between 10 and 99 begins with a digit from 1."""
-    import numpy as np
-
-    from cdplugin.compiler import Compiler
-    from cdplugin.specs import Regex
-    from cdplugin.warmup import byte_vocabulary
-
-    matcher = Compiler(byte_vocabulary()).compile(Regex(r'\{"a":[1-9][0-9]\}')).matcher()
-    bits = np.zeros((1, 9), np.int32)
-    if matcher.accept_tokens(b'{"a":') != 5:
-        raise RuntimeError("the engine refuses a legal text")
-    matcher.fill_next_token_bitmask(bits, 0)
-    allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
-    if allowed != list(b"123456789"):
-        raise RuntimeError(f"the engine allows {bytes(b for b in allowed if b < 256)!r}, expected b'123456789'")
+    return OK if cli_doctor.doctor(args) else REFUSED
 
 
 def parser() -> argparse.ArgumentParser:

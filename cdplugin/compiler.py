@@ -9,10 +9,11 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from cdplugin import expr
+from cdplugin import expr, forking
 from cdplugin.arena import Arena
 from cdplugin.collector import put_off
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -33,6 +34,8 @@ from cdplugin.vocab import Vocabulary
 class Compiler:
     """Compiles specs for one vocabulary; thread-safe, with a byte-bounded LRU cache of compiled grammars.
 
+    ``copy.copy`` and ``copy.deepcopy`` give the compiler itself; pickled, it is its vocabulary and limits, without the cache.
+
     >>> vocab = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
     >>> from cdplugin.specs import Choice
     >>> matcher = Compiler(vocab).compile(Choice(["yes", "no"])).matcher()
@@ -48,6 +51,25 @@ class Compiler:
         self._sizes: dict[Hashable, int] = {}
         self._total = 0
         self._fresh: deque[Hashable] = deque()  # compiled lately: they grow while they are used for the first time
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: a cache that another thread was changing is begun anew."""
+        if not forking.is_free(self._lock):
+            self._lock = threading.Lock()
+            self._cache.clear()
+            self._sizes.clear()
+            self._fresh.clear()
+            self._total = 0
+
+    def __copy__(self) -> Compiler:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiler:
+        return self
+
+    def __reduce__(self) -> Any:
+        return Compiler, (self.vocab, self.limits)
 
     def compile(self, spec: Spec) -> Grammar:
         """The grammar of ``spec``. Raises :class:`GrammarError` (malformed, unsupported, unsatisfiable) or

@@ -19,13 +19,13 @@ import itertools
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from cdplugin.errors import LimitExceeded
+from cdplugin import forking
 from cdplugin.infill_complete import spell_gaps
 from cdplugin.infill_tables import InfillGrammar
 from cdplugin.kernels import engine
@@ -85,8 +85,13 @@ class Infill:
         self._all_tables = [self._tables]
         self._n_sessions = 0
         self._turns = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = forking.Threads(threads, "cdplugin-infill")
         self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: a new lock; what it guards is a count and a list."""
+        self._turns = threading.Lock()
 
     def new(self, pieces: Iterable[Any]) -> Session:
         """A session for text with gaps.
@@ -140,9 +145,15 @@ class Infill:
                     errors[i] = error
 
         if len(groups) > 1:
-            with self._turns:
-                self._pool = self._pool or ThreadPoolExecutor(self.threads, "cdplugin-infill")
-            list(self._pool.map(run, groups.values()))
+            futures: list[Future[None]] = []
+            try:
+                for group in groups.values():
+                    futures.append(self._pool.submit(run, group))
+                for future in futures:
+                    future.result()
+            except BaseException:  # an interrupt: the sessions are the caller's again once the threads are done
+                forking.finish(futures)
+                raise
         else:
             run(list(range(len(sessions))))
         if errors:
@@ -161,7 +172,7 @@ class Infill:
     def accepts(self, text: bytes) -> bool:
         """Whether the ordinary matcher accepts a text."""
         tables = self._tables
-        with tables.lock:
+        with tables:
             cursor = tables.start
             for byte in text:
                 cursor = tables.arena.call(engine.OP_STEP, cursor, byte)
@@ -228,7 +239,7 @@ class Session:
         """Whether the open places can be filled so that the text is legal."""
         if self._known is None:
             if self._tables.is_exact or any(part.is_open for part in self._parts):
-                with self._tables.lock:
+                with self._tables:
                     self._known = self._build(self._parts) == 1
             else:  # where lexemes compete (longest match), the matcher has the last word
                 self._known = self._length(self._parts) is not None and self._infill.accepts(self._bytes())
@@ -260,7 +271,7 @@ class Session:
         row = np.zeros((vocab.size + 31) // 32, np.int32)
         if not self.completable():
             return row
-        with self._tables.lock:
+        with self._tables:
             self._tables.classify()
             if self._build(self._parts, hole=self._places[place]):  # not behind the first end token
                 work = self._tables.workspace
@@ -369,7 +380,7 @@ class Session:
             if self.completable():
                 self._history.append((at, before, known))
                 return True
-        except LimitExceeded:
+        except BaseException:
             self._parts[at], self._known, self._row = before, known, row
             raise
         self._parts[at], self._known, self._row = before, known, row
@@ -464,7 +475,7 @@ class Session:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
         parts = list(self._parts)
         parts[self._places[place]] = _Part(slot=True, token=next(iter(self._eos)))
-        with self._tables.lock:
+        with self._tables:
             return self._build(parts) == 1
 
     # --- completions --------------------------------------------------------------------------------------------------------
@@ -498,7 +509,7 @@ class Session:
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
-        with self._tables.lock:
+        with self._tables:
             self._build(self._parts, keep=False)
             fillings = spell_gaps(self._tables)
         if max_tokens is not None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin import forking
 from cdplugin.arena import Arena
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
@@ -58,14 +60,43 @@ _INITIAL = {
 class InfillGrammar:
     """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
 
-    One thread at a time uses it (:attr:`lock`). Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
+    One thread at a time uses it: it is a context, and a lock. What leaves the context by an unexpected exception (an
+    interrupt, no memory), and what another thread was in when the process was forked, may be half changed; then everything is
+    made anew the next time. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
     :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
     """
 
     def __init__(self, grammar: Grammar) -> None:
         self.grammar = grammar
         self.vocab = grammar.vocab
-        self.lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._is_broken = False
+        self._make()
+        forking.watch(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._is_broken = self._is_broken or bool(self.arena.header[layout.IS_BROKEN])
+        if self._is_broken:
+            try:
+                self._make()
+                self._is_broken = False
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and not issubclass(kind, CdpluginError):
+            self._is_broken = True
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """In a forked child."""
+        if not forking.is_free(self._lock):
+            self._lock, self._is_broken = threading.Lock(), True
+
+    def _make(self) -> None:
+        grammar = self.grammar
         self.arena = grammar._template.clone()
         grammar._tables.evaluate(self.arena)
         grammar._tables.install(self.arena)

@@ -13,12 +13,12 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdplugin import capture_names, completion, explain, forced
+from cdplugin import capture_names, completion, explain, forced, forking
 from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -35,6 +35,8 @@ class Grammar:
     """A compiled grammar. Make one with :meth:`cdplugin.Compiler.compile`; threads and sequences may share it.
 
     Attributes: ``vocab``; ``relaxed``: ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
+
+    ``copy.copy`` and ``copy.deepcopy`` give the grammar itself; it is not pickled, its spec is.
     """
 
     def __init__(self, tables: StaticTables, template: Arena, arena: Arena, relaxed: Iterable[tuple[str, str]] = ()) -> None:
@@ -45,6 +47,23 @@ class Grammar:
         self._arena = arena
         tables.install(arena)
         self._endings: completion.Endings | None = None
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: an arena that another thread was stepping is in the middle of something, and is replaced."""
+        arena = self._arena
+        if not forking.is_free(arena.lock):
+            arena.lock = threading.Lock()
+            arena.abandon()
+
+    def __copy__(self) -> Grammar:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Grammar:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Grammar cannot be pickled: pickle its spec and its Vocabulary or Compiler, and compile it there")
 
     @property
     def nbytes(self) -> int:
@@ -97,6 +116,12 @@ _endings_lock = threading.Lock()
 _MOST_WITH_ENDINGS = 64
 
 
+@forking.in_child
+def _renew_lock() -> None:
+    global _endings_lock
+    _endings_lock = threading.Lock()
+
+
 def _keep_few(grammar: Grammar) -> None:
     """Let the grammars that began to know endings longest ago forget them: they are as large as the grammars themselves."""
     with _endings_lock:
@@ -108,7 +133,10 @@ def _keep_few(grammar: Grammar) -> None:
 
 
 class Matcher:
-    """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads."""
+    """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads.
+
+    ``copy.copy`` and ``copy.deepcopy`` are :meth:`fork`; a matcher is not pickled, its tokens are.
+    """
 
     __slots__ = (
         "_arena",
@@ -193,6 +221,17 @@ class Matcher:
             setattr(other, name, getattr(self, name))
         other._cursors, other._tokens = self._cursors.copy(), self._tokens.copy()
         return other
+
+    def __copy__(self) -> Matcher:
+        return self.fork()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Matcher:
+        return self.fork()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Matcher cannot be pickled: pickle its spec and its tokens, compile the spec there and follow the tokens"
+        )
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
@@ -432,24 +471,25 @@ _ENDING_STEPS = 2
 _REPLAY_WORK = 20_000
 """Units of work that a token takes at most on average where a text is followed once more; most take a hundredth."""
 
-_last_bitmask: tuple[Any, int, int, int, int, Any] = (None, 0, 0, 0, 0, None)
+_last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
 
 
 def _row_address(bitmask: Any, index: int, size: int) -> int:
     """Address of a row of a bitmask.
 
     Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
-    loop fills the same one again and again.
+    loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
+    the array is kept, since NumPy refuses to resize, and so to move, an array that has one.
     """
     global _last_bitmask
-    seen, known_size, address, stride, rows, shape = _last_bitmask
+    seen, known_size, address, stride, rows, shape, _ = _last_bitmask
     same = seen is bitmask and known_size == size and bitmask.shape == shape
     if same:  # the same object, but its memory may have been changed under it
         same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
     if not same:
         view = bitmask_view(bitmask, size)
         address, stride, rows = view.ctypes.data, view.strides[0], len(view)
-        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape)
+        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape, weakref.ref(bitmask))
     if type(index) is not int:
         index = _integer("bitmask row", index)
     if not -rows <= index < rows:
@@ -457,17 +497,8 @@ def _row_address(bitmask: Any, index: int, size: int) -> int:
     return address + stride * (index % rows)
 
 
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
+_threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
 _FEW = 4  # jobs that one thread does faster than two can be told to
-
-
-def _threads() -> ThreadPoolExecutor:
-    global _pool
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="cdplugin")
-        return _pool
 
 
 def fill_next_token_bitmasks(
@@ -505,18 +536,27 @@ def fill_next_token_bitmasks(
         lightest = loads.index(min(loads))
         shares[lightest].append(group)
         loads[lightest] += len(group)
-    futures = [_threads().submit(_fill_groups, share) for share in shares[1:]]
-    for run in [lambda: _fill_groups(shares[0]), *(f.result for f in futures)]:
-        try:
-            run()
-        except Exception as error:  # the other shares are finished first
-            errors.append(error)
+    futures: list[Future[None]] = []
+    try:
+        for share in shares[1:]:
+            futures.append(_threads.submit(_fill_groups, share, bitmask))
+        for run in [lambda: _fill_groups(shares[0], bitmask), *(f.result for f in futures)]:
+            try:
+                run()
+            except Exception as error:  # the other shares are finished first
+                errors.append(error)
+    except BaseException:  # an interrupt: the threads write into the bitmask until they are done
+        forking.finish(futures)
+        raise
     if errors:
         raise errors[0]
 
 
-def _fill_groups(groups: list[list[tuple[Matcher, int]]]) -> None:
-    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow."""
+def _fill_groups(groups: list[list[tuple[Matcher, int]]], bitmask: Any) -> None:
+    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
+
+    ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
+    """
     error: Exception | None = None
     for group in groups:
         arena = group[0][0]._arena

@@ -13,6 +13,8 @@ import threading
 
 import numpy as np
 
+from cdplugin import forking
+
 LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
@@ -21,6 +23,16 @@ _REFERENCES = 3  # in `give`: the caller's list, the loop's variable, the argume
 _lock = threading.RLock()  # an arena may die, and give, wherever Python collects garbage
 _free: dict[int, list[np.ndarray]] = {}
 _kept = 0
+
+
+@forking.in_child
+def _after_fork() -> None:
+    """Forget the pages that wait, if another thread was just changing them."""
+    global _lock, _kept
+    if not forking.is_free(_lock):
+        _lock = threading.RLock()
+        _free.clear()
+        _kept = 0
 
 
 def take(nbytes: int) -> tuple[np.ndarray, bool]:

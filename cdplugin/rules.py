@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cdplugin import forking
 from cdplugin.arena import Arena, Block
 from cdplugin.errors import GrammarError
 from cdplugin.grammar import Family, GrammarIR, Kept, Member, Part, Symbol
@@ -223,6 +224,12 @@ def _productive(
 
 
 _expanding = threading.Lock()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _expanding
+    _expanding = threading.Lock()
 
 
 class Expander:

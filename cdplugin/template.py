@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cdplugin import expr
+from cdplugin import expr, forking
 from cdplugin.arena import Arena
 from cdplugin.derivatives import Program
 from cdplugin.expr import Expr
@@ -49,6 +49,12 @@ def _members(mask: int) -> bytes:
 
 _lock = threading.Lock()
 _templates: WeakKeyDictionary[Vocabulary, dict[Limits, Template]] = WeakKeyDictionary()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
 
 
 def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:

@@ -13,11 +13,9 @@ b'aab'
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
+import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -29,8 +27,8 @@ import numpy as np
 
 from . import tokenizer_bytes, tokenizer_sources
 from .errors import VocabularyError
+from .kernels import cache_files
 from .kernels import trie as kernels
-from .kernels.jit import cache_root
 
 MAX_SLICE_ROWS = 64
 """Most rows above row 0 that :attr:`Vocabulary.slice_masks` has."""
@@ -70,8 +68,15 @@ class Trie:
         return len(self.byte)
 
 
+class VocabularyWarning(UserWarning):
+    """A vocabulary with which some masks are empty (:meth:`Vocabulary.shortcomings`)."""
+
+
 class Vocabulary:
     """Token bytes, end tokens and the token trie. Made by its ``from_…`` class methods.
+
+    ``copy.copy`` and ``copy.deepcopy`` give the vocabulary itself. Pickled, it is its tokens: it comes back equal, with the
+    same fingerprint, but without the tokenizer (``encode`` is None).
 
     Attributes
     ----------
@@ -105,6 +110,7 @@ class Vocabulary:
         self.unreadable_token_ids = source.unreadable
         self.encode: Callable[[str], list[int]] | None = source.encode
         self.label = source.label
+        self._context = source.context
         filled = [t or b"" for t in self.tokens]
         lengths = np.fromiter(map(len, filled), np.int64, self.size)
         self.token_offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
@@ -124,6 +130,24 @@ class Vocabulary:
         self.trie = Trie(arrays["byte"], arrays["depth"], arrays["skip"], arrays["token"], self.slice_end)
         self.max_chars = arrays["max_chars"]
         self.slice_masks = arrays["slice_masks"]
+
+    @classmethod
+    def _made(cls, source: tokenizer_bytes.TokenSource, cache: bool) -> Vocabulary:
+        """A vocabulary for the caller of a ``from_...`` method, who is warned of its :meth:`shortcomings`."""
+        vocab = cls(source, cache)
+        for text, remedy in vocab.shortcomings():
+            warnings.warn(f"{vocab.label}: {text}; {remedy}", VocabularyWarning, stacklevel=3)
+        return vocab
+
+    def __copy__(self) -> Vocabulary:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Vocabulary:
+        return self
+
+    def __reduce__(self) -> Any:
+        names = (self.special_tokens, self.eos_token_ids, self.added_tokens, self.unreadable_token_ids)
+        return _restored, (self.label, self.tokens, *names, self._context)
 
     @classmethod
     def from_huggingface(
@@ -147,7 +171,7 @@ class Vocabulary:
         VocabularyError : the decoder is not one that can be read token by token, a token decodes to other bytes than expected,
             ``vocab_size`` is smaller than the vocabulary, or an end token is out of range.
         """
-        return cls(tokenizer_sources.from_huggingface(tokenizer, vocab_size, eos_token_ids), cache)
+        return cls._made(tokenizer_sources.from_huggingface(tokenizer, vocab_size, eos_token_ids), cache)
 
     @classmethod
     def from_tiktoken(
@@ -163,7 +187,7 @@ class Vocabulary:
         ``eos_token_ids``: default ``<|endoftext|>``, or llama-models' ``stop_tokens``. Parameters and errors as in
         :meth:`from_huggingface`; also raises VocabularyError if no end token is known.
         """
-        return cls(tokenizer_sources.from_tiktoken(encoding, vocab_size, eos_token_ids), cache)
+        return cls._made(tokenizer_sources.from_tiktoken(encoding, vocab_size, eos_token_ids), cache)
 
     @classmethod
     def from_mistral(
@@ -177,7 +201,7 @@ class Vocabulary:
         """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece. Parameters and errors as in
         :meth:`from_huggingface`.
         """
-        return cls(tokenizer_sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
+        return cls._made(tokenizer_sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
 
     @classmethod
     def from_bytes(
@@ -194,7 +218,7 @@ class Vocabulary:
         End tokens and ``special_token_ids`` never match as text; their bytes become their names. Raises VocabularyError for
         ids out of range, for items that are not bytes, and for an empty list.
         """
-        return cls(tokenizer_sources.from_bytes(tokens, vocab_size, eos_token_ids, special_token_ids), cache)
+        return cls._made(tokenizer_sources.from_bytes(tokens, vocab_size, eos_token_ids, special_token_ids), cache)
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes of text tokens; special and absent ones give ``b""``. Raises VocabularyError for an id outside ``[0,
@@ -206,6 +230,27 @@ class Vocabulary:
                 raise VocabularyError(f"{self.label}: token {token}: expected an id from 0 to {self.size - 1}")
             parts.append(self.tokens[token] or b"")
         return b"".join(parts)
+
+    def shortcomings(self) -> list[tuple[str, str]]:
+        """Why some masks may be empty, each with its remedy.
+
+        - There is no end token: where a text can only end, nothing is allowed.
+        - A byte is no token of its own and occurs only inside longer ones. Where a text needs it and none of those tokens
+          fits, nothing is allowed: with the tokens ``ab`` and ``c``, the text ``b`` cannot be written. (Bytes that occur in
+          no token at all are no such trouble: grammars are compiled without them.)
+        """
+        found = []
+        if not self.eos_token_ids:
+            remedy = "give eos_token_ids, or stop_token_ids to every matcher"
+            found.append(("no end token: where a text can only end, no token is allowed", remedy))
+        inner = self.missing_bytes & ~self.absent_bytes
+        if inner:
+            listed = [repr(bytes([b]))[1:] for b in range(256) if inner >> b & 1]
+            shown = ", ".join(listed[:8]) + (", …" if len(listed) > 8 else "")
+            text = f"{len(listed)} bytes occur only inside longer tokens ({shown}): where a text needs one and none fits, "
+            remedy = "keep grammars to texts that the tokens can write, or use a tokenizer with a token for each byte"
+            found.append((text + "no token is allowed", remedy))
+        return found
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -245,18 +290,18 @@ class Vocabulary:
 
     def _arrays(self, source: tokenizer_bytes.TokenSource, cache: bool) -> dict[str, np.ndarray]:
         """The trie's arrays from the cache, or checked, built and put there."""
-        path = None
+        name = None
         if cache and self.size >= _CACHED_SIZE:
             key = hashlib.sha256(_code_key() + self.fingerprint.encode() + source.context).hexdigest()
-            path = cache_root() / "vocab" / f"{key[:40]}.bin"
-            arrays = load_arrays(path)
+            name = f"vocab/{key[:40]}.bin"
+            arrays = load_arrays(name)
             if arrays is not None:
                 return arrays
         if source.check is not None:
             source.check(source)
         arrays = self._build()
-        if path is not None:
-            save_arrays(path, arrays)
+        if name is not None:
+            save_arrays(name, arrays)
         return arrays
 
     def _build(self) -> dict[str, np.ndarray]:
@@ -281,6 +326,19 @@ class Vocabulary:
         masks = kernels.cumulative_masks(slice_ids, np.minimum(chars[slice_ids], top), top + 1, self.size)
         sizes = np.array([slice_end, slice_chars], np.int64)
         return dict(zip(_ARRAYS, (byte, depth, skip, token, max_chars, masks, sizes)))
+
+
+def _restored(
+    label: str,
+    tokens: list[bytes | None],
+    special: dict[str, int],
+    eos: tuple[int, ...],
+    added: dict[str, int],
+    unreadable: tuple[int, ...],
+    context: bytes,
+) -> Vocabulary:
+    """A vocabulary that was pickled; its tokens have passed the self-check."""
+    return Vocabulary(tokenizer_bytes.TokenSource(label, tokens, special, eos, added, unreadable, context))
 
 
 def _cumulative(flags: np.ndarray) -> np.ndarray:
@@ -317,51 +375,30 @@ def _code_key() -> bytes:
     return digest.digest()
 
 
-def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays to a file: magic, a line of JSON (name, dtype, shape, offset), the data, a sha256 of all before it.
-
-    The file appears under its name at once or not at all; an error (full or read-only disk) is ignored, for a cache may be
-    absent.
-    """
+def save_arrays(name: str, arrays: dict[str, np.ndarray]) -> bool:
+    """Keep arrays in a cache file: magic, a line of JSON (name, dtype, shape, offset), the data. Whether they are kept."""
     listed, body, offset = [], [], 0
-    for name, array in arrays.items():
+    for array_name, array in arrays.items():
         data = np.ascontiguousarray(array).tobytes()
         data += bytes(-len(data) % 64)
-        listed.append([name, array.dtype.str, array.shape, offset])
+        listed.append([array_name, array.dtype.str, array.shape, offset])
         body.append(data)
         offset += len(data)
     head = _MAGIC + json.dumps(listed).encode()
     head += b" " * ((-len(head) - 1) % 64) + b"\n"
-    content = b"".join((head, *body))
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.write(hashlib.sha256(content).digest())
-        os.replace(temporary, path)
-    except OSError:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+    return cache_files.write(name, (head, *body))
 
 
-def load_arrays(path: Path) -> dict[str, np.ndarray] | None:
-    """The arrays of a file that :func:`save_arrays` wrote; None if it is absent, cut short or damaged."""
-    try:
-        content = np.fromfile(path, np.uint8)
-    except OSError:
+def load_arrays(name: str) -> dict[str, np.ndarray] | None:
+    """The arrays that :func:`save_arrays` kept; None if they are not there, or damaged."""
+    whole = cache_files.read(name)
+    if whole is None or bytes(whole[: len(_MAGIC)]) != _MAGIC:
         return None
-    magic = len(_MAGIC)
-    if len(content) < magic + 32 or content[:magic].tobytes() != _MAGIC:
-        return None
-    if hashlib.sha256(content[:-32].data).digest() != content[-32:].tobytes():
-        return None
-    line = content[magic : magic + 4096].tobytes().split(b"\n", 1)[0]
-    base = magic + len(line) + 1
+    content = np.frombuffer(whole, np.uint8)
+    line = bytes(whole[len(_MAGIC) : len(_MAGIC) + 4096]).split(b"\n", 1)[0]
+    base = len(_MAGIC) + len(line) + 1
     arrays = {}
-    for name, dtype, shape, offset in json.loads(line):
+    for array_name, dtype, shape, offset in json.loads(line):
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        arrays[name] = content[base + offset : base + offset + size].view(dtype).reshape(shape)
+        arrays[array_name] = content[base + offset : base + offset + size].view(dtype).reshape(shape)
     return arrays if tuple(arrays) == _ARRAYS else None

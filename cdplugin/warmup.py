@@ -1,7 +1,8 @@
 """Compile the kernels ahead of the first request, and show that something is going on meanwhile.
 
 The first use of a new version compiles the kernels (up to a minute); they are kept in the cache folder, so that later processes
-load them in a fraction of a second. ``cdplugin warmup`` does it while an image is built; an adapter calls :func:`warm_kernels`.
+load them in a fraction of a second. ``cdplugin warmup`` does it while an image is built, infilling's kernels included; an
+adapter calls :func:`warm_kernels`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -22,32 +23,63 @@ from cdplugin.kernels.jit import Notice, is_cached
 from cdplugin.specs import JsonSchema
 from cdplugin.vocab import Vocabulary
 
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
 
 def byte_vocabulary() -> Vocabulary:
     """The 256 bytes as tokens, id = byte, and an end token (256): enough to check texts without a model."""
     return Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"<end>"], eos_token_ids=256)
 
 
-def is_warm() -> bool:
-    """Whether this installation's compiled kernels lie in the cache folder (or none are needed: ``NUMBA_DISABLE_JIT``)."""
-    return is_cached(engine)
+def is_warm(infill: bool = False) -> bool:
+    """Whether compiled kernels for this version and machine lie in a cache folder (or none are needed: ``NUMBA_DISABLE_JIT``).
+
+    ``infill``: those of infilling, too.
+    """
+    return is_cached(engine) and (not infill or is_cached(_infill_engine()))
 
 
-def warm_kernels(show: TextIO | None = None) -> float:
-    """Compile or load every kernel; returns the seconds that it took. ``show``: where a progress line goes."""
+def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
+    """Compile or load the kernels; returns the seconds that it took.
+
+    ``show``: where a progress line goes. ``infill``: the kernels of infilling, too, which only :class:`cdplugin.Infill` uses
+    and which take as long as all others.
+    """
     began = time.monotonic()
-    Notice.wanted = False  # the line below tells
-    with Ticker("loading kernels" if is_warm() else "compiling kernels (once for this version)", show):
-        _warm_engine()
-        _warm_bitmask()
+    vocab = byte_vocabulary()
+    with Notice.silenced():
+        with _progress("kernels", is_warm(), show):
+            grammar = _warm_engine(vocab)
+            _warm_bitmask()
+        if infill:
+            with _progress("infilling's kernels", is_warm(infill=True), show):
+                _warm_infill(grammar)
     return time.monotonic() - began
 
 
-def _warm_engine() -> None:
-    vocab = byte_vocabulary()
-    matcher = Compiler(vocab).compile(JsonSchema({"properties": {"a": {}}}, property_order="any")).matcher()
+def _progress(what: str, are_cached: bool, show: TextIO | None) -> Ticker:
+    return Ticker(f"loading {what}" if are_cached else f"compiling {what} (once for this version)", show)
+
+
+def _infill_engine() -> Any:
+    from cdplugin.kernels.infill_engine import infill_engine
+
+    return infill_engine
+
+
+def _warm_engine(vocab: Vocabulary) -> Grammar:
+    grammar = Compiler(vocab).compile(JsonSchema({"properties": {"a": {}}}, property_order="any"))
+    matcher = grammar.matcher()
     matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0)
     matcher.accept_token(ord("{"))
+    return grammar
+
+
+def _warm_infill(grammar: Grammar) -> None:
+    from cdplugin.infill import GAP, Infill
+
+    Infill(grammar).new([GAP]).completable()
 
 
 def _warm_bitmask() -> None:

@@ -122,9 +122,10 @@ def quiet() -> Iterator[None]:
 
 
 def _roots() -> list[Path]:
-    from cdplugin.kernels.jit import cache_root
+    from cdplugin.kernels.cache_files import cache_root
 
-    return [Path(__file__).resolve().parent.parent / ".models", cache_root() / "models"]
+    root = cache_root()
+    return [Path(__file__).resolve().parent.parent / ".models", *([root / "models"] if root else [])]
 
 
 def _complete(folder: Path) -> bool:

@@ -119,9 +119,9 @@ def load(folder: Path | None = None) -> Any:
     """The trained model; trained now, and kept, if the folder does not have it."""
     from transformers import BertForMaskedLM
 
-    from cdplugin.kernels.jit import cache_root
+    from cdplugin.kernels.cache_files import cache_root
 
-    folder = folder or cache_root() / "models" / "toy-diffusion-1"
+    folder = folder or (cache_root() or Path.cwd()) / "models" / "toy-diffusion-1"
     if not (folder / "config.json").exists():
         train().save_pretrained(folder)
     return BertForMaskedLM.from_pretrained(folder).eval()

@@ -182,7 +182,7 @@ def with_rests(session: Session) -> tuple[int, bytes]:
     (Elsewhere there may be kept facts that nobody asks for any more.)
     """
     work = session._tables.workspace
-    with session._tables.lock:
+    with session._tables:
         answer = session._build(session._parts)
     if session._length(session._parts) is None:
         return answer, b""

@@ -466,6 +466,24 @@ def test_the_remembered_bitmask_is_looked_at_again() -> None:
         matcher.fill_next_token_bitmask(tensor, 1)
 
 
+def test_the_remembered_bitmask_is_not_moved() -> None:
+    """The finding: ``ndarray.resize`` moved an array whose address was remembered, and masks went to where it had been."""
+    matcher = regex("a").matcher()
+    array = np.zeros((1, WORDS), np.int32)
+    matcher.fill_next_token_bitmask(array)
+    try:
+        array.resize((5000, WORDS), refcheck=False)
+    except ValueError:
+        assert array.shape == (1, WORDS)
+    matcher.fill_next_token_bitmask(array)
+    assert members(array[0].tobytes()) == mask(matcher)
+    other = np.zeros((1, WORDS), np.int32)
+    matcher.fill_next_token_bitmask(other)
+    array.resize((5000, WORDS), refcheck=False)  # no longer remembered
+    matcher.fill_next_token_bitmask(array, 4999)
+    assert members(array[4999].tobytes()) == mask(matcher)
+
+
 def test_vocabularies_of_one_width_share_a_bitmask() -> None:
     """The remembered bitmask belongs to a size; another vocabulary's rows are checked anew."""
     other = vocabulary([b"zz"] * 40)

@@ -6,9 +6,11 @@ import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from hypothesis import strategies as st
 from cdplugin import tokenizer_bytes, tokenizer_sources
 from cdplugin import vocab as vocab_module
 from cdplugin.errors import VocabularyError
-from cdplugin.vocab import Vocabulary, load_arrays, save_arrays
+from cdplugin.kernels import cache_files
+from cdplugin.vocab import Vocabulary, VocabularyWarning, load_arrays, save_arrays
 
 REAL: dict[str, tuple[Callable[[], Any], Callable[..., Vocabulary]]] = {
     "smollm2": (data.smollm2, Vocabulary.from_huggingface),
@@ -53,7 +56,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any
 
 @pytest.fixture
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(vocab_module, "cache_root", lambda: tmp_path)
+    monkeypatch.setattr(cache_files, "cache_folders", lambda: cache_files.Folders((tmp_path,), tmp_path, ()))
     monkeypatch.setattr(vocab_module, "_CACHED_SIZE", 1)
     return tmp_path / "vocab"
 
@@ -539,6 +542,30 @@ def test_fingerprint() -> None:
     assert len({base.fingerprint, *(o.fingerprint for o in others)}) == 6 and len(base.fingerprint) == 64
 
 
+def test_vocabularies_that_leave_masks_empty() -> None:
+    """Told once when they are made, with the remedy; the masks are really empty."""
+    import cdplugin as cd
+
+    with pytest.warns(
+        VocabularyWarning, match="no end token: where a text can only end, no token is allowed; give eos_token_ids"
+    ):
+        endless = Vocabulary.from_bytes([b"a"])
+    with pytest.warns(VocabularyWarning, match=r"1 bytes occur only inside longer tokens \('b'\)") as told:
+        inner = Vocabulary.from_bytes([b"ab", b"a", b"</s>"], eos_token_ids=2)
+    assert len(told) == 1 and told[0].filename == __file__
+    for vocab, pattern, text in ((endless, "a", b"a"), (inner, "ab", b"a")):
+        matcher = cd.Compiler(vocab).compile(cd.Regex(pattern)).matcher()
+        row = np.full((1, 1), -1, np.int32)
+        assert matcher.accept_tokens([vocab.tokens.index(text)]) == 1
+        matcher.fill_next_token_bitmask(row)
+        assert not row.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        good = Vocabulary.from_bytes([b"a", b"ab", b"b", b"</s>"], eos_token_ids=3)
+        assert good.shortcomings() == []
+        pickle.loads(pickle.dumps(inner))  # told before
+
+
 # ---- the cache -------------------------------------------------------------------------------------------------------
 
 WORDS = [b"a", b"b", b"ab", b"ab", b'"x', "é".encode(), b"\xc3"]
@@ -595,21 +622,24 @@ def test_damaged_cache_is_ignored_and_rewritten(damage: str, cache_folder: Path)
         path.mkdir()
     else:
         path.write_bytes(bad[damage])
-    assert load_arrays(path) is None
+    assert load_arrays(f"vocab/{path.name}") is None
     assert same_arrays(fresh, Vocabulary.from_bytes(WORDS))
     if damage != "folder":
         assert path.read_bytes() == good
     assert [p.name for p in cache_folder.iterdir()] == [path.name]  # no temporary file is left
 
 
-def test_unwritable_cache(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    save_arrays(tmp_path / "file" / "vocab" / "x.bin", {"byte": np.zeros(3, np.uint8)})  # no error
-    assert load_arrays(tmp_path / "file" / "vocab" / "x.bin") is None
+def test_unwritable_cache(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache_folder.write_text("in the way")
+    monkeypatch.setattr(cache_files, "_has_warned", False)
+    with pytest.warns(cache_files.CacheWarning):
+        assert not save_arrays("vocab/x.bin", {"byte": np.zeros(3, np.uint8)})
+    assert load_arrays("vocab/x.bin") is None
+    assert same_arrays(Vocabulary.from_bytes(WORDS), Vocabulary.from_bytes(WORDS, cache=False))
 
 
 def _build_often(folder: str) -> bool:
-    vocab_module.cache_root = lambda: Path(folder)  # type: ignore[assignment]
+    cache_files.cache_folders = lambda: cache_files.Folders((Path(folder),), Path(folder), ())  # type: ignore[assignment]
     vocab_module._CACHED_SIZE = 1  # type: ignore[misc]
     fresh = Vocabulary.from_bytes(WORDS, cache=False)
     for _ in range(30):

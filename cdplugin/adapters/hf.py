@@ -12,7 +12,7 @@ runs. For ``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batchi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
 import cdplugin
+from cdplugin import forking
 from cdplugin.adapters.hf_budget import Closing
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -40,6 +41,9 @@ class TokenNotAllowedError(CdpluginError, RuntimeError):
         super().__init__(message)
         self.row = row
         self.token_id = token_id
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.row, self.token_id)
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
@@ -78,10 +82,16 @@ class GrammarLogitsProcessor(LogitsProcessor):
         self._sessions = Sessions(grammars)
         self._lookahead: Lookahead | None = None
         self._pending: _Job | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread = forking.Threads(1, "cdplugin-lookahead")
         self._bitmask: Any = None
         self._filled: tuple[Session, int] | None = None
         self._copied: Any = None
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: nobody ends the work that was begun on the thread, and the rows may stand anywhere in it."""
+        if self._pending is not None:
+            self._pending.give_up()
 
     @property
     def lookahead(self) -> Lookahead:
@@ -179,13 +189,14 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     def _session(self, input_ids: torch.Tensor) -> Session:
         """The session at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
-        job, self._pending = self._pending, None
+        job = self._pending
         if job is None:
             return self._sessions.advance(_host_ids(input_ids))
         try:
-            session = job.wait()
+            session = job.wait()  # interrupted, it is still pending
+            self._pending = None
         except Exception:
-            self._filled = None
+            self._pending = self._filled = None
             if job.is_for(input_ids):
                 raise
             self._sessions.forget()  # the error of a step that was never taken
@@ -215,19 +226,17 @@ class GrammarLogitsProcessor(LogitsProcessor):
         session = self._sessions.current
         if session is None or input_ids.ndim != 2 or input_ids.shape[0] != session.rows:
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="cdplugin-lookahead")
         self._pending = _Job(self, input_ids)
 
     def _drop_pending(self) -> None:
         """Wait for work that nobody has asked for; its error, if any, is nobody's either."""
-        job, self._pending = self._pending, None
-        if job is not None:
+        if self._pending is not None:
             try:
-                job.wait()
+                self._pending.wait()
             except Exception:
                 self._sessions.forget()
                 self._filled = None
+            self._pending = None
 
     def _ahead(self, ids: np.ndarray) -> Session | None:
         """What the thread does."""
@@ -289,12 +298,17 @@ class _Job:
                 event.synchronize()
             return processor._ahead(_host_ids(host))
 
-        assert processor._thread is not None
         self._future: Future[Session | None] = processor._thread.submit(work)
 
     def wait(self) -> Session | None:
         """The session, moved to the ids; None if they continue none. Raises what the work raised."""
         return self._future.result()
+
+    def give_up(self) -> None:
+        """Have :meth:`wait` raise an error."""
+        self._future = Future()
+        text = "lookahead: expected the process that began this step; in a process forked meanwhile, begin with a new prompt"
+        self._future.set_exception(CdpluginError(text))
 
     def is_same(self, input_ids: torch.Tensor) -> bool:
         """Whether it was started with this tensor, unchanged since: no need to look at the ids."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import cdplugin
+from cdplugin import forking
 from cdplugin.admission import is_admitted
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.collector import put_off
@@ -224,6 +225,14 @@ _engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
 _engines_lock = threading.Lock()
 
 
+@forking.in_child
+def _renew_locks() -> None:
+    global _engines_lock
+    _engines_lock = threading.Lock()
+    for _, engine in _engines.values():
+        engine._lock = threading.Lock()
+
+
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
     """The engine of a tokenizer, made at the first call; ``compact``: JSON without whitespace, whatever the options say.
 
@@ -258,6 +267,7 @@ class GrammarState:
         self._count = 0  # tokens followed
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
+        self._is_lost = False  # the matcher does not stand where vLLM thinks
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the allowed tokens into a row of an int32 bitmask."""
@@ -310,13 +320,20 @@ class GrammarState:
 
     def rollback(self, num_tokens: int) -> None:
         """Take back the last tokens, an end token included; more than there are means all."""
-        surplus = max(0, min(self._surplus, num_tokens))
-        self._surplus -= surplus
-        self._undo(num_tokens - surplus)
+        try:
+            surplus = max(0, min(self._surplus, num_tokens))
+            self._surplus -= surplus
+            self._undo(num_tokens - surplus)
+        except Exception as error:  # not a number
+            logger.error("cdplugin: a rollback that cannot be done: %s", _text(error), exc_info=True)
 
     def is_terminated(self) -> bool:
-        """Whether a stop token was followed."""
-        return self._matcher.is_terminated()
+        """Whether a stop token was followed. True where the matcher cannot tell, so that the request ends."""
+        try:
+            return self._matcher.is_terminated()
+        except Exception as error:
+            logger.error("cdplugin: a state that cannot be read; the request ends: %s", _text(error), exc_info=True)
+            return True
 
     def reset(self) -> None:
         """Back to the beginning of the text."""
@@ -324,16 +341,26 @@ class GrammarState:
         self._undo(self._count)
 
     def _undo(self, count: int) -> None:
+        """Take back tokens. Where the matcher cannot, everything that comes is refused."""
         count = max(0, min(count, self._count))
-        self._matcher.rollback(count)
-        self._count -= count
+        try:
+            self._matcher.rollback(count)
+            self._count -= count
+        except Exception as error:
+            self._is_lost = True
+            self._fail("rollback", error)
 
     def _is_stuck(self) -> bool:
         """Whether something failed here before."""
+        if self._is_lost:
+            return True
         return self._failed is not None and len(self._failed) == self._count and self._failed == self._matcher.tokens
 
     def _fail(self, what: str, error: Exception) -> None:
-        self._failed = self._matcher.tokens
+        try:
+            self._failed = self._matcher.tokens
+        except Exception:
+            self._is_lost = True
         is_ours = isinstance(error, GrammarError)
         level = logging.WARNING if is_ours else logging.ERROR
         logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)

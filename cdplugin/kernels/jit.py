@@ -1,86 +1,29 @@
-"""How kernels are made: decorators, views on shared tables, and the folder of compiled kernels. Only this, ``views`` and
-``linking`` know Numba's own classes.
+"""How kernels are made: the decorators, and what tells that they are being compiled.
 
-A kernel is compiled without the GIL and cached on disk. Numba's cache does not notice an edit in *another* file that a kernel
-calls, and loads unchecked code under ``NUMBA_BOUNDSCHECK=1``; therefore the cache folder is named by a hash of all kernel
-sources together with Numba's version and flags.
+A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.machine_code`). Only this file,
+``machine_code``, ``views`` and ``linking`` know Numba's own classes.
 """
 
 from __future__ import annotations
 
-import getpass
-import hashlib
-import os
+import contextlib
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
 
 import numba
-import numpy as np
 from numba.core import types
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 from cdplugin.kernels.linking import CompilerToBitcode, CompilerToProgram
+from cdplugin.kernels.machine_code import KernelCache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 DISABLED = bool(numba.config.DISABLE_JIT)
 BOUNDSCHECK = bool(numba.config.BOUNDSCHECK)
-
-
-def _source_key() -> str:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    flags = (numba.__version__, np.__version__, BOUNDSCHECK, numba.config.OPT, numba.config.CPU_NAME)
-    digest.update(repr(flags).encode())
-    return digest.hexdigest()[:16]
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-@lru_cache(maxsize=1)
-def cache_root() -> Path:
-    """The user-writable folder of cdplugin's caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, or one below the
-    temporary folder.
-    """
-    candidates = []
-    if os.environ.get("CDPLUGIN_CACHE_DIR"):
-        candidates.append(Path(os.environ["CDPLUGIN_CACHE_DIR"]))
-    xdg = os.environ.get("XDG_CACHE_HOME")
-    try:
-        candidates.append((Path(xdg) if xdg else Path.home() / ".cache") / "cdplugin")
-    except RuntimeError:  # no home folder
-        pass
-    try:
-        user = str(os.getuid()) if hasattr(os, "getuid") else getpass.getuser()
-    except (KeyError, OSError):
-        user = "user"
-    candidates.append(Path(tempfile.gettempdir()) / f"cdplugin-{user}")
-    for folder in candidates:
-        if _writable(folder):
-            return folder
-    return Path(tempfile.mkdtemp(prefix="cdplugin-"))
-
-
-@lru_cache(maxsize=1)
-def kernel_cache_dir() -> Path:
-    """Where compiled kernels are kept: one folder per version of the kernel sources, of Numba, and of its flags."""
-    folder = cache_root() / "kernels" / _source_key()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def kernel(function: F) -> F:
@@ -107,33 +50,33 @@ def entry_kernel(function: F) -> F:
     if DISABLED:
         return function
     dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=CompilerToProgram)(function)
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(kernel_cache_dir())  # read once, when the dispatcher's cache is made
-    try:
-        dispatcher.enable_caching()
-    finally:
-        numba.config.CACHE_DIR = previous
+    dispatcher._cache = KernelCache(function, dispatcher.targetctx)  # what its enable_caching() does with Numba's own cache
     return dispatcher
 
 
 def is_cached(dispatcher: Any) -> bool:
-    """Whether an entry kernel has machine code in the cache folder, or needs none (``NUMBA_DISABLE_JIT``).
-
-    Numba keeps machine code by the path of its source, so another installation of the same version has its own.
-    """
-    return DISABLED or any(Path(dispatcher.stats.cache_path).glob("*.nbi"))
+    """Whether an entry kernel has machine code for this machine on disk, or needs none (``NUMBA_DISABLE_JIT``)."""
+    return DISABLED or dispatcher._cache.has_any()
 
 
 class Notice:
-    """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet.
+    """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet."""
 
-    ``Notice.wanted`` = False: somebody else shows progress.
-    """
-
-    wanted = True
+    _silent: ClassVar[int] = 0  # how many callers show progress themselves
 
     def __init__(self, dispatcher: Any) -> None:
-        self.shown = self.wanted and not DISABLED and not dispatcher.signatures and not is_cached(dispatcher)
+        is_told = Notice._silent > 0 or DISABLED or dispatcher.signatures
+        self.shown = not is_told and not is_cached(dispatcher)
+
+    @classmethod
+    @contextlib.contextmanager
+    def silenced(cls) -> Iterator[None]:
+        """A context in which nothing is told, since the caller shows progress itself."""
+        Notice._silent += 1
+        try:
+            yield
+        finally:
+            Notice._silent -= 1
 
     def __enter__(self) -> None:
         if self.shown:

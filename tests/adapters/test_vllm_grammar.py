@@ -236,6 +236,42 @@ def test_whatever_goes_wrong_nothing_is_raised(caplog: pytest.LogCaptureFixture,
     state.fill_bitmask(None, 0)
 
 
+@pytest.mark.parametrize("fault", [MemoryError("no room"), ValueError("a replay that failed")])
+def test_what_cannot_be_taken_back_ends_the_request(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """The finding: ``rollback``, ``reset`` and ``is_terminated`` raised what the matcher raised, and ended the engine."""
+    state = state_of()
+    token = min(allowed([]))
+    assert state.accept_tokens("r", [token])
+
+    def broken(*_: object) -> None:
+        raise fault
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cd.Matcher, "rollback", broken)
+        patch.setattr(cd.Matcher, "is_terminated", broken)
+        patch.setattr(cd.Matcher, "tokens", property(broken))
+        state.rollback(1)
+        state.reset()
+        assert state.is_terminated()
+    assert str(fault) in caplog.text
+    assert filled(state) == {END} and not state.accept_tokens("r", [token]) and state.validate_tokens([token]) == []
+    state.rollback(None)  # type: ignore[arg-type]
+
+
+def test_a_refusal_that_cannot_be_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_of()
+    first = min(allowed([]))
+
+    def broken(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(cd.Matcher, "rollback", broken)
+    assert not state.accept_tokens("r", [first, 0])
+    assert filled(state) == {END} and not state.accept_tokens("r", [first])
+
+
 def test_a_budget_belongs_to_its_request() -> None:
     engine = Engine(VOCAB, Options(limits={"max_expr_width": 60}))
     good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", "(a|b)*a(a|b){200}")

@@ -1,0 +1,261 @@
+"""The files of cdplugin's caches: the folders they lie in, who may have written them, and how they stay whole.
+
+What is read here becomes machine code, or tables that kernels index unchecked. Therefore
+
+- a *file* counts only if it is a regular file, not a symbolic link, that this user or root owns and nobody else may write. This
+  is asked of the opened file, so that nobody can exchange it in between; whatever the folders above it allow, a planted file is
+  ignored;
+- a *folder* counts only if this user or root owns it, and not everybody may write there (except with the sticky bit, as in
+  ``/tmp``). The one below the system's temporary folder, whose name anybody can guess, has to be this user's own, no symbolic
+  link, and writable by nobody else; otherwise a fresh private folder is used and removed at exit;
+- each file ends with a sha256 of its name and content. A file that does not match (cut short, bits flipped, renamed) is
+  removed, and made again by whoever asked for it;
+- a file appears under its name at once or not at all. A full or read-only disk is warned of once (:class:`CacheWarning`), and
+  the process goes on with what it has in memory.
+
+On systems without user ids (Windows) the owner is not checked.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+_DIGEST_BYTES = 32
+_WRITING = ".writing-"
+_ABANDONED_SECONDS = 3600  # a temporary file that nobody writes any more
+_own_folders: list[Path] = []  # private ones of this process
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, n, 0) for n in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+
+
+class CacheWarning(UserWarning):
+    """A cache folder cannot be used, or a file not be kept; the work is done all the same, and again in the next process."""
+
+
+class Folders(NamedTuple):
+    """``readable``: where files are looked for, in this order. ``writable``: where they are put; None: nowhere.
+
+    ``refused``: why other folders are not used, in words.
+    """
+
+    readable: tuple[Path, ...]
+    writable: Path | None
+    refused: tuple[str, ...]
+
+
+@lru_cache(maxsize=1)
+def cache_folders() -> Folders:
+    """The folders of the caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, ``cdplugin-<uid>`` in the temporary folder, or a
+    private folder that is removed at exit, whichever can be written first. Those before it are read if they can be.
+    """
+    readable: list[Path] = []
+    refused: list[str] = []
+    for folder, is_named in _candidates():
+        fault = _fault(folder)
+        if fault is None:
+            readable.append(folder)
+            if _is_writable(folder):
+                return Folders(tuple(readable), folder, tuple(refused))
+            fault = "it cannot be written"
+        refused.append(f"{folder}: {fault}")
+        if is_named:
+            _warn(f"CDPLUGIN_CACHE_DIR={folder}: {fault}")
+    temporary = _temporary_folder(refused)
+    return Folders((*readable, temporary) if temporary else tuple(readable), temporary, tuple(refused))
+
+
+def cache_root() -> Path | None:
+    """The folder that the caches are written to; None where no folder can be written."""
+    return cache_folders().writable
+
+
+def read(name: str) -> memoryview | None:
+    """The content of a cached file; None if it is absent, damaged (then it is removed) or not ours."""
+    for folder in cache_folders().readable:
+        content = _read(folder / name)
+        if content is None:
+            continue
+        digest = hashlib.sha256(name.encode())
+        digest.update(content[:-_DIGEST_BYTES])
+        if digest.digest() == content[-_DIGEST_BYTES:]:
+            return content[:-_DIGEST_BYTES]
+        _unlink(folder / name)
+    return None
+
+
+def write(name: str, parts: Iterable[bytes]) -> bool:
+    """Keep a file, given in parts, under a relative ``name``; whether that succeeded. A failure is warned of once a process."""
+    root = cache_root()
+    if root is None:
+        _warn("no folder can be written")
+        return False
+    path = root / name
+    temporary = path.with_name(_WRITING + uuid.uuid4().hex)
+    digest = hashlib.sha256(name.encode())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(path.parent)
+        # 0644 at most: in an image, root writes what others read; the file's owner alone may change it
+        with os.fdopen(os.open(temporary, _CREATE_FLAGS, 0o644), "wb") as file:
+            for part in parts:
+                digest.update(part)
+                file.write(part)
+            file.write(digest.digest())
+        os.replace(temporary, path)
+    except BaseException as error:
+        _unlink(temporary)
+        if not isinstance(error, OSError):
+            raise
+        _warn(f"{path}: {error.strerror or error}")
+        return False
+    return True
+
+
+def remove(name: str) -> None:
+    """Remove a cached file wherever it may be removed."""
+    for folder in cache_folders().readable:
+        _unlink(folder / name)
+
+
+def names(folder: str, prefix: str = "") -> list[str]:
+    """The names, relative as :func:`read` takes them, of the files in ``folder`` that begin with ``prefix``."""
+    found: set[str] = set()
+    for root in cache_folders().readable:
+        with contextlib.suppress(OSError):
+            found.update(entry for entry in os.listdir(root / folder) if not entry.startswith(_WRITING))
+    return [f"{folder}/{entry}" for entry in sorted(found) if entry.startswith(prefix)]
+
+
+def is_removed_at_exit(folder: Path) -> bool:
+    """Whether a folder is the private one of this process."""
+    return folder in _own_folders
+
+
+# ---- inside ----------------------------------------------------------------------------------------------------------------
+
+
+def _candidates() -> Iterator[tuple[Path, bool]]:
+    """The folders to try, before the temporary one, and whether the user named it for us."""
+    if os.environ.get("CDPLUGIN_CACHE_DIR"):
+        yield Path(os.environ["CDPLUGIN_CACHE_DIR"]).absolute(), True
+    xdg = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # no home folder
+        yield (Path(xdg) if xdg else Path.home() / ".cache") / "cdplugin", False
+
+
+def _user() -> int | None:
+    return os.geteuid() if hasattr(os, "geteuid") else None
+
+
+def _is_owner(uid: int) -> bool:
+    """Whether what belongs to ``uid`` was put there by this user or by root."""
+    user = _user()
+    return user is None or uid in (user, 0)
+
+
+def _fault(folder: Path) -> str | None:
+    """Why a folder, which is made if it is absent, may not be used; None if it may."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        status = folder.stat()
+    except OSError as error:
+        return f"it cannot be made: {error.strerror or error}"
+    if not _is_owner(status.st_uid):
+        return f"expected a folder that belongs to user {_user()} or root, found one of user {status.st_uid}"
+    if _user() is not None and status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        return f"expected a folder that not everybody can write, found mode {stat.S_IMODE(status.st_mode):04o}"
+    return None
+
+
+def _is_writable(folder: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _temporary_folder(refused: list[str]) -> Path | None:
+    """This user's folder in the temporary folder, or a fresh one; None where that cannot be written either."""
+    try:
+        own = Path(tempfile.gettempdir()) / f"cdplugin-{'user' if _user() is None else _user()}"
+        with contextlib.suppress(FileExistsError):
+            own.mkdir(mode=0o700)
+        if _is_private(own.lstat()) and _is_writable(own):
+            return own
+        refused.append(f"{own}: expected a folder of user {_user()} that nobody else can write")
+        folder = Path(tempfile.mkdtemp(prefix="cdplugin-"))
+    except OSError as error:
+        refused.append(f"the temporary folder: {error.strerror or error}")
+        return None
+    _own_folders.append(folder)
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a folder (not a link to one) is this user's own, and nobody else may write there."""
+    if not stat.S_ISDIR(status.st_mode):
+        return False
+    return _user() is None or (status.st_uid == _user() and not status.st_mode & _OTHERS_WRITE)
+
+
+def _remove_own(folder: Path, process: int) -> None:
+    if os.getpid() == process:  # not the forked children, which run this too
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(path: Path) -> memoryview | None:
+    """The bytes of a file that this user or root wrote; None if it is absent, too short for a digest, or not theirs."""
+    try:
+        with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
+            status = os.fstat(file.fileno())
+            is_safe = stat.S_ISREG(status.st_mode) and _is_owner(status.st_uid)
+            if not is_safe or (_user() is not None and status.st_mode & _OTHERS_WRITE):
+                return None
+            content = memoryview(bytearray(max(status.st_size, _DIGEST_BYTES)))
+            file.readinto(content)
+            return content
+    except OSError:
+        return None
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes that were killed while writing have left."""
+    oldest = time.time() - _ABANDONED_SECONDS
+    for entry in os.scandir(folder):
+        if entry.name.startswith(_WRITING):
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime < oldest:
+                    os.unlink(entry.path)
+
+
+_has_warned = False
+
+
+def _warn(why: str) -> None:
+    """Say that something cannot be kept, the first time in this process."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        text = f"cdplugin's cache: {why}. Nothing is lost, but the next process starts slowly; `cdplugin doctor` says more"
+        warnings.warn(text, CacheWarning, stacklevel=3)

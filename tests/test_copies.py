@@ -1,0 +1,125 @@
+"""What ``copy`` and ``pickle`` make of the objects that a program holds."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import mask_bits, vocabulary
+
+import cdplugin as cd
+
+VOCAB = vocabulary([b"ab", b"aab"])
+COMPILER = cd.Compiler(VOCAB)
+SPECS: list[cd.Spec] = [
+    cd.Regex("a+b"),
+    cd.JsonSchema({"properties": {"a": {}}}, property_order="any"),
+    cd.Choice(["yes", "no"]),
+    cd.JsonObject(),
+    cd.Gbnf('root ::= "a"'),
+    cd.Lark("start: /a+/"),
+    cd.StructuralTag({"type": "structural_tag", "format": {"type": "const_string", "value": "a"}}),
+]
+both = pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+
+
+@both
+@pytest.mark.parametrize("shared", [VOCAB, COMPILER, COMPILER.compile(SPECS[0])], ids=lambda value: type(value).__name__)
+def test_what_is_shared_is_not_copied(make: Callable[[Any], Any], shared: Any) -> None:
+    assert make(shared) is shared
+    assert make([shared])[0] is shared
+
+
+@both
+def test_a_copy_of_a_matcher_is_a_fork(make: Callable[[Any], Any]) -> None:
+    """The finding: ``copy.copy`` shared the lists, so that the one followed the other's tokens."""
+    matcher = COMPILER.compile(SPECS[0]).matcher()
+    matcher.accept_token(ord("a"))
+    before = mask_bits(matcher)
+    other = make(matcher)
+    assert other.grammar is matcher.grammar and other.tokens == matcher.tokens and mask_bits(other) == before
+    assert other.accept_token(ord("b"))
+    assert matcher.tokens == (ord("a"),) and mask_bits(matcher) == before != mask_bits(other)
+    matcher.rollback(1)
+    assert other.tokens == (ord("a"), ord("b"))
+
+
+def test_a_pickled_vocabulary_is_equal() -> None:
+    again = pickle.loads(pickle.dumps(VOCAB))
+    assert again is not VOCAB and again.fingerprint == VOCAB.fingerprint and again.label == VOCAB.label
+    for name in ("tokens", "size", "eos_token_ids", "special_tokens", "added_tokens", "unreadable_token_ids", "slice_chars"):
+        assert getattr(again, name) == getattr(VOCAB, name), name
+    for name in ("byte", "depth", "skip", "token"):
+        assert np.array_equal(getattr(again.trie, name), getattr(VOCAB.trie, name))
+    assert np.array_equal(again.slice_masks, VOCAB.slice_masks) and again.encode is None
+
+
+def test_a_pickled_tokenizer_s_vocabulary_is_equal() -> None:
+    data = pytest.importorskip("tokenizers_data")
+    vocab = cd.Vocabulary.from_huggingface(data.llama2_like(), cache=False)
+    again = pickle.loads(pickle.dumps(vocab))
+    assert again.fingerprint == vocab.fingerprint and again.names == vocab.names
+
+
+def test_a_pickled_compiler_compiles_alike() -> None:
+    limits = cd.Limits(max_rules=4321)
+    again = pickle.loads(pickle.dumps(cd.Compiler(VOCAB, limits)))
+    assert again.limits == limits and again.vocab.fingerprint == VOCAB.fingerprint
+    for spec in SPECS:
+        assert mask_bits(again.compile(spec).matcher()) == mask_bits(COMPILER.compile(spec).matcher())
+
+
+@pytest.mark.parametrize("make", [lambda g: g, lambda g: g.matcher()], ids=["Grammar", "Matcher"])
+def test_what_is_not_pickled_says_what_to_do(make: Callable[[cd.Grammar], Any]) -> None:
+    value = make(COMPILER.compile(SPECS[0]))
+    with pytest.raises(TypeError, match=f"a {type(value).__name__} cannot be pickled: pickle its spec and"):
+        pickle.dumps(value)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
+def test_what_to_do_can_be_done(spec: cd.Spec) -> None:
+    """A spec and tokens travel; at the other end they make the same matcher."""
+    matcher = COMPILER.compile(spec).matcher()
+    allowed = np.flatnonzero(np.unpackbits(np.frombuffer(mask_bits(matcher), np.uint8), bitorder="little"))
+    matcher.accept_token(int(allowed[0]))
+    spec, tokens, compiler = pickle.loads(pickle.dumps((spec, matcher.tokens, COMPILER)))
+    again = compiler.compile(spec).matcher()
+    assert again.accept_tokens(tokens) == len(tokens) and mask_bits(again) == mask_bits(matcher)
+
+
+def errors() -> list[cd.CdpluginError]:
+    """Every error class, as the package raises it."""
+    found: list[cd.CdpluginError] = [cd.CdpluginError("plain")]
+    actions: list[Callable[[], Any]] = [
+        lambda: COMPILER.compile(cd.Regex("a(")),
+        lambda: COMPILER.compile(cd.JsonSchema({"type": "strin"})),
+        lambda: COMPILER.compile(cd.JsonSchema({"$dynamicRef": "#x", "contentSchema": 3, "uniqueItems": True})),
+        lambda: cd.Compiler(VOCAB, cd.Limits(max_rules=1)).compile(SPECS[1]),
+        lambda: cd.Vocabulary.from_bytes([]),
+    ]
+    for action in actions:
+        try:
+            action()
+        except cd.CdpluginError as error:
+            found.append(error)
+    found.append(cd.UnsupportedError("not so", location="/a", keyword="b", expected="c", found="d", context="e"))
+    return found
+
+
+def test_errors() -> None:
+    """Copied and pickled errors say the same and know the same."""
+    found = errors()
+    try:
+        from cdplugin.adapters.hf import TokenNotAllowedError
+    except ImportError:
+        pass
+    else:
+        found.append(TokenNotAllowedError("a token", 3, 4))
+    assert len({type(error) for error in found}) >= 5
+    for error in found:
+        for again in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+            assert type(again) is type(error) and str(again) == str(error) and vars(again) == vars(error)

@@ -1,0 +1,149 @@
+"""Ctrl-C at any moment leaves things usable: no lock is held, no thread writes where nobody looks, nothing is half changed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import mask_bits, vocabulary
+
+import cdplugin as cd
+from cdplugin import matcher as matcher_module
+from cdplugin.arena import Arena
+from cdplugin.infill_tables import Workspace
+
+VOCAB = vocabulary([b"ab", b"aab", b'":'])
+WORDS = (VOCAB.size + 31) // 32
+SCHEMA = {"properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["a"]}
+SPECS: list[cd.Spec] = [
+    cd.JsonSchema(SCHEMA),
+    cd.JsonSchema(SCHEMA, property_order="any"),
+    cd.Lark('start: "a" b\nb: /[a-c]+/'),
+]
+
+
+class Interrupt:
+    """Makes the n-th call of a method raise KeyboardInterrupt, before or after its work."""
+
+    def __init__(self, owner: type, name: str, n: int, after: bool = False) -> None:
+        self.owner, self.name, self.real = owner, name, getattr(owner, name)
+        self.left, self.after = n, after
+
+    def __enter__(self) -> Interrupt:
+        def call(this: Any, *arguments: Any, **named: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and not self.after:
+                raise KeyboardInterrupt
+            result = self.real(this, *arguments, **named)
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return result
+
+        setattr(self.owner, self.name, call)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        setattr(self.owner, self.name, self.real)
+
+
+def every_place(owner: type, name: str, work: Callable[[], Any], check: Callable[[], None]) -> int:
+    """Interrupt ``work`` at its first, second, … call of a method until it gets through; returns how often it was."""
+    n = 0
+    while True:
+        n += 1
+        for after in (False, True):
+            with Interrupt(owner, name, n, after) as interrupt:
+                try:
+                    work()
+                except KeyboardInterrupt:
+                    pass
+                else:
+                    assert interrupt.left > 0
+                    return n - 1
+            check()
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["schema", "any order", "lark"])
+def test_compiling(spec: cd.Spec) -> None:
+    expected = mask_bits(cd.Compiler(VOCAB).compile(spec).matcher())
+    compiler = cd.Compiler(VOCAB, cd.Limits(max_rules=12345))  # its template, too, is made under interrupts
+
+    def check() -> None:
+        assert gc.isenabled()
+        assert mask_bits(cd.Compiler(VOCAB).compile(spec).matcher()) == expected
+
+    assert every_place(Arena, "call", lambda: compiler.compile(spec), check) >= 2
+    assert mask_bits(compiler.compile(spec).matcher()) == expected
+
+
+def test_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller is interrupted while the threads work: it returns when they no longer write into its bitmask."""
+    matchers = [cd.Compiler(VOCAB).compile(spec).matcher() for spec in SPECS * 3]
+    expected = [mask_bits(m) for m in matchers]
+    real, ended = matcher_module._fill_groups, threading.Event()
+
+    def fill(*arguments: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        time.sleep(0.2)
+        real(*arguments)
+        ended.set()
+
+    bitmask = np.zeros((len(matchers), WORDS), np.int32)
+    with monkeypatch.context() as patch:
+        patch.setattr(matcher_module, "_fill_groups", fill)
+        with pytest.raises(KeyboardInterrupt):
+            cd.fill_next_token_bitmasks(matchers, bitmask, threads=2)
+    assert ended.is_set()
+    cd.fill_next_token_bitmasks(matchers, bitmask, threads=2)
+    assert [row.tobytes() for row in bitmask] == expected
+
+
+def test_infill_on_threads() -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.Regex("a*b")), threads=2)
+    sessions = [infill.new([cd.GAP, "b"]) for _ in range(4)]
+    ended = []
+
+    def work(session: Any) -> str:
+        if session is sessions[0]:
+            raise KeyboardInterrupt
+        time.sleep(0.1)
+        ended.append(session)
+        return session.complete()
+
+    with pytest.raises(KeyboardInterrupt):
+        infill.map(work, sessions)
+    before = len(ended)
+    time.sleep(0.3)
+    assert len(ended) == before  # nothing goes on behind the caller's back
+    assert infill.map(lambda session: session.complete(), sessions) == ["b"] * 4
+
+
+@pytest.mark.parametrize("owner", [Workspace, Arena], ids=lambda owner: owner.__name__)
+def test_a_session(owner: type) -> None:
+    """What is interrupted changes nothing, and later answers are those of a fresh session."""
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMA))
+    pieces = ['{"a"', cd.GAP, ', "b": ', cd.Slots(3), "}"]
+    fresh = cd.Infill(grammar).new(pieces)
+    expected = fresh.mask(0).tobytes(), fresh.mask(1).tobytes(), fresh.complete()
+    token = VOCAB.tokens.index(b":")
+    infill = cd.Infill(grammar)
+    session = infill.new(pieces)
+
+    def work() -> None:
+        session.insert(0, token)
+        session.mask(1)
+        session.undo()
+
+    def check() -> None:
+        while session._history:
+            session.undo()
+        assert (session.mask(0).tobytes(), session.mask(1).tobytes(), session.complete()) == expected
+
+    assert every_place(owner, "call", work, check) >= (2 if owner is Workspace else 0)
+    check()

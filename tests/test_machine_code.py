@@ -1,0 +1,222 @@
+"""Machine code on disk: made again where it is damaged, kept where it can be, shared by all installations of a version."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdplugin.kernels import cache_files, jit, machine_code
+from cdplugin.kernels.cache_files import CacheWarning, Folders
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = """
+from cdplugin.kernels.jit import entry_kernel, kernel
+
+@kernel
+def inner(x):
+    return x * x
+
+@entry_kernel
+def entry(x):
+    return inner(x) + 1
+"""
+pytestmark = pytest.mark.skipif(jit.DISABLED, reason="nothing is compiled")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "cache"
+    root.mkdir()
+    monkeypatch.setattr(cache_files, "cache_folders", lambda: Folders((root,), root, ()))
+    monkeypatch.setattr(cache_files, "_has_warned", False)
+    (tmp_path / "tiny.py").write_text(SOURCE)
+    return tmp_path
+
+
+def start(folder: Path) -> Any:
+    """The kernel as a process that has just begun sees it: nothing is compiled or loaded yet."""
+    spec = importlib.util.spec_from_file_location("tiny", folder / "tiny.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["tiny"] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules["tiny"]
+    return module.entry
+
+
+def run(folder: Path) -> str:
+    """What the first call does: "loaded" or "compiled"."""
+    entry = start(folder)
+    assert entry(5) == 26
+    hits, misses = sum(entry.stats.cache_hits.values()), sum(entry.stats.cache_misses.values())
+    assert hits + misses == 1
+    return "loaded" if hits else "compiled"
+
+
+def the_file(folder: Path) -> Path:
+    (path,) = (folder / "cache").rglob("*.code")
+    return path
+
+
+def test_it_is_compiled_once(folder: Path) -> None:
+    assert not jit.is_cached(start(folder))
+    assert [run(folder), run(folder)] == ["compiled", "loaded"]
+    assert jit.is_cached(start(folder))
+
+
+@pytest.mark.parametrize("damage", ["first", "middle", "digest", "cut", "empty", "other"])
+def test_a_damaged_file_is_made_again(folder: Path, damage: str) -> None:
+    """The finding: it failed every start."""
+    run(folder)
+    path = the_file(folder)
+    good = path.read_bytes()
+    place = {"first": 0, "middle": len(good) // 2, "digest": len(good) - 1}.get(damage)
+    if place is not None:
+        path.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
+    else:
+        path.write_bytes({"cut": good[: len(good) // 2], "empty": b"", "other": b"not machine code" * 9}[damage])
+    assert not jit.is_cached(start(folder))
+    assert run(folder) == "compiled"
+    assert the_file(folder) == path and run(folder) == "loaded"
+
+
+@pytest.mark.parametrize("content", [pickle.dumps("whole"), b"no pickle", pickle.dumps((1, 2, 3))])
+def test_a_whole_file_that_numba_cannot_use_is_made_again(folder: Path, content: bytes) -> None:
+    run(folder)
+    name = the_file(folder).relative_to(folder / "cache").as_posix()
+    cache_files.write(name, [content])
+    assert [run(folder), run(folder)] == ["compiled", "loaded"]
+
+
+class Trap:
+    """What a planted file does where it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(Path(os.environ["TRAP"])),)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_planted_code_does_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: what somebody else had put into the cache folder ran as root."""
+    monkeypatch.setenv("TRAP", str(folder / "sprung"))
+    run(folder)
+    path = the_file(folder)
+    cache_files.write(path.relative_to(folder / "cache").as_posix(), [pickle.dumps(Trap())])
+    os.chown(path, 12345, 12345)
+    assert run(folder) == "compiled" and not (folder / "sprung").exists()
+    assert run(folder) == "loaded"  # ours has taken its place
+    cache_files.write(path.relative_to(folder / "cache").as_posix(), [pickle.dumps(Trap())])
+    run(folder)
+    assert (folder / "sprung").exists()  # the trap works: it is the owner that counts
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_what_cannot_be_kept_is_used_all_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    """The finding: a full disk was an OSError after the compilation."""
+
+    def fail(*_: Any) -> Any:
+        raise OSError(error, os.strerror(error))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache_files.os, "replace", fail)
+        with pytest.warns(CacheWarning, match=os.strerror(error)) as told:
+            assert [run(folder), run(folder)] == ["compiled", "compiled"]
+    assert len(told) == 1
+    assert not [path for path in (folder / "cache").rglob("*") if path.is_file()]
+    assert [run(folder), run(folder)] == ["compiled", "loaded"]
+
+
+def test_no_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_files, "cache_folders", lambda: Folders((), None, ()))
+    with pytest.warns(CacheWarning):
+        assert [run(folder), run(folder)] == ["compiled", "compiled"]
+    assert start(folder).stats.cache_path == ""
+
+
+def test_an_edit_is_noticed(folder: Path) -> None:
+    """Also in what the entry kernel only calls."""
+    run(folder)
+    (folder / "tiny.py").write_text(SOURCE.replace("x * x", "x + 21 - 1"))
+    entry = start(folder)
+    assert entry(5) == 26 and sum(entry.stats.cache_hits.values()) == 0
+
+
+def test_an_interrupt_while_compiling(folder: Path) -> None:
+    """Ctrl-C comes when the n-th function is being compiled; the next call compiles and is right."""
+    from numba.core import event
+
+    class Interrupt(event.Listener):  # type: ignore[misc]
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def on_start(self, event: Any) -> None:
+            self.at -= 1
+            if self.at == 0:
+                raise KeyboardInterrupt
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    for kind in ("numba:compile", "numba:llvm_lock", "numba:run_pass"):
+        for at in (1, 2):
+            entry = start(folder)
+            listener = Interrupt(at)
+            event.register(kind, listener)
+            try:
+                with pytest.raises(KeyboardInterrupt):
+                    entry(5)
+            finally:
+                event.unregister(kind, listener)
+            assert entry(5) == 26
+            shutil.rmtree(folder / "cache" / "kernels")
+
+
+CALL = (
+    "import sys, numpy as np, cdplugin; from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows;"
+    "fill = MINUS_INFINITY['float32'];"
+    "mask_rows(np.zeros(32, fill.dtype), 32, 1, 32, np.zeros(1, np.int32), 1, 1, np.empty(0, np.int64), 1, fill);"
+    "print(cdplugin.__file__, sum(mask_rows.stats.cache_hits.values()))"
+)
+
+
+def test_installations_of_one_version_share_it(tmp_path: Path) -> None:
+    """A wheel in a second virtual environment does not compile again, wherever the first one was, or is no more."""
+    answers = []
+    for name in ("one", "two"):
+        shutil.copytree(ROOT / "cdplugin", tmp_path / name / "cdplugin", ignore=shutil.ignore_patterns("__pycache__"))
+        env = {**os.environ, "CDPLUGIN_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path / name)}
+        done = subprocess.run([sys.executable, "-c", CALL], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        answers.append(done.stdout.split())
+        shutil.rmtree(tmp_path / name)
+    assert [Path(where).parent.parent.name for where, _ in answers] == ["one", "two"]
+    assert [hits for _, hits in answers] == ["0", "1"]
+
+
+def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels may lie in folders; a file's place is part of the key, the place of the installation is not."""
+
+    def key(files: dict[str, str], root: str) -> str:
+        for name, text in files.items():
+            path = tmp_path / root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        monkeypatch.setattr(machine_code, "__file__", str(tmp_path / root / "machine_code.py"))
+        return machine_code.source_key.__wrapped__()
+
+    files = {"a.py": "1", "deep/er/b.py": "2"}
+    base = key(files, "one")
+    assert key(files, "another/place") == base
+    assert key({**files, "deep/er/b.py": "3"}, "three") != base
+    assert key({"a.py": "1", "deep/b.py": "2"}, "four") != base
