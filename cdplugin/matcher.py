@@ -354,7 +354,7 @@ class Matcher:
         return ending is not None and len(ending) <= budget
 
     def _find_ending(self, cursor: int) -> list[int] | None:
-        """A short ending from a cursor, followed to its end; None if what was found leads elsewhere. The caller holds the lock."""
+        """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
         edges = self._grammar._endings_in(self._arena).find(cursor)
         ending = completion.fewest_tokens(self._arena, edges, self._stops)
         if not self._ends(ending, cursor):  # where tokens are counted, other tokens are another text
