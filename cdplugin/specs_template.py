@@ -12,7 +12,7 @@ from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import spell
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
-from cdplugin.specs import Choice, JsonSchema, Regex, Spec
+from cdplugin.specs import Choice, JsonSchema, Regex, Spec, key_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -34,6 +34,7 @@ class Template(Spec):
 
     def __init__(self, text: str = "", **holes: Any) -> None:
         self.parts: tuple[str | tuple[str, Spec], ...] = _parts(text, holes)
+        self._hold(part[1] for part in self.parts if not isinstance(part, str))
 
     # --- step by step -----------------------------------------------------------------------------------------------------
 
@@ -70,6 +71,7 @@ class Template(Spec):
     def _with(self, part: str | tuple[str, Spec]) -> Template:
         out = Template()
         out.parts = (*self.parts, part)
+        out._hold(part[1] for part in out.parts if not isinstance(part, str))
         return out
 
     # --- as a spec ----------------------------------------------------------------------------------------------------------
@@ -85,8 +87,10 @@ class Template(Spec):
         }
 
     def key(self) -> Hashable | None:
-        keys = [part if isinstance(part, str) else (part[0], part[1].key()) for part in self.parts]
-        return None if any(isinstance(key, tuple) and key[1] is None for key in keys) else (Template, tuple(keys))
+        keys: list[Any] = [Template]
+        for part in self.parts:
+            keys += [part] if isinstance(part, str) else [Template, part[0], part[1].key()]
+        return key_of(*keys)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()
@@ -109,9 +113,8 @@ class Template(Spec):
         try:
             spec.to_ir(limits, inner)
         except GrammarError as problem:
-            problem.location = f"hole {name!r}" + (f", {problem.location}" if problem.location else "")
-            problem.args = (problem._format(),)
-            raise
+            where = f"hole {name!r}" + (f", {problem.location}" if problem.location else "")
+            raise problem.amended(location=where) from None
         return ir.adopt(inner)
 
 
@@ -124,8 +127,8 @@ class _Free(Spec):
         self.stop = stop
         self.max_chars = max_chars
 
-    def key(self) -> Hashable:
-        return (_Free, self.stop, self.max_chars)
+    def key(self) -> Hashable | None:
+        return key_of(_Free, self.stop, self.max_chars)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()

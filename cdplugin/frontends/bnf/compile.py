@@ -36,9 +36,10 @@ def compile_bnf(
         text.encode()
     except UnicodeEncodeError as problem:
         raise error("bad text", text, problem.start, expected="Unicode text", found="a lone surrogate") from None
+    ir = ir or GrammarIR()
+    ir.count_text(len(text), limits)
     source = parse(text, syntax, limits)
     mentioned = check_references(source, root)
-    ir = ir or GrammarIR()
     writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, limits, fold)
     ir.start = writer.write(root, mentioned)
     return ir

@@ -36,7 +36,7 @@ from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, f
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings, type_bit
-from cdplugin.grammar import Symbol
+from cdplugin.grammar import Spent, Symbol
 from cdplugin.limits import Limits
 
 _State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]
@@ -82,23 +82,20 @@ _WORK_PER_BYTE = 2
 class MultipliesError(LimitExceeded):
     """A first attempt takes too much work: it may be because alternatives overlap."""
 
-    def __init__(self, effort: Effort) -> None:
-        super().__init__("merging allOf, anyOf and $ref takes too much work")
-        self.effort = effort
-
 
 class Effort:
-    """Steps of merging, counted against ``limits.max_rules``, six for a rule.
+    """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
 
     A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
     second one, which makes alternatives that do not overlap.
     """
 
-    def __init__(self, limits: Limits, size: int) -> None:
+    def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
         self.is_first = True
-        self._work = 0
+        self._spent = spent
         self._most = limits.max_rules
-        self._most_at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+        self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
         """The same, for a second attempt."""
@@ -107,14 +104,15 @@ class Effort:
 
     def count(self, steps: int) -> None:
         """Count steps; raises ``LimitExceeded`` when they are too many."""
-        self._work += steps * _STEP_COST
-        if self._work > self._most:
+        spent = self._spent
+        spent.steps += steps * _STEP_COST
+        if spent.steps > self._most:
             raise LimitExceeded(
                 "merging allOf, anyOf and $ref takes too much work",
                 expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
             )
-        if self.is_first and self._work > self._most_at_first:
-            raise MultipliesError(self)
+        if self.is_first and spent.steps > self._most_at_first:
+            raise MultipliesError("merging allOf, anyOf and $ref takes too much work")
 
 
 class Shaper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import GrammarError
 from cdplugin.frontends.json_schema import compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope
@@ -36,7 +36,9 @@ def compile_lark(
     ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
     """
     ir = ir or GrammarIR()
+    ir.count_text(len(text), limits)
     source = Source(text)
+    source.check_unicode()
     compiler = _Compiler(source, dict(grammars or {}), limits, ir)
     ir.start = compiler.grammar(parse(source, limits))
     return ir
@@ -83,13 +85,13 @@ class _Compiler:
             schema, options = json_options(self.source, schema, node.at)
         from cdplugin.frontends.json_schema.options import Options
 
-        inner = self.ir.nested()
         with _at(self.source, node.at, "%json"):
+            inner = self.ir.nested()
             return self.ir.adopt(compile_schema(schema, options or Options(), self.limits, inner))
 
     def _referenced(self, node: Node) -> Symbol:
-        inner = self.ir.nested()
         with _at(self.source, node.at, f"@{node.args[0]}"):
+            inner = self.ir.nested()
             return self.ir.adopt(self.grammars[node.args[0]](self.limits, inner))
 
 
@@ -108,13 +110,4 @@ class _at:  # noqa: N801 - a context manager, read like a word
         where = f"{self._what} in {self._source.where(self._at)}"
         if error.location:
             where = f"{error.location} of {where}"
-        known = {LimitExceeded, UnsupportedError}
-        make = type(error) if type(error) in known else GrammarError
-        raise make(
-            error.message,
-            location=where,
-            keyword=error.keyword,
-            expected=error.expected,
-            found=error.found,
-            context=error.context,
-        ) from None
+        raise error.amended(location=where) from None

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from cdplugin import expr
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import ANY_TEXT, EPSILON, Expr
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
@@ -135,10 +135,10 @@ class Terminals:
         return made
 
 
-def _in_regex(source: Source, error: GrammarError, at: int) -> CdpluginError:
+def _in_regex(source: Source, error: GrammarError, at: int) -> GrammarError:
     """A regular expression's error, with the place in the grammar before the place in the pattern."""
     where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
-    return type(error)(error.message, location=where, expected=error.expected, found=error.found, context=error.context)
+    return error.amended(location=where)
 
 
 @lru_cache(maxsize=1)

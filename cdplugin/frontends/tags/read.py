@@ -145,7 +145,7 @@ def read_format(value: Any, at: str, depth: int) -> Format:
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):
-        return Format("spec", at, {"spec": value})
+        return Format("spec", at, {"spec": value, "depth": depth})
     if hasattr(value, "model_dump") and not isinstance(value, type):
         value = value.model_dump(by_alias=True)
     if not isinstance(value, dict):

@@ -14,6 +14,7 @@ from typing import Any
 from cdplugin.errors import GrammarError
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
+from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.read import Format, fail, read_format
 from cdplugin.frontends.tags.write import TagWriter
 from cdplugin.grammar import GrammarIR
@@ -139,26 +140,13 @@ def compile_tools(
         except GrammarError as problem:
             broken[tool.name] = problem
             if on_broken == "error":
-                raise _named(problem, tool.name) from problem
+                raise problem.amended(message=f"tool {tool.name!r}: {problem.message}") from problem
             if on_broken == "any":
                 bodies.append((tool.name, _body(writer, {"type": "object"}, tool.at, form.style)))
     symbols = writer.write(_format(bodies, mode, form, parallel), ())
     ir.start = ir.nonterminal("tool calls")
     ir.rule(ir.start, symbols)
     return ir, broken
-
-
-def _named(problem: GrammarError, name: str) -> GrammarError:
-    """The same error, with the tool's name before the message."""
-    out = type(problem)(
-        f"tool {name!r}: {problem.message}",
-        location=problem.location,
-        keyword=problem.keyword,
-        expected=problem.expected,
-        found=problem.found,
-        context=problem.context,
-    )
-    return out
 
 
 def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
@@ -168,9 +156,7 @@ def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
     try:
         symbols = writer.write(content, ())
     except GrammarError as problem:
-        problem.location = (problem.location or "").replace(content.at + "/json_schema", at, 1)
-        problem.args = (problem._format(),)
-        raise
+        raise problem.amended(location=problem.location.replace(content.at + "/json_schema", at, 1)) from None
     return Format("symbols", at, {"symbols": symbols})
 
 
@@ -204,4 +190,4 @@ def _free(form: ToolFormat, wrapped: bool, before: str) -> Format:
     if form.trigger:
         return Format("lexeme", "", {"expr": without([form.trigger])})
     first = (form.opening if wrapped else "") + before
-    return Format("lexeme", "", {"expr": both(ANY_TEXT, complement(cat(literal(first.encode()), complement(EMPTY))))})
+    return Format("lexeme", "", {"expr": both(ANY_TEXT, complement(cat(literal(utf8(first)), complement(EMPTY))))})
