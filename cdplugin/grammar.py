@@ -279,7 +279,18 @@ class GrammarIR:
         return symbol
 
     def keep(self, expression: Expr, keeper: Keeper, name: str = "") -> tuple[Symbol, Symbol]:
-        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string."""
+        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string.
+
+        Raises ``LimitExceeded`` for a keeper that needs more values than are ever counted.
+        """
+        if keeper.needs > MOST_COUNTED:
+            raise LimitExceeded(
+                f"{keeper.keyword} is too large where values are told apart",
+                location=keeper.location,
+                keyword=keeper.keyword,
+                expected=f"at most {MOST_COUNTED}",
+                found=str(keeper.needs),
+            )
         symbols = []
         for _ in range(2):
             self.lexemes.append(expression)

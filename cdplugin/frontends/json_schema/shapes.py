@@ -34,8 +34,18 @@ from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, few_values, merged_number, merged_string
 from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
-from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings, type_bit
+from cdplugin.frontends.json_schema.values import (
+    WORDS,
+    Evaluator,
+    canonical,
+    compound_expr,
+    has_orders,
+    number_expr,
+    type_bit,
+    typed,
+)
 from cdplugin.grammar import Spent, Symbol
 from cdplugin.limits import Limits
 
@@ -216,7 +226,7 @@ class Shaper:
         """Each value that is valid under all ``parts``, as an expression, if they are few: listed, words, or integers of a
         small range; else None.
         """
-        values: dict[str, tuple[Any, bool]] = {}
+        values: dict[str, tuple[Any, Expr]] = {}
         for alternative in self._alternatives(parts):
             types = ALL_TYPES
             listed: list[Any] | None = None
@@ -231,19 +241,29 @@ class Shaper:
             integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
             for value in listed:
                 self.count(1)
-                if canonical(value) not in values and all(self._evaluator.holds(s, value, itself=True) for s in alternative):
-                    values[canonical(value)] = (value, integral_floats)
+                if canonical(value) in values:
+                    continue
+                instances = [
+                    one
+                    for one in typed(value, integral_floats)
+                    if all(self._evaluator.holds(sub, one, itself=True) for sub in alternative)
+                ]
+                if instances:
+                    values[canonical(value)] = (value, self._fixed(instances, integral_floats))
         if len(values) > MOST_DISTINCT:
             return None
         if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
             return None
-        out: list[Expr] = []
-        for value, integral_floats in values.values():
-            if isinstance(value, (list, dict)):
-                out.append(compound_expr(value, self._layout, integral_floats))
-            else:
-                out.append(literals(scalar_spellings(value, integral_floats)))
-        return out
+        return [expression for _, expression in values.values()]
+
+    def _fixed(self, instances: list[Any], integral_floats: bool) -> Expr:
+        """Equal instances as an expression."""
+        value = instances[0]
+        if isinstance(value, (list, dict)):
+            return compound_expr(value, self._layout, integral_floats)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return number_expr(instances, integral_floats)
+        return literals(spellings(value) if isinstance(value, str) else (WORDS[value],))
 
     # Splitting
 
@@ -320,22 +340,29 @@ class Shaper:
         for sub in alternative:
             types &= sub.types
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
-            texts.update(spelling for value in values for spelling in scalar_spellings(value))
+            texts.update(spelling for value in values for spelling in spellings(value))
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
+        numbers: list[int | float] = []
+
+        def fits(value: Any) -> bool:
+            if only_types and not isinstance(value, float):
+                return bool(type_bit(value, integral_floats) & types)
+            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
+            return all(self._evaluator.holds(sub, value, itself=True) for sub in alternative)
+
         for value in values:
-            if len(values) > 1 and isinstance(value, (list, dict)):
+            if integral_floats and len(values) > 1 and isinstance(value, (list, dict)):
                 key = canonical(value)
                 if key in seen:
                     continue
                 seen.add(key)
             self.count(1)
-            if only_types and not isinstance(value, float):
-                if not type_bit(value, integral_floats) & types:
-                    continue
-            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
-            elif not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                numbers += filter(fits, typed(value, integral_floats))
+                continue
+            if not fits(value):
                 continue
             if isinstance(value, (list, dict)):
                 if self._layout.indent is not None or (self._any_order and has_orders(value)):
@@ -344,7 +371,9 @@ class Shaper:
                 else:
                     scalars[compound_expr(value, self._layout, integral_floats)] = None
             else:
-                texts.update(scalar_spellings(value, integral_floats))
+                texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
+        if numbers:
+            scalars[number_expr(numbers, integral_floats)] = None
 
     # Alternatives
 

@@ -6,7 +6,8 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from types import MappingProxyType
 from typing import Any
 
 from cdplugin.expr import Expr, cat, literal, literals
@@ -20,6 +21,7 @@ from cdplugin.frontends.json_schema.dialect import (
     STRING_BIT,
     TRUE_BIT,
 )
+from cdplugin.frontends.json_schema.fixed_numbers import fixed_numbers
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
@@ -29,35 +31,34 @@ from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 
-_MAX_PLAIN = 10**21
+_EXACT_FLOAT = 1 << 53
+WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
-def number_spellings(value: int | float, integral_floats: bool) -> tuple[bytes, ...]:
-    """``json.dumps`` of every Python number equal to ``value``, minus zero included (integers up to 21 digits)."""
-    texts = {repr(value)}
-    if value == 0:
-        texts |= {"0", "-0"}
-        if integral_floats or isinstance(value, float):
-            texts |= {"0.0", "-0.0"}
-    elif isinstance(value, float):
-        if value.is_integer() and abs(value) < _MAX_PLAIN:
-            texts.add(repr(int(value)))
-    elif integral_floats:
-        try:
-            if float(value) == value:
-                texts.add(repr(float(value)))
-        except OverflowError:
-            pass
-    return tuple(text.encode() for text in sorted(texts))
+def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
+    """The instances that are equal to a scalar: where the spelling of a number is its type, an integer and a float."""
+    if integral_floats or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return (value,)
+    if isinstance(value, float):
+        return (value, int(value)) if value.is_integer() else (value,)
+    return (value, float(value)) if abs(value) <= _EXACT_FLOAT else (value,)
 
 
-def scalar_spellings(value: Any, integral_floats: bool = True) -> tuple[bytes, ...]:
-    """Spellings of a value that is neither array nor object."""
+def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
+    """Numbers in their spellings. Without ``integral_floats`` only those of the type that a value itself has: ``1.0``, say, if
+    it is a float.
+    """
+    listed = list(values)
+    whole = [int(value) for value in listed if isinstance(value, int) or (integral_floats and value.is_integer())]
+    return fixed_numbers(whole, [value for value in listed if integral_floats or isinstance(value, float)])
+
+
+def _scalar(value: Any, integral_floats: bool) -> Expr:
     if isinstance(value, str):
-        return spellings(value)
-    if value is None or value is True or value is False:
-        return (b"null" if value is None else b"true" if value else b"false",)
-    return number_spellings(value, integral_floats)
+        return literals(spellings(value))
+    if value is None or isinstance(value, bool):
+        return literal(WORDS[value])
+    return number_expr([value], integral_floats)
 
 
 def has_orders(value: list | dict) -> bool:
@@ -97,7 +98,7 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
                     stack.append((layout.comma,))
             stack.append((literal(b"{"),))
         else:
-            parts.append(literals(scalar_spellings(item, integral_floats)))
+            parts.append(_scalar(item, integral_floats))
     return cat(*parts)
 
 

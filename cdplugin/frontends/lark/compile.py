@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from cdplugin.errors import GrammarError
 from cdplugin.frontends.json_schema import compile_schema
 from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
@@ -17,7 +18,7 @@ from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Grammar, Node
-from cdplugin.frontends.lark.write import Writer
+from cdplugin.frontends.lark.write import Member, Parametric, Writer
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
@@ -60,7 +61,13 @@ class _Compiler:
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         check_productive(draft)
         check_endings(draft, draft.ignored())
-        return Writer(draft, self.ir, options).write()
+        writer = Writer(draft, self.ir, options)
+        start = writer.write()
+        check_corners(draft, writer.family, self._members_of(writer.family))
+        return start
+
+    def _members_of(self, family: Parametric) -> list[Member]:
+        return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, Member)]
 
     def embed(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
