@@ -26,6 +26,14 @@ def _restored(kind: type[CdpluginError], args: tuple[Any, ...]) -> CdpluginError
     return error
 
 
+def shown(value: Any) -> str:
+    """A value as part of a message, whatever it is: its ``repr`` if that can be had, cut."""
+    try:
+        return printable(repr(value))
+    except Exception:  # integers of more digits than Python converts, values nested too deeply, a caller's own classes
+        return f"a value of type {type(value).__name__}"
+
+
 def printable(text: str) -> str:
     """``text`` as part of a message: Unicode (lone surrogates as escapes), at most 4,000 characters."""
     if len(text) > _MOST_SHOWN:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.frontends.tags.after import Trigger, compile_after
 from cdplugin.frontends.tags.tools import TOOL_FORMATS, ToolFormat, choose, compile_tools, read_tools
@@ -75,11 +75,11 @@ class Tools(Spec):
         form = TOOL_FORMATS.get(format) if isinstance(format, str) else format
         if not isinstance(form, ToolFormat):
             expected = f"one of {', '.join(TOOL_FORMATS)}, or a ToolFormat"
-            raise GrammarError("unknown format of tool calls", expected=expected, found=repr(format))
+            raise GrammarError("unknown format of tool calls", expected=expected, found=shown(format))
         if "{name}" not in form.begin:
-            raise GrammarError("bad format of tool calls", expected="{name} in begin", found=repr(form.begin))
+            raise GrammarError("bad format of tool calls", expected="{name} in begin", found=shown(form.begin))
         if on_broken not in ("error", "skip", "any"):
-            raise GrammarError("bad value of on_broken", expected="error, skip or any", found=repr(on_broken))
+            raise GrammarError("bad value of on_broken", expected="error, skip or any", found=shown(on_broken))
         self.format = form
         self.tools = read_tools(tools)
         self.tool_choice = tool_choice

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import spell
 from cdplugin.grammar import GrammarIR, Symbol
@@ -45,7 +45,7 @@ class Template(Spec):
     def hole(self, name: str, content: Any) -> Template:
         """A hole with a spec, or what is short for one."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise GrammarError("bad name of a hole", expected="letters, digits and _", found=repr(name))
+            raise GrammarError("bad name of a hole", expected="letters, digits and _", found=shown(name))
         return self._with((name, _spec(name, content)))
 
     def regex(self, name: str, pattern: str, dialect: str = "rust") -> Template:
@@ -123,8 +123,10 @@ class _Free(Spec):
 
     def __init__(self, stop: str, max_chars: int | None) -> None:
         if not isinstance(stop, str) or not stop:
-            raise GrammarError("bad stop of a hole", expected="a text that is not empty", found=repr(stop))
-        self.stop = stop
+            raise GrammarError("bad stop of a hole", expected="a text that is not empty", found=shown(stop))
+        if max_chars is not None and (isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < 0):
+            raise GrammarError("bad max_chars of a hole", expected="a whole number", found=shown(max_chars))
+        self.stop = _fixed(stop)
         self.max_chars = max_chars
 
     def key(self) -> Hashable | None:

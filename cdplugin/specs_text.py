@@ -6,7 +6,7 @@ import re
 from collections.abc import Hashable
 from importlib import import_module
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
@@ -52,7 +52,7 @@ class Ebnf(Spec):
 
     def __init__(self, grammar: str, syntax: str = "xgrammar", *, root: str = "root") -> None:
         if not isinstance(syntax, str) or syntax not in _SYNTAXES:
-            raise GrammarError("unknown syntax of a grammar", expected="one of " + ", ".join(_SYNTAXES), found=repr(syntax))
+            raise GrammarError("unknown syntax of a grammar", expected="one of " + ", ".join(_SYNTAXES), found=shown(syntax))
         self.grammar = grammar
         self.syntax = syntax
         self.root = root
@@ -73,7 +73,7 @@ class Ebnf(Spec):
             return compile_bnf(self.grammar, self.taken, self.root, limits, ir)
         if self.root not in ("root", "start"):
             raise UnsupportedError(
-                "a Lark grammar begins with the rule 'start'; no other root is supported", found=repr(self.root)
+                "a Lark grammar begins with the rule 'start'; no other root is supported", found=shown(self.root)
             )
         spec: Spec = import_module("cdplugin.specs_lark").Lark(self.grammar)
         return spec.to_ir(limits, ir)

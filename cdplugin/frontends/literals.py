@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.expr import EMPTY, Expr, literals
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
@@ -26,13 +26,13 @@ def compile_regex(
         raise GrammarError("wrong type of regular expression", expected="str", found=type(pattern).__name__)
     if dialect not in DIALECTS:
         raise GrammarError(
-            "unknown dialect of regular expressions", expected=f"one of {', '.join(DIALECTS)}", found=repr(dialect)
+            "unknown dialect of regular expressions", expected=f"one of {', '.join(DIALECTS)}", found=shown(dialect)
         )
     ir = ir or GrammarIR()
     ir.count_text(len(pattern), limits)
     expression = parse(pattern, dialect, limits=limits).match_expr(UTF8)
     if expression is EMPTY:
-        raise GrammarError("the regular expression matches nothing", found=repr(pattern[:60]))
+        raise GrammarError("the regular expression matches nothing", found=shown(pattern[:60]))
     return _single(expression, "regex", ir)
 
 

@@ -30,6 +30,8 @@ def compile_bnf(
     """
     if not isinstance(text, str):
         raise GrammarError("wrong type of grammar", expected="str", found=type(text).__name__)
+    if not isinstance(root, str):
+        raise GrammarError("wrong type of root", expected="str", found=type(root).__name__)
     if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
         raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
     try:

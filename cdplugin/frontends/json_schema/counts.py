@@ -24,7 +24,7 @@ def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> 
             expected = f"at most Limits.max_repeat = {limits.max_repeat}"
             found = describe(schema[keyword])
             raise LimitExceeded(
-                "a count is too large", location=f"{at}/{keyword}", keyword=keyword, expected=expected, found=found
+                f"{keyword} is too large", location=f"{at}/{keyword}", keyword=keyword, expected=expected, found=found
             )
     return least, most
 

@@ -42,6 +42,7 @@ from cdplugin.frontends.json_schema.values import (
     canonical,
     compound_expr,
     has_orders,
+    integer_expr,
     number_expr,
     type_bit,
     typed,
@@ -234,6 +235,7 @@ class Shaper:
                 types &= sub.types
                 if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
                     listed = sub.values
+            is_range = listed is None
             if listed is None:
                 listed = few_values(alternative, types)
                 if listed is None:
@@ -249,20 +251,20 @@ class Shaper:
                     if all(self._evaluator.holds(sub, one, itself=True) for sub in alternative)
                 ]
                 if instances:
-                    values[canonical(value)] = (value, self._fixed(instances, integral_floats))
+                    values[canonical(value)] = (value, self._fixed(instances, integral_floats, is_range))
         if len(values) > MOST_DISTINCT:
             return None
         if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
             return None
         return [expression for _, expression in values.values()]
 
-    def _fixed(self, instances: list[Any], integral_floats: bool) -> Expr:
-        """Equal instances as an expression."""
+    def _fixed(self, instances: list[Any], integral_floats: bool, is_range: bool) -> Expr:
+        """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
         value = instances[0]
         if isinstance(value, (list, dict)):
             return compound_expr(value, self._layout, integral_floats)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return number_expr(instances, integral_floats)
+            return integer_expr(int(value), integral_floats) if is_range else number_expr(instances, integral_floats)
         return literals(spellings(value) if isinstance(value, str) else (WORDS[value],))
 
     # Splitting

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.limits import Limits
 
 MAX_INTEGER_BITS = 8_192
@@ -120,7 +120,7 @@ def check_value(root: Any, limits: Limits) -> int:
                 budget -= 2
                 for key, member in value.items():
                     if type(key) is not str and not isinstance(key, str):
-                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=repr(key))
+                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(key))
                     budget -= len(key) + 4
                     kind = type(member)
                     if kind is str:
@@ -155,7 +155,7 @@ def check_value(root: Any, limits: Limits) -> int:
 def _check_scalar(value: Any, below: list[Any]) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise GrammarError("the schema is not JSON", expected="finite numbers", found=repr(value))
+            raise GrammarError("the schema is not JSON", expected="finite numbers", found=shown(value))
     elif isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
             raise LimitExceeded("the schema holds an integer of too many digits")

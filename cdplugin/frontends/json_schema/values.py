@@ -26,6 +26,7 @@ from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.numbers import number_expr as number_between
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
@@ -42,6 +43,11 @@ def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
     if isinstance(value, float):
         return (value, int(value)) if value.is_integer() else (value,)
     return (value, float(value)) if abs(value) <= _EXACT_FLOAT else (value,)
+
+
+def integer_expr(value: int, integral_floats: bool) -> Expr:
+    """An integer as ``numbers`` spells it."""
+    return number_between(INTEGER_BIT, (value, False), (value, False), integral_floats)
 
 
 def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:

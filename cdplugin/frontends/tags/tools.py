@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import utf8
@@ -82,12 +82,12 @@ def read_tools(tools: Any) -> list[Tool]:
             function, at = tool["function"], f"/{i}/function"
         kind = tool.get("type", "function")
         if kind != "function" or not isinstance(function, Mapping):
-            fail(f"/{i}", "bad tool", expected='{"type": "function", "function": {…}}', found=repr(kind))
+            fail(f"/{i}", "bad tool", expected='{"type": "function", "function": {…}}', found=shown(kind))
         name = function.get("name")
         if not isinstance(name, str) or not name:
-            fail(f"{at}/name", "bad tool", expected="a name", found=repr(name))
+            fail(f"{at}/name", "bad tool", expected="a name", found=shown(name))
         if any(name == other.name for other in out):
-            fail(f"{at}/name", "two tools have the same name", found=repr(name))
+            fail(f"{at}/name", "two tools have the same name", found=shown(name))
         parameters = function.get("parameters")
         out.append(Tool(name, {"type": "object"} if parameters is None else parameters, f"{at}/parameters"))
     return out
@@ -95,7 +95,7 @@ def read_tools(tools: Any) -> list[Tool]:
 
 def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
     """The tools that may be called, and ``"none"``, ``"auto"`` or ``"required"``, or ``"named"`` for one call of one tool."""
-    if choice is None or choice in ("none", "auto", "required"):
+    if choice is None or (isinstance(choice, str) and choice in ("none", "auto", "required")):
         return tools, choice or "auto"
     names: list[Any] = [choice]
     mode = "named"
@@ -104,17 +104,23 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
         if choice.get("type") == "allowed_tools" and isinstance(inner, Mapping):
             mode = inner.get("mode", "auto")
             listed = inner.get("tools", ())
-            names = [t.get("function", t).get("name") if isinstance(t, Mapping) else t for t in listed]
+            names = [_name_of(t) for t in listed] if isinstance(listed, (list, tuple)) else [listed]
         else:
             names = [inner.get("name")] if isinstance(inner, Mapping) else [None]
     known = {tool.name: tool for tool in tools}
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             some = ", ".join(repr(n) for n in list(known)[:8])
-            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=repr(name))
-    if mode not in ("auto", "required", "named"):
-        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=repr(mode))
+            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=shown(name))
+    if not isinstance(mode, str) or mode not in ("auto", "required", "named"):
+        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=shown(mode))
     return [known[name] for name in names], mode
+
+
+def _name_of(tool: Any) -> Any:
+    """The name of a tool that ``allowed_tools`` lists."""
+    inner = tool.get("function", tool) if isinstance(tool, Mapping) else tool
+    return inner.get("name") if isinstance(inner, Mapping) else inner
 
 
 def compile_tools(

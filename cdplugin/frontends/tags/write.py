@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import Expr, cat, literals
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
@@ -114,7 +114,7 @@ class TagWriter:
                 "style of json_schema is not supported",
                 location=f"{fmt.at}/style",
                 expected="one of json, " + ", ".join(STYLES),
-                found=repr(fmt.style),
+                found=shown(fmt.style),
             )
         layout = Layout(fmt.any_order, Layout.space if bound is None else bound, tuple(fmt.excludes))
         return [
@@ -151,7 +151,7 @@ class TagWriter:
                     "excludes that could match outside strings are not supported",
                     location=f"{at.removesuffix('/json_schema')}/excludes",
                     expected="texts without quotes, with a character that JSON has in strings only",
-                    found=repr(text),
+                    found=shown(text),
                 )
         return without(excludes)
 
@@ -260,7 +260,7 @@ class TagWriter:
                 by_token.append([*spell_with_token(self.ir, begin), *rest])
         for i, (trigger, tags) in enumerate(by_trigger.items()):
             if not tags:
-                fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=repr(trigger))
+                fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=shown(trigger))
         tags_of = [(trigger, [self._either(tags, "tag")]) for trigger, tags in by_trigger.items()]
         loop = not fmt.stop_after_first
         if fmt.at_least_one:

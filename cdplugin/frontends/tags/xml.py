@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import (
     EPSILON,
     Expr,
@@ -90,7 +90,7 @@ class _Writer:
             schema = {}
         if schema.get("type", "object") != "object":
             raise GrammarError(
-                "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=repr(schema["type"])
+                "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=shown(schema["type"])
             )
         out = self._body("object", schema, self.at)
         while self._waiting:

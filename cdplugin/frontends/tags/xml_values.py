@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.spelling import utf8
@@ -171,7 +171,7 @@ class Values:
         target: Any = self.root
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise UnsupportedError(
-                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=repr(reference)
+                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=shown(reference)
             )
         for part in reference[2:].split("/"):
             part = part.replace("~1", "/").replace("~0", "~")
