@@ -75,6 +75,23 @@ def test_questions_about_many_parameters_share_what_was_found() -> None:
     assert cd.Compiler(VOCAB).compile(grammar).matcher().accept_tokens(b"aaa") == 3
 
 
+@pytest.mark.parametrize("body", ["T{0} T{0}", 'T{0} "x" | T{0} "y"', "/a/ & ~T{0} & T{0}"])
+def test_terminals_that_double(body: str) -> None:
+    def grammar(times: int) -> cd.Lark:
+        terminals = "".join(f"T{i}: {body.format(i + 1)}\n" for i in range(times))
+        return cd.Lark(f'start: T0\n{terminals}T{times}: "a"')
+
+    with pytest.raises(LimitExceeded, match="a terminal, with all that it names, is too large"):
+        rules(grammar(60))
+    with pytest.raises(LimitExceeded, match="a terminal, with all that it names, is too large"):
+        rules(
+            cd.Lark(
+                "start: a\na[lazy]: " + "T0 " * 600 + "".join(f"\nT{i}: T{i + 1} T{i + 1}" for i in range(10)) + '\nT10: "b"'
+            )
+        )
+    assert rules(grammar(10)).lexemes
+
+
 # --- structural tags --------------------------------------------------------------------------------------------------------
 
 STYLES = ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml"]
