@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 
 from cdplugin.expr import Expr, alt, byte_class, cat, literal, literals, optional, repeat
 from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, MAX_DIGITS, MAX_FRACTION, exponent_between
@@ -15,7 +16,11 @@ from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, MAX_DIGITS, M
 _ZERO = literal(b"0")
 _MORE_ZEROS = repeat(_ZERO, 0, 20)
 _POINT_ZEROS = cat(literal(b"."), repeat(_ZERO, 1, 20))
-_ZERO_EXPONENT = cat(byte_class(b"eE"), optional(byte_class(b"+-")), repeat(DIGIT, 1, 2))
+_OPTIONAL_ZEROS = optional(_POINT_ZEROS)
+_ZERO_WITH_EXPONENT = cat(
+    optional(literal(b"-")), _ZERO, _OPTIONAL_ZEROS, byte_class(b"eE"), optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)
+)
+_EXACT = 1 << 53
 
 
 def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
@@ -27,15 +32,24 @@ def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
     forms = _Forms()
     for value in real:
         forms.add(value)
-    shared = digits & forms.before_point
-    parts = [literals(digits - shared), cat(literals(shared), optional(_POINT_ZEROS))]
-    parts += [cat(literals(forms.before_point - shared), _POINT_ZEROS), cat(literals(forms.with_point), _MORE_ZEROS)]
+    parts: list[Expr] = []
+    if digits == forms.before_point:
+        parts.append(cat(literals(digits), _OPTIONAL_ZEROS))
+    else:
+        parts += [literals(digits), cat(literals(forms.before_point), _POINT_ZEROS)]
+    if forms.with_point:
+        parts.append(cat(literals(forms.with_point), _MORE_ZEROS))
     for power, (plain, pointed) in forms.mantissas.items():
-        mantissa = alt(cat(literals(plain), optional(_POINT_ZEROS)), cat(literals(pointed), _MORE_ZEROS))
-        parts.append(cat(mantissa, exponent_between(power, power)))
+        parts += [cat(literals(plain), _OPTIONAL_ZEROS, _exponent(power))] if plain else []
+        parts += [cat(literals(pointed), _MORE_ZEROS, _exponent(power))] if pointed else []
     if b"0" in forms.before_point:
-        parts.append(cat(optional(literal(b"-")), _ZERO, optional(_POINT_ZEROS), _ZERO_EXPONENT))
+        parts.append(_ZERO_WITH_EXPONENT)
     return alt(*parts)
+
+
+@lru_cache(maxsize=1024)
+def _exponent(power: int) -> Expr:
+    return exponent_between(power, power)
 
 
 class _Forms:
@@ -52,13 +66,18 @@ class _Forms:
         if value == 0:
             self.before_point |= {b"0", b"-0"}
             return
+        if -_EXACT < value < _EXACT and value == (whole := int(value)):
+            text = str(abs(whole))
+            self._note("-" if whole < 0 else "", text.rstrip("0"), len(text) - 1)
+            self.before_point.add(str(whole).encode())
+            return
         try:
             double = float(value)
         except OverflowError:
             return
         if double == value:
             self._add_decimal(Decimal(repr(double)).normalize(CONTEXT))
-            if abs(double) >= 1 << 53 and abs(value) < 10**MAX_DIGITS and double.is_integer():
+            if abs(double) >= _EXACT and abs(value) < 10**MAX_DIGITS:
                 self._add_decimal(Decimal(int(value)).normalize(CONTEXT))
 
     def _add_decimal(self, number: Decimal) -> None:
@@ -68,6 +87,10 @@ class _Forms:
         if power < MAX_DIGITS and len(digits) - 1 - power <= MAX_FRACTION:
             text = f"{number:f}".encode()
             (self.with_point if b"." in text else self.before_point).add(text)
+        self._note(sign, digits, power)
+
+    def _note(self, sign: str, digits: str, power: int) -> None:
+        """Note the spelling with an exponent of ``digits``, the first of which stands before the point."""
         plain, pointed = self.mantissas.setdefault(power, (set(), set()))
         if len(digits) == 1:
             plain.add((sign + digits).encode())

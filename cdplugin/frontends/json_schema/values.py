@@ -7,6 +7,7 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -54,9 +55,18 @@ def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
     """Numbers in their spellings. Without ``integral_floats`` only those of the type that a value itself has: ``1.0``, say, if
     it is a float.
     """
-    listed = list(values)
-    whole = [int(value) for value in listed if isinstance(value, int) or (integral_floats and value.is_integer())]
-    return fixed_numbers(whole, [value for value in listed if integral_floats or isinstance(value, float)])
+    listed = tuple(values)
+    if integral_floats:
+        return _few_numbers(listed) if len(listed) <= _FEW else _numbers(listed)
+    return fixed_numbers([v for v in listed if isinstance(v, int)], [v for v in listed if isinstance(v, float)])
+
+
+def _numbers(values: tuple[int | float, ...]) -> Expr:
+    return fixed_numbers([int(value) for value in values if isinstance(value, int) or value.is_integer()], values)
+
+
+_FEW = 8
+_few_numbers = lru_cache(maxsize=256)(_numbers)
 
 
 def _scalar(value: Any, integral_floats: bool) -> Expr:

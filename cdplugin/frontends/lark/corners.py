@@ -16,7 +16,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.write import Member, Parametric
 
-MOST_CORNERS = 4_096
+MOST_CORNERS = 2_048
 """Rules, with their parameters, that may be predicted in one place because of one of them."""
 _MOST_FOLLOWED = 256
 """Further rules that are looked at because some text leads to them."""
