@@ -2,9 +2,43 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
+_MOST_SHOWN = 4_000
+"""Characters of one part of a message; longer ones are cut."""
+
 
 class CdpluginError(Exception):
-    """Base class of every error that cdplugin raises on purpose."""
+    """Base class of every error that cdplugin raises on purpose.
+
+    All can be copied and pickled, whatever arguments their constructors take. A copy has no traceback and no cause.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[CdpluginError], args: tuple[Any, ...]) -> CdpluginError:
+    """An error without its attributes, made without its constructor."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
+
+def shown(value: Any) -> str:
+    """A value as part of a message, whatever it is: its ``repr`` if that can be had, cut."""
+    try:
+        return printable(repr(value))
+    except Exception:  # integers of more digits than Python converts, values nested too deeply, a caller's own classes
+        return f"a value of type {type(value).__name__}"
+
+
+def printable(text: str) -> str:
+    """``text`` as part of a message: Unicode (lone surrogates as escapes), at most 4,000 characters."""
+    if len(text) > _MOST_SHOWN:
+        text = text[:_MOST_SHOWN] + "…"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 class GrammarError(CdpluginError, ValueError):
@@ -29,13 +63,20 @@ class GrammarError(CdpluginError, ValueError):
         found: str = "",
         context: str = "",
     ) -> None:
-        self.message = message
-        self.location = location
-        self.keyword = keyword
-        self.expected = expected
-        self.found = found
-        self.context = context
+        self.message = printable(message)
+        self.location = printable(location)
+        self.keyword = printable(keyword)
+        self.expected = printable(expected)
+        self.found = printable(found)
+        self.context = printable(context)
         super().__init__(self._format())
+
+    def amended(self, **changes: str) -> GrammarError:
+        """A copy, of the same class, with other attributes and the text that they give."""
+        out = copy.copy(self)
+        out.__dict__.update({name: printable(text) for name, text in changes.items()})
+        out.args = (out._format(),)
+        return out
 
     def _format(self) -> str:
         text = self.message

@@ -18,7 +18,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Union
 
+from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both
+from cdplugin.limits import BEYOND_TEXT, Limits
 
 Symbol = int
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
@@ -96,6 +98,29 @@ Part = Union[Symbol, Kept, "Member"]
 """What a rule of a family is made of."""
 
 
+MOST_TICKS = 1 << 18
+"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 88 bytes of the lexeme that has taken it."""
+_MOST_LEVELS = 128
+_LEVELS_OF_A_GRAMMAR = 4
+"""Grammars inside each other: 32 of them, or formats of structural tags, four of which take as much of Python's stack."""
+_MOST_GRAMMARS = 20_000
+"""Grammars inside one, written out."""
+
+
+@dataclass
+class Spent:
+    """What all grammars of one spec have taken together, so that many that are small count like one that is large.
+
+    ``grammars``: embedded ones; ``text``: bytes that were read; ``steps``: of merging JSON Schemas; ``ticks``: sum of all
+    ``max_tokens``.
+    """
+
+    grammars: int = 0
+    text: int = 0
+    steps: int = 0
+    ticks: int = 0
+
+
 class Family:
     """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
 
@@ -153,6 +178,7 @@ class GrammarIR:
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     restriction : if not None, lexemes are made to match only what this expression matches as well.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
+    spent : what the whole spec has taken so far, nested grammars included.
     """
 
     def __init__(self) -> None:
@@ -172,6 +198,8 @@ class GrammarIR:
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
         self.restriction: Expr | None = None
+        self.spent = Spent()
+        self._level = 0
         self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None], Symbol] = {}
         self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
@@ -193,8 +221,12 @@ class GrammarIR:
     ) -> Symbol:
         """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
 
-        ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`.
+        ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`,
+        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`. Raises ``LimitExceeded`` where all of them add up to more than
+        :data:`MOST_TICKS`.
         """
+        if max_tokens is not None and max_tokens > BEYOND_TEXT:
+            max_tokens = None
         key = (id(expression), id(self.restriction), lexing, skip, max_tokens)
         symbol = self._lexeme_of.get(key)
         if symbol is None:
@@ -210,8 +242,28 @@ class GrammarIR:
             if skip is not None:
                 self.skips[symbol] = skip
             if max_tokens is not None:
+                self._count_ticks(max_tokens)
                 self.max_tokens[symbol] = max_tokens
         return symbol
+
+    def _count_ticks(self, max_tokens: int) -> None:
+        self.spent.ticks += max_tokens
+        if self.spent.ticks > MOST_TICKS:
+            raise LimitExceeded(
+                "max_tokens is too large",
+                expected=f"at most {MOST_TICKS}, added up over the grammar (or more than {BEYOND_TEXT}, which is no bound)",
+                found=str(self.spent.ticks),
+            )
+
+    def count_text(self, size: int, limits: Limits) -> None:
+        """Count the bytes of a grammar's text. Raises ``LimitExceeded`` where those inside each other have too many."""
+        self.spent.text += size
+        if self.spent.text > limits.max_spec_bytes:
+            raise LimitExceeded(
+                "the spec, with all that is in it, is too long",
+                expected=f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}",
+                found=str(self.spent.text),
+            )
 
     def token(self, tokens: TokenSet, name: str = "", *, skip: Symbol | None = None) -> Symbol:
         """The terminal that one token out of ``tokens`` matches."""
@@ -227,7 +279,18 @@ class GrammarIR:
         return symbol
 
     def keep(self, expression: Expr, keeper: Keeper, name: str = "") -> tuple[Symbol, Symbol]:
-        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string."""
+        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string.
+
+        Raises ``LimitExceeded`` for a keeper that needs more values than are ever counted.
+        """
+        if keeper.needs > MOST_COUNTED:
+            raise LimitExceeded(
+                f"{keeper.keyword} is too large where values are told apart",
+                location=keeper.location,
+                keyword=keeper.keyword,
+                expected=f"at most {MOST_COUNTED}",
+                found=str(keeper.needs),
+            )
         symbols = []
         for _ in range(2):
             self.lexemes.append(expression)
@@ -250,14 +313,24 @@ class GrammarIR:
         """Add ``left -> right`` (an empty ``right`` derives the empty string)."""
         self.rules.append((left, tuple(right)))
 
-    def nested(self) -> GrammarIR:
+    def nested(self, formats: int = 0) -> GrammarIR:
         """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then
         :meth:`adopt`.
+
+        ``formats``: how many formats of a structural tag it stands in. Raises ``LimitExceeded`` for grammars nested too deeply,
+        and too many of them.
         """
         inner = GrammarIR()
         rules, relaxed = inner.rules, inner.relaxed
         inner.__dict__.update(self.__dict__)
         inner.rules, inner.relaxed, inner.start = rules, relaxed, -1
+        inner._level += _LEVELS_OF_A_GRAMMAR + formats
+        if inner._level > _MOST_LEVELS:
+            most = f"at most {_MOST_LEVELS // _LEVELS_OF_A_GRAMMAR}, or fewer with structural tags"
+            raise LimitExceeded("grammars are nested too deeply", expected=most, found="more")
+        self.spent.grammars += 1
+        if self.spent.grammars > _MOST_GRAMMARS:
+            raise LimitExceeded("too many grammars inside one", expected=f"at most {_MOST_GRAMMARS}", found="more")
         return inner
 
     def adopt(self, inner: GrammarIR) -> Symbol:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+BEYOND_TEXT = 1 << 24
+"""Characters, items or tokens that no text has: an upper bound above this is no bound."""
+_MOST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Work and memory that one grammar or one request may cost. Crossing a limit raises ``LimitExceeded``.
 
-    All are counts or bytes. They are shared by every front end, so that a caller sets them in one place.
+    All are counts or bytes, from 1 to 2**62 - 1. They are shared by every front end, so that a caller sets them in one place.
+    Raises ``ValueError`` for any other number, ``TypeError`` for what is no integer.
     """
 
     max_spec_bytes: int = 8 << 20
@@ -42,3 +47,12 @@ class Limits:
     """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take twice as many."""
     max_cache_bytes: int = 1 << 30
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"Limits.{field.name}: expected an integer, found {type(value).__name__}")
+            if not 1 <= value < _MOST:
+                found = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
+                raise ValueError(f"Limits.{field.name}: expected 1 to 2**62 - 1, found {found}")

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends import json_schema, literals
 from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
+
+_MOST_DEPTH = 32
+_MOST_SPECS = 10_000
+"""Specs inside one: how deep they stand, and how many there are, written out."""
 
 
 class Spec:
     """A grammar as the user wrote it. Subclasses know how to become rules over lexemes."""
+
+    _depth = 1
+    _size = 1
+
+    def _hold(self, inner: Iterable[Spec]) -> None:
+        """Note the specs inside this one. Raises :class:`LimitExceeded` where they are nested too deeply, or too many."""
+        held = list(inner)
+        self._depth = 1 + max((spec._depth for spec in held), default=0)
+        self._size = 1 + sum(spec._size for spec in held)
+        if self._depth > _MOST_DEPTH:
+            raise LimitExceeded("specs are nested too deeply", expected=f"at most {_MOST_DEPTH}", found=str(self._depth))
+        if self._size > _MOST_SPECS:
+            raise LimitExceeded("too many specs inside one", expected=f"at most {_MOST_SPECS}", found=str(self._size))
 
     def key(self) -> Hashable | None:
         """Equal keys compile to the same grammar; ``None``: do not cache."""
@@ -30,19 +47,13 @@ class Spec:
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
 
-_MOST_WRITTEN = 1_000_000
-"""Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
-
-
-def _written_size(value: Any, known: dict[int, int]) -> int:
-    """How many JSON values a Python value has when it is written out; ``known``: of those that were met, by id."""
-    if type(value) is not dict and type(value) is not list:
-        return 1
-    size = known.get(id(value))
-    if size is None:
-        children = value.values() if type(value) is dict else value
-        size = known[id(value)] = 1 + sum([_written_size(child, known) for child in children])
-    return size
+def key_of(*parts: Any) -> Hashable | None:
+    """``parts`` as a key; None where one is not hashable or None: the front end says what is wrong with it."""
+    try:
+        hash(parts)
+    except TypeError:
+        return None
+    return None if None in parts else parts
 
 
 class JsonSchema(Spec):
@@ -96,16 +107,9 @@ class JsonSchema(Spec):
         if self.options.registry is not None:
             return None
         schema = self.schema
-        if not isinstance(schema, str):
-            if isinstance(schema, type):
-                return (JsonSchema, schema, self.options)
-            try:
-                if _written_size(schema, {}) > _MOST_WRITTEN:
-                    return None
-                schema = json.dumps(schema, ensure_ascii=False)
-            except (TypeError, ValueError, RecursionError):
-                return None  # the front end says what is wrong with it
-        return (JsonSchema, schema, self.options)
+        if not isinstance(schema, (str, type)):
+            schema = json_key(schema)
+        return key_of(JsonSchema, schema, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return json_schema.compile_schema(self.schema, self.options, limits, ir)
@@ -117,8 +121,8 @@ class JsonObject(Spec):
     def __init__(self, *, whitespace: str = "flexible") -> None:
         self.options = Options(whitespace=whitespace)
 
-    def key(self) -> Hashable:
-        return (JsonObject, self.options)
+    def key(self) -> Hashable | None:
+        return key_of(JsonObject, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return json_schema.compile_json_object(self.options, limits, ir)
@@ -139,12 +143,10 @@ class Regex(Spec):
     pattern: str
     dialect: str = "rust"
 
-    def key(self) -> Hashable:
-        return (Regex, self.pattern, self.dialect)
+    def key(self) -> Hashable | None:
+        return key_of(Regex, self.pattern, self.dialect)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        if not isinstance(self.pattern, str):
-            raise GrammarError("wrong type of regular expression", expected="str", found=type(self.pattern).__name__)
         return literals.compile_regex(self.pattern, limits, self.dialect, ir)
 
 
@@ -156,8 +158,8 @@ class Choice(Spec):
             raise GrammarError("wrong type of choices", expected="a sequence of str", found=type(choices).__name__)
         self.choices = tuple(choices)
 
-    def key(self) -> Hashable:
-        return (Choice, self.choices)
+    def key(self) -> Hashable | None:
+        return key_of(Choice, self.choices)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return literals.compile_choice(self.choices, limits, ir)

@@ -8,7 +8,7 @@ from cdplugin.errors import GrammarError
 from cdplugin.frontends.lark import compile_lark
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.specs import Spec
+from cdplugin.specs import Spec, key_of
 
 
 class Lark(Spec):
@@ -27,16 +27,19 @@ class Lark(Spec):
         if not isinstance(grammar, str):
             raise GrammarError("wrong type of Lark grammar", expected="str", found=type(grammar).__name__)
         self.grammar = grammar
+        if grammars is not None and not isinstance(grammars, Mapping):
+            raise GrammarError("wrong type of grammars", expected="a mapping of names to specs", found=type(grammars).__name__)
         self.grammars = dict(grammars or {})
         for name, spec in self.grammars.items():
             if not isinstance(name, str) or not isinstance(spec, Spec):
                 found = f"{type(name).__name__}: {type(spec).__name__}"
                 expected = "names and specs, as {'x': cdplugin.Regex(…)}"
                 raise GrammarError("wrong type in grammars", expected=expected, found=found)
+        self._hold(self.grammars.values())
 
     def key(self) -> Hashable | None:
-        keys = [(name, spec.key()) for name, spec in sorted(self.grammars.items())]
-        return None if any(key is None for _, key in keys) else (Lark, self.grammar, tuple(keys))
+        names = sorted(self.grammars)
+        return key_of(Lark, self.grammar, *names, *(self.grammars[name].key() for name in names))
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_lark(self.grammar, {name: spec.to_ir for name, spec in self.grammars.items()}, limits, ir)

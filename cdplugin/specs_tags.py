@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
+from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.frontends.tags.after import Trigger, compile_after
 from cdplugin.frontends.tags.tools import TOOL_FORMATS, ToolFormat, choose, compile_tools, read_tools
 from cdplugin.frontends.tags.write import compile_tag
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.specs import Spec
+from cdplugin.specs import Spec, key_of
 
 __all__ = ["TOOL_FORMATS", "After", "StructuralTag", "ToolFormat", "Tools"]
 
 
-def _frozen(value: Any) -> str | None:
-    """JSON of ``value`` for a key, if it has any."""
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        return None
+def _listed(name: str, tokens: Any) -> tuple[Any, ...]:
+    if isinstance(tokens, (str, bytes)) or not isinstance(tokens, Iterable):
+        raise GrammarError(f"wrong type of {name}", expected="a list of texts and token ids", found=type(tokens).__name__)
+    return tuple(tokens)
 
 
 class StructuralTag(Spec):
@@ -40,8 +38,7 @@ class StructuralTag(Spec):
         self.tag = tag
 
     def key(self) -> Hashable | None:
-        text = self.tag if isinstance(self.tag, str) else _frozen(self.tag)
-        return None if text is None else (StructuralTag, text)
+        return key_of(StructuralTag, self.tag if isinstance(self.tag, str) else json_key(self.tag))
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_tag(self.tag, limits, ir)
@@ -78,11 +75,11 @@ class Tools(Spec):
         form = TOOL_FORMATS.get(format) if isinstance(format, str) else format
         if not isinstance(form, ToolFormat):
             expected = f"one of {', '.join(TOOL_FORMATS)}, or a ToolFormat"
-            raise GrammarError("unknown format of tool calls", expected=expected, found=repr(format))
+            raise GrammarError("unknown format of tool calls", expected=expected, found=shown(format))
         if "{name}" not in form.begin:
-            raise GrammarError("bad format of tool calls", expected="{name} in begin", found=repr(form.begin))
+            raise GrammarError("bad format of tool calls", expected="{name} in begin", found=shown(form.begin))
         if on_broken not in ("error", "skip", "any"):
-            raise GrammarError("bad value of on_broken", expected="error, skip or any", found=repr(on_broken))
+            raise GrammarError("bad value of on_broken", expected="error, skip or any", found=shown(on_broken))
         self.format = form
         self.tools = read_tools(tools)
         self.tool_choice = tool_choice
@@ -97,8 +94,8 @@ class Tools(Spec):
         return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, Limits())[1]
 
     def key(self) -> Hashable | None:
-        text = _frozen([[tool.name, tool.parameters] for tool in self._chosen])
-        return None if text is None else (Tools, text, self.format, self._mode, self.parallel, self.on_broken)
+        text = json_key([[tool.name, tool.parameters] for tool in self._chosen])
+        return key_of(Tools, text, self.format, self._mode, self.parallel, self.on_broken)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_tools(self._chosen, self._mode, self.format, self.parallel, self.on_broken, limits, ir)[0]
@@ -135,13 +132,14 @@ class After(Spec):
     ) -> None:
         if not isinstance(spec, Spec):
             raise GrammarError("wrong type of spec", expected="a cdplugin.Spec", found=type(spec).__name__)
-        triggers = (trigger,) if isinstance(trigger, (str, int)) else tuple(trigger)
+        triggers = (trigger,) if isinstance(trigger, (str, int)) else _listed("trigger", trigger)
+        listed = _listed("special_tokens", special_tokens)
         self.spec = spec
-        self.trigger = Trigger(triggers, begin, required, then, max_chars, max_tokens, tuple(special_tokens))
+        self.trigger = Trigger(triggers, begin, required, then, max_chars, max_tokens, listed)
+        self._hold([spec])
 
     def key(self) -> Hashable | None:
-        inner = self.spec.key()
-        return None if inner is None else (After, self.trigger, inner)
+        return key_of(After, self.trigger, self.spec.key())
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_after(self.trigger, lambda inner: self.spec.to_ir(limits, inner), limits, ir)

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import spell
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
-from cdplugin.specs import Choice, JsonSchema, Regex, Spec
+from cdplugin.specs import Choice, JsonSchema, Regex, Spec, key_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -34,6 +34,7 @@ class Template(Spec):
 
     def __init__(self, text: str = "", **holes: Any) -> None:
         self.parts: tuple[str | tuple[str, Spec], ...] = _parts(text, holes)
+        self._hold(part[1] for part in self.parts if not isinstance(part, str))
 
     # --- step by step -----------------------------------------------------------------------------------------------------
 
@@ -44,7 +45,7 @@ class Template(Spec):
     def hole(self, name: str, content: Any) -> Template:
         """A hole with a spec, or what is short for one."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise GrammarError("bad name of a hole", expected="letters, digits and _", found=repr(name))
+            raise GrammarError("bad name of a hole", expected="letters, digits and _", found=shown(name))
         return self._with((name, _spec(name, content)))
 
     def regex(self, name: str, pattern: str, dialect: str = "rust") -> Template:
@@ -70,6 +71,7 @@ class Template(Spec):
     def _with(self, part: str | tuple[str, Spec]) -> Template:
         out = Template()
         out.parts = (*self.parts, part)
+        out._hold(part[1] for part in out.parts if not isinstance(part, str))
         return out
 
     # --- as a spec ----------------------------------------------------------------------------------------------------------
@@ -85,8 +87,10 @@ class Template(Spec):
         }
 
     def key(self) -> Hashable | None:
-        keys = [part if isinstance(part, str) else (part[0], part[1].key()) for part in self.parts]
-        return None if any(isinstance(key, tuple) and key[1] is None for key in keys) else (Template, tuple(keys))
+        keys: list[Any] = [Template]
+        for part in self.parts:
+            keys += [part] if isinstance(part, str) else [Template, part[0], part[1].key()]
+        return key_of(*keys)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()
@@ -109,9 +113,8 @@ class Template(Spec):
         try:
             spec.to_ir(limits, inner)
         except GrammarError as problem:
-            problem.location = f"hole {name!r}" + (f", {problem.location}" if problem.location else "")
-            problem.args = (problem._format(),)
-            raise
+            where = f"hole {name!r}" + (f", {problem.location}" if problem.location else "")
+            raise problem.amended(location=where) from None
         return ir.adopt(inner)
 
 
@@ -120,12 +123,14 @@ class _Free(Spec):
 
     def __init__(self, stop: str, max_chars: int | None) -> None:
         if not isinstance(stop, str) or not stop:
-            raise GrammarError("bad stop of a hole", expected="a text that is not empty", found=repr(stop))
-        self.stop = stop
+            raise GrammarError("bad stop of a hole", expected="a text that is not empty", found=shown(stop))
+        if max_chars is not None and (isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < 0):
+            raise GrammarError("bad max_chars of a hole", expected="a whole number", found=shown(max_chars))
+        self.stop = _fixed(stop)
         self.max_chars = max_chars
 
-    def key(self) -> Hashable:
-        return (_Free, self.stop, self.max_chars)
+    def key(self) -> Hashable | None:
+        return key_of(_Free, self.stop, self.max_chars)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()

@@ -6,11 +6,11 @@ import re
 from collections.abc import Hashable
 from importlib import import_module
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.specs import Spec
+from cdplugin.specs import Spec, key_of
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
 _RULE = re.compile(r"^[ \t]*[?!]?[A-Za-z_][\w.-]*[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
@@ -32,8 +32,8 @@ class Gbnf(Spec):
         self.grammar = grammar
         self.root = root
 
-    def key(self) -> Hashable:
-        return (Gbnf, self.grammar, self.root)
+    def key(self) -> Hashable | None:
+        return key_of(Gbnf, self.grammar, self.root)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_bnf(self.grammar, "gbnf", self.root, limits, ir)
@@ -51,8 +51,8 @@ class Ebnf(Spec):
     """
 
     def __init__(self, grammar: str, syntax: str = "xgrammar", *, root: str = "root") -> None:
-        if syntax not in _SYNTAXES:
-            raise GrammarError("unknown syntax of a grammar", expected="one of " + ", ".join(_SYNTAXES), found=repr(syntax))
+        if not isinstance(syntax, str) or syntax not in _SYNTAXES:
+            raise GrammarError("unknown syntax of a grammar", expected="one of " + ", ".join(_SYNTAXES), found=shown(syntax))
         self.grammar = grammar
         self.syntax = syntax
         self.root = root
@@ -65,15 +65,15 @@ class Ebnf(Spec):
             self._taken = _recognise(self.grammar, self.root)
         return self._taken
 
-    def key(self) -> Hashable:
-        return (Ebnf, self.grammar, self.syntax, self.root)
+    def key(self) -> Hashable | None:
+        return key_of(Ebnf, self.grammar, self.syntax, self.root)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         if self.taken != "lark":
             return compile_bnf(self.grammar, self.taken, self.root, limits, ir)
         if self.root not in ("root", "start"):
             raise UnsupportedError(
-                "a Lark grammar begins with the rule 'start'; no other root is supported", found=repr(self.root)
+                "a Lark grammar begins with the rule 'start'; no other root is supported", found=shown(self.root)
             )
         spec: Spec = import_module("cdplugin.specs_lark").Lark(self.grammar)
         return spec.to_ir(limits, ir)

@@ -43,6 +43,10 @@ def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(t) for t in listed))
 
 
+MOST_TOKENS = 1 << 24
+"""Tokens of a vocabulary, padding included: each takes some bytes of every table."""
+
+
 def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
     """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
 
@@ -53,6 +57,8 @@ def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: in
         return tokens
     if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)) or vocab_size < 1:
         raise VocabularyError(f"{label}: vocab_size: expected a positive int, found {vocab_size!r}")
+    if vocab_size > MOST_TOKENS:
+        raise VocabularyError(f"{label}: vocab_size: expected at most {MOST_TOKENS}, found {vocab_size}")
     if vocab_size < base:
         raise VocabularyError(
             f"{label}: vocab_size: expected at least {base}, the tokenizer's own vocabulary, found {vocab_size}"

@@ -74,4 +74,5 @@ def test_budgets_and_shared_parts() -> None:
         node = expr.cat(node, expr.literal(b"x"), node)
     ir = lexeme(node)
     assert is_admitted(ir, cd.Limits())
-    assert not is_admitted(ir, cd.Limits(max_lexemes=0)) and not is_admitted(ir, cd.Limits(max_rules=0))
+    ir.rule(ir.start, [ir.lexeme(expr.literal(b"y"))])
+    assert not is_admitted(ir, cd.Limits(max_lexemes=1)) and not is_admitted(ir, cd.Limits(max_rules=1))

@@ -28,6 +28,7 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.keywords import up_to
+from cdplugin.frontends.spelling import utf8
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 
 _ALL = complement(EMPTY)
@@ -43,7 +44,7 @@ def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
     plain = None if most_chars is None else up_to(words, None)
     if plain is not None:
         return both(free, plain)
-    return both(free, complement(cat(_ALL, literals(word.encode() for word in words), _ALL)))
+    return both(free, complement(cat(_ALL, literals(utf8(word) for word in words), _ALL)))
 
 
 def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
@@ -56,8 +57,8 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
     if plain is not None and most_chars is not None:  # the engine drops a bound that is far away from such an expression
         return both(repeat(ANY_CHAR, 0, most_chars + len(text)), plain)
     free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
-    earlier = cat(_ALL, literals(word.encode() for word in words), _BYTE, _ALL)
-    return both(cat(free, literal(text.encode())), complement(earlier))
+    earlier = cat(_ALL, literals(utf8(word) for word in words), _BYTE, _ALL)
+    return both(cat(free, literal(utf8(text))), complement(earlier))
 
 
 def dispatch_text(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.expr import EMPTY, Expr, literals
 from cdplugin.grammar import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.regex import parse
+from cdplugin.regex_syntax import DIALECTS
 
 _DEFAULT_LIMITS = Limits()
 
@@ -21,9 +22,17 @@ def compile_regex(
 
     Raises ``GrammarError`` for bad syntax (with the position) and for a pattern that matches nothing.
     """
+    if not isinstance(pattern, str):
+        raise GrammarError("wrong type of regular expression", expected="str", found=type(pattern).__name__)
+    if dialect not in DIALECTS:
+        raise GrammarError(
+            "unknown dialect of regular expressions", expected=f"one of {', '.join(DIALECTS)}", found=shown(dialect)
+        )
+    ir = ir or GrammarIR()
+    ir.count_text(len(pattern), limits)
     expression = parse(pattern, dialect, limits=limits).match_expr(UTF8)
     if expression is EMPTY:
-        raise GrammarError("the regular expression matches nothing", found=repr(pattern[:60]))
+        raise GrammarError("the regular expression matches nothing", found=shown(pattern[:60]))
     return _single(expression, "regex", ir)
 
 
@@ -36,6 +45,7 @@ def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS, ir:
         raise GrammarError("bad choice", expected="a list of strings", found=type(choices).__name__)
     if not choices:
         raise GrammarError("bad choice", expected="at least one string", found="an empty list")
+    ir = ir or GrammarIR()
     texts, size = [], 0
     for i, choice in enumerate(choices):
         if not isinstance(choice, str):
@@ -48,12 +58,12 @@ def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS, ir:
         size += len(texts[-1])
         if size > limits.max_spec_bytes:
             raise LimitExceeded(f"choices are longer than max_spec_bytes ({limits.max_spec_bytes})", location=f"index {i}")
+    ir.count_text(size, limits)
     return _single(literals(texts), "choice", ir)
 
 
-def _single(expression: Expr, name: str, ir: GrammarIR | None) -> GrammarIR:
+def _single(expression: Expr, name: str, ir: GrammarIR) -> GrammarIR:
     """A grammar whose start symbol is one lexeme."""
-    ir = ir or GrammarIR()
     ir.start = ir.nonterminal("start")
     ir.rule(ir.start, [ir.lexeme(expression, name)])
     return ir

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cdplugin.errors import GrammarError
 from cdplugin.expr import literal
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 
@@ -15,6 +16,15 @@ _SPECIAL = re.compile(
     r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=｜]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]|｜[A-Z]{2,20}｜|\]<\]\w{2,20}\[>\["
 )
 """What the names of special tokens look like."""
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text. Raises ``GrammarError`` for a lone surrogate, which has none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as problem:
+        where = f"position {problem.start}"
+        raise GrammarError("bad text", expected="Unicode text", found="a lone surrogate", location=where) from None
 
 
 def may_hold_tokens(text: str) -> bool:
@@ -26,7 +36,7 @@ def spell(ir: GrammarIR, text: str) -> list[Symbol]:
     """Symbols for ``text``: one lexeme, or pieces each of which is a lexeme or a special token."""
     out: list[Symbol] = []
     for piece, is_token in pieces(text):
-        lexeme = ir.lexeme(literal(piece.encode()), repr(piece))
+        lexeme = ir.lexeme(literal(utf8(piece)), repr(piece))
         if not is_token:
             out.append(lexeme)
             continue

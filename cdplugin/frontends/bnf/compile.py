@@ -30,15 +30,18 @@ def compile_bnf(
     """
     if not isinstance(text, str):
         raise GrammarError("wrong type of grammar", expected="str", found=type(text).__name__)
+    if not isinstance(root, str):
+        raise GrammarError("wrong type of root", expected="str", found=type(root).__name__)
     if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
         raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
     try:
         text.encode()
     except UnicodeEncodeError as problem:
         raise error("bad text", text, problem.start, expected="Unicode text", found="a lone surrogate") from None
+    ir = ir or GrammarIR()
+    ir.count_text(len(text), limits)
     source = parse(text, syntax, limits)
     mentioned = check_references(source, root)
-    ir = ir or GrammarIR()
     writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, limits, fold)
     ir.start = writer.write(root, mentioned)
     return ir

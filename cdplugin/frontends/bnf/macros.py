@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdplugin.errors import shown
 from cdplugin.frontends.bnf.scan import Scanner, where
 from cdplugin.frontends.bnf.tree import DISPATCH, TOKENS, Dispatch, Node
 from cdplugin.grammar import TokenSet
@@ -60,7 +61,7 @@ def _dispatch(name: str, values: list[Any], options: dict[str, Any], scanner: Sc
     loop = options.pop("loop_after_dispatch", True)
     if options:
         scanner.fail(
-            f"unknown option of {name}", at, expected="loop_after_dispatch or excludes", found=repr(next(iter(options)))
+            f"unknown option of {name}", at, expected="loop_after_dispatch or excludes", found=shown(next(iter(options)))
         )
     if not isinstance(excludes, tuple):
         scanner.fail(f"bad excludes of {name}", at, expected="a tuple: (…, …)", found=_show(excludes))
@@ -74,7 +75,7 @@ def _dispatch(name: str, values: list[Any], options: dict[str, Any], scanner: Sc
 
 
 def _show(value: Any) -> str:
-    return "a rule's name" if isinstance(value, _Name) else repr(value)
+    return "a rule's name" if isinstance(value, _Name) else shown(value)
 
 
 def _token_id(scanner: Scanner, value: Any, at: int) -> int:

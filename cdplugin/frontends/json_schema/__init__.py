@@ -6,8 +6,8 @@ resolves references, ``shapes`` intersects and splits what applies in one place,
 lexemes, ``layout`` puts the whitespace.
 """
 
-from cdplugin.frontends.json_schema.compile import compile_json_object, compile_schema
+from cdplugin.frontends.json_schema.compile import check_schema, compile_json_object, compile_schema
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.strings import characters
 
-__all__ = ["Options", "characters", "compile_json_object", "compile_schema"]
+__all__ = ["Options", "characters", "check_schema", "compile_json_object", "compile_schema"]

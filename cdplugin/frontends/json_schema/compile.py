@@ -55,10 +55,25 @@ def compile_schema(
     options = options or Options()
     limits = limits or Limits()
     document, size = load_schema(schema, limits)
+    first = ir or GrammarIR()
+    first.count_text(size, limits)
+    effort = Effort(limits, size, first.spent)
+    n_rules = len(first.rules)
     try:
-        return _compile(document, options, limits, ir or GrammarIR(), Effort(limits, size))
-    except MultipliesError as error:
-        return _compile(share_equal_parts(document), options, limits, ir or GrammarIR(), error.effort.again())
+        return _compile(document, options, limits, first, effort)
+    except MultipliesError:
+        if ir is None:
+            ir = GrammarIR()
+            ir.spent = first.spent
+        else:
+            del ir.rules[n_rules:]
+        return _compile(share_equal_parts(document), options, limits, ir, effort.again())
+
+
+def check_schema(schema: Any, limits: Limits) -> None:
+    """Raise as :func:`compile_schema` does for keywords of the wrong form, wherever they are in ``schema``."""
+    document, _ = load_schema(schema, limits)
+    Reader(document, Options(), limits).read_all()
 
 
 def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> GrammarIR:

@@ -36,7 +36,7 @@ _POINT = literal(b".")
 
 
 class TooManyResiduesError(UnsupportedError):
-    """The unit of ``multipleOf`` has too many residues."""
+    """The unit of ``multipleOf`` has too many residues; whoever knows where that is adds the place."""
 
     def __init__(self) -> None:
         super().__init__(f"multipleOf needs an automaton of more than {MAX_CLASSES} states", keyword="multipleOf")

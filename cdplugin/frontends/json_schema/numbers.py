@@ -210,7 +210,7 @@ def _plain_decimals(low: Decimal, high: Decimal | None) -> Expr:
     )
 
 
-def _exponent(low: int, high: int) -> Expr:
+def exponent_between(low: int, high: int) -> Expr:
     """``e`` and an exponent from ``low`` to ``high``; a sign and one leading zero as JSON allows them."""
     if low > high:
         return EMPTY
@@ -240,16 +240,16 @@ def _scientific(low: Decimal, high: Decimal | None) -> Expr:
         return EMPTY
     bottom = low.adjusted() if low else _MIN_EXPONENT - 1
     top = high.adjusted() if high is not None else _MAX_EXPONENT + 1
-    parts = [cat(_ANY_MANTISSA, _exponent(max(bottom + 1, _MIN_EXPONENT), min(top - 1, _MAX_EXPONENT)))]
+    parts = [cat(_ANY_MANTISSA, exponent_between(max(bottom + 1, _MIN_EXPONENT), min(top - 1, _MAX_EXPONENT)))]
     low_mantissa = low.scaleb(-bottom, CONTEXT) if bottom >= _MIN_EXPONENT else _ONE
     high_mantissa = high.scaleb(-top, CONTEXT) if high is not None and top <= _MAX_EXPONENT else _BELOW_TEN
     if bottom == top:
-        parts.append(cat(_mantissa(low_mantissa, high_mantissa), _exponent(bottom, top)))
+        parts.append(cat(_mantissa(low_mantissa, high_mantissa), exponent_between(bottom, top)))
     else:
         if _MIN_EXPONENT <= bottom <= _MAX_EXPONENT:
-            parts.append(cat(_mantissa(low_mantissa, _BELOW_TEN), _exponent(bottom, bottom)))
+            parts.append(cat(_mantissa(low_mantissa, _BELOW_TEN), exponent_between(bottom, bottom)))
         if _MIN_EXPONENT <= top <= _MAX_EXPONENT:
-            parts.append(cat(_mantissa(_ONE, high_mantissa), _exponent(top, top)))
+            parts.append(cat(_mantissa(_ONE, high_mantissa), exponent_between(top, top)))
     return alt(*parts)
 
 
@@ -377,8 +377,8 @@ def fractional(integral_floats: bool) -> Expr:
         low, high = _split_decimal(gap + Decimal((0, (1,), -18)))[1], _split_decimal(1 - gap - Decimal((0, (1,), -18)))[1]
         fraction = both(_fraction_at_least(low), _fraction_at_most(high))
         parts.append(cat(natural_range(1 << power, (2 << power) - 1), _POINT, fraction))
-    small = cat(_NONZERO, optional(cat(_POINT, repeat(DIGIT, 1, 15))), _exponent(-1, -1))
-    tiny = cat(_ANY_MANTISSA, _exponent(_MIN_EXPONENT, -2))
+    small = cat(_NONZERO, optional(cat(_POINT, repeat(DIGIT, 1, 15))), exponent_between(-1, -1))
+    tiny = cat(_ANY_MANTISSA, exponent_between(_MIN_EXPONENT, -2))
     return cat(sign, alt(*parts, small, tiny))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 
 _CHOICES = {
     "property_order": ("schema", "any"),
@@ -53,10 +53,13 @@ class Options:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
-            if value not in allowed:
-                raise GrammarError(f"option {name}", expected=" or ".join(map(repr, allowed)), found=repr(value))
+            if not isinstance(value, str) or value not in allowed:
+                raise GrammarError(f"option {name}", expected=" or ".join(map(repr, allowed)), found=shown(value))
+        if self.registry is not None and not hasattr(self.registry, "crawl"):
+            found = type(self.registry).__name__
+            raise GrammarError("option registry", expected="a referencing.Registry", found=found)
         if not isinstance(self.unique_names, bool):
-            raise GrammarError("option unique_names", expected="True or False", found=repr(self.unique_names))
+            raise GrammarError("option unique_names", expected="True or False", found=shown(self.unique_names))
         if not isinstance(self.whitespace, str):
             raise GrammarError(
                 "option whitespace",
@@ -70,16 +73,16 @@ class Options:
             return
         if self.whitespace != "flexible":
             beside = "'flexible' beside separators or indent"
-            raise GrammarError("option whitespace", expected=beside, found=repr(self.whitespace))
+            raise GrammarError("option whitespace", expected=beside, found=shown(self.whitespace))
         pair = self.separators
         if pair is not None and not (
             isinstance(pair, tuple)
             and len(pair) == 2
             and all(isinstance(text, str) and text.strip(" \t\r\n") == mark for text, mark in zip(pair, ",:", strict=True))
         ):
-            raise GrammarError("option separators", expected="a comma and a colon, each with whitespace", found=repr(pair))
+            raise GrammarError("option separators", expected="a comma and a colon, each with whitespace", found=shown(pair))
         indent = self.indent
         is_count = isinstance(indent, int) and not isinstance(indent, bool) and 0 <= indent <= _MOST_INDENT
         is_text = isinstance(indent, str) and len(indent) <= _MOST_INDENT and not indent.strip(" \t\r\n")
         if indent is not None and not is_count and not is_text:
-            raise GrammarError("option indent", expected=f"0 to {_MOST_INDENT}, or so much whitespace", found=repr(indent))
+            raise GrammarError("option indent", expected=f"0 to {_MOST_INDENT}, or so much whitespace", found=shown(indent))

@@ -13,6 +13,7 @@ from typing import Any
 from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema import strings
+from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY,
@@ -161,17 +162,8 @@ class Reader:
                 return bits
         raise self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
 
-    def _count(self, sub: Subschema, keyword: str, value: Any) -> int:
-        """A non-negative integer (Validation, section 6.3.1); 2.0 is one."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
-            raise self.wrong(sub, keyword, "a non-negative integer", value)
-        return int(value)
-
     def _counts(self, sub: Subschema, schema: dict, low: str, high: str) -> tuple[int, int | None]:
-        return (
-            self._count(sub, low, schema[low]) if low in schema else 0,
-            self._count(sub, high, schema[high]) if high in schema else None,
-        )
+        return count_bounds(schema, low, high, sub.pointer, self.limits)
 
     def _child(self, sub: Subschema, keyword: str, value: Any) -> Subschema:
         if type(value) is not bool and not isinstance(value, dict):
@@ -250,14 +242,8 @@ class Reader:
         try:
             strings.pattern_text(pattern)
         except GrammarError as error:
-            raise type(error)(
-                f"{error.message} ({error.location})" if error.location else error.message,
-                location=f"{sub.pointer}/{keyword}",
-                keyword=keyword,
-                expected=error.expected,
-                found=error.found,
-                context=error.context,
-            ) from None
+            message = f"{error.message} ({error.location})" if error.location else error.message
+            raise error.amended(message=message, location=f"{sub.pointer}/{keyword}", keyword=keyword) from None
 
     def _read_array(self, sub: Subschema, schema: dict) -> None:
         part = sub.array = ArrayPart()

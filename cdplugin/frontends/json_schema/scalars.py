@@ -8,6 +8,7 @@ from typing import Any
 from cdplugin.alphabet import JSON_STRING
 from cdplugin.expr import Expr, alt, both, cat, complement
 from cdplugin.frontends.json_schema.dialect import BOOLEAN_BITS, FRACTION_BIT, INTEGER_BIT, NULL_BIT, NUMBER_BITS
+from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
@@ -58,7 +59,12 @@ def merged_number(alternative: Alternative, types: int) -> Expr:
     units = tuple(sorted({unit for sub in alternative for unit in sub.multiples}))
     no_units = tuple(sorted({unit for sub in alternative for unit in sub.no_multiples}))
     fractions = types == FRACTION_BIT
-    found = alt(*(number_expr(NUMBER_BITS if fractions else types, a, b, integral_floats, units, no_units) for a, b in pieces))
+    kinds = NUMBER_BITS if fractions else types
+    try:
+        found = alt(*(number_expr(kinds, a, b, integral_floats, units, no_units) for a, b in pieces))
+    except TooManyResiduesError as error:
+        where = next(sub for sub in alternative if sub.multiples or sub.no_multiples).pointer
+        raise error.amended(location=f"{where}/multipleOf") from None
     return both(found, fractional(integral_floats)) if fractions else found
 
 

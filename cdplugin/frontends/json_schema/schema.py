@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cdplugin.errors import shown
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES
 from cdplugin.frontends.json_schema.numbers import Bound
@@ -175,5 +176,5 @@ def type_name(value: Any) -> str:
 
 def describe(value: Any) -> str:
     """A value for the ``found`` of a message."""
-    text = repr(value)
+    text = shown(value)
     return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -34,9 +34,20 @@ from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, few_values, merged_number, merged_string
 from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
-from cdplugin.frontends.json_schema.values import Evaluator, canonical, compound_expr, has_orders, scalar_spellings, type_bit
-from cdplugin.grammar import Symbol
+from cdplugin.frontends.json_schema.values import (
+    WORDS,
+    Evaluator,
+    canonical,
+    compound_expr,
+    has_orders,
+    integer_expr,
+    number_expr,
+    type_bit,
+    typed,
+)
+from cdplugin.grammar import Spent, Symbol
 from cdplugin.limits import Limits
 
 _State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]
@@ -82,23 +93,20 @@ _WORK_PER_BYTE = 2
 class MultipliesError(LimitExceeded):
     """A first attempt takes too much work: it may be because alternatives overlap."""
 
-    def __init__(self, effort: Effort) -> None:
-        super().__init__("merging allOf, anyOf and $ref takes too much work")
-        self.effort = effort
-
 
 class Effort:
-    """Steps of merging, counted against ``limits.max_rules``, six for a rule.
+    """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
 
     A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
     second one, which makes alternatives that do not overlap.
     """
 
-    def __init__(self, limits: Limits, size: int) -> None:
+    def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
         self.is_first = True
-        self._work = 0
+        self._spent = spent
         self._most = limits.max_rules
-        self._most_at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+        self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
         """The same, for a second attempt."""
@@ -107,14 +115,15 @@ class Effort:
 
     def count(self, steps: int) -> None:
         """Count steps; raises ``LimitExceeded`` when they are too many."""
-        self._work += steps * _STEP_COST
-        if self._work > self._most:
+        spent = self._spent
+        spent.steps += steps * _STEP_COST
+        if spent.steps > self._most:
             raise LimitExceeded(
                 "merging allOf, anyOf and $ref takes too much work",
                 expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
             )
-        if self.is_first and self._work > self._most_at_first:
-            raise MultipliesError(self)
+        if self.is_first and spent.steps > self._most_at_first:
+            raise MultipliesError("merging allOf, anyOf and $ref takes too much work")
 
 
 class Shaper:
@@ -218,7 +227,7 @@ class Shaper:
         """Each value that is valid under all ``parts``, as an expression, if they are few: listed, words, or integers of a
         small range; else None.
         """
-        values: dict[str, tuple[Any, bool]] = {}
+        values: dict[str, tuple[Any, Expr]] = {}
         for alternative in self._alternatives(parts):
             types = ALL_TYPES
             listed: list[Any] | None = None
@@ -226,6 +235,7 @@ class Shaper:
                 types &= sub.types
                 if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
                     listed = sub.values
+            is_range = listed is None
             if listed is None:
                 listed = few_values(alternative, types)
                 if listed is None:
@@ -233,19 +243,29 @@ class Shaper:
             integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
             for value in listed:
                 self.count(1)
-                if canonical(value) not in values and all(self._evaluator.holds(s, value, itself=True) for s in alternative):
-                    values[canonical(value)] = (value, integral_floats)
+                if canonical(value) in values:
+                    continue
+                instances = [
+                    one
+                    for one in typed(value, integral_floats)
+                    if all(self._evaluator.holds(sub, one, itself=True) for sub in alternative)
+                ]
+                if instances:
+                    values[canonical(value)] = (value, self._fixed(instances, integral_floats, is_range))
         if len(values) > MOST_DISTINCT:
             return None
         if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
             return None
-        out: list[Expr] = []
-        for value, integral_floats in values.values():
-            if isinstance(value, (list, dict)):
-                out.append(compound_expr(value, self._layout, integral_floats))
-            else:
-                out.append(literals(scalar_spellings(value, integral_floats)))
-        return out
+        return [expression for _, expression in values.values()]
+
+    def _fixed(self, instances: list[Any], integral_floats: bool, is_range: bool) -> Expr:
+        """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
+        value = instances[0]
+        if isinstance(value, (list, dict)):
+            return compound_expr(value, self._layout, integral_floats)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return integer_expr(int(value), integral_floats) if is_range else number_expr(instances, integral_floats)
+        return literals(spellings(value) if isinstance(value, str) else (WORDS[value],))
 
     # Splitting
 
@@ -322,22 +342,29 @@ class Shaper:
         for sub in alternative:
             types &= sub.types
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
-            texts.update(spelling for value in values for spelling in scalar_spellings(value))
+            texts.update(spelling for value in values for spelling in spellings(value))
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
+        numbers: list[int | float] = []
+
+        def fits(value: Any) -> bool:
+            if only_types and not isinstance(value, float):
+                return bool(type_bit(value, integral_floats) & types)
+            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
+            return all(self._evaluator.holds(sub, value, itself=True) for sub in alternative)
+
         for value in values:
-            if len(values) > 1 and isinstance(value, (list, dict)):
+            if integral_floats and len(values) > 1 and isinstance(value, (list, dict)):
                 key = canonical(value)
                 if key in seen:
                     continue
                 seen.add(key)
             self.count(1)
-            if only_types and not isinstance(value, float):
-                if not type_bit(value, integral_floats) & types:
-                    continue
-            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
-            elif not all(self._evaluator.holds(sub, value, itself=True) for sub in alternative):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                numbers += filter(fits, typed(value, integral_floats))
+                continue
+            if not fits(value):
                 continue
             if isinstance(value, (list, dict)):
                 if self._layout.indent is not None or (self._any_order and has_orders(value)):
@@ -346,7 +373,9 @@ class Shaper:
                 else:
                     scalars[compound_expr(value, self._layout, integral_floats)] = None
             else:
-                texts.update(scalar_spellings(value, integral_floats))
+                texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
+        if numbers:
+            scalars[number_expr(numbers, integral_floats)] = None
 
     # Alternatives
 

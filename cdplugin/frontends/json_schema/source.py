@@ -11,13 +11,16 @@ import math
 import re
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.limits import Limits
 
 MAX_INTEGER_BITS = 8_192
 """Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
+_MOST_WRITTEN = 1_000_000
+"""Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
+_JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def load_schema(schema: Any, limits: Limits) -> tuple[dict | bool, int]:
@@ -117,7 +120,7 @@ def check_value(root: Any, limits: Limits) -> int:
                 budget -= 2
                 for key, member in value.items():
                     if type(key) is not str and not isinstance(key, str):
-                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=repr(key))
+                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(key))
                     budget -= len(key) + 4
                     kind = type(member)
                     if kind is str:
@@ -152,7 +155,7 @@ def check_value(root: Any, limits: Limits) -> int:
 def _check_scalar(value: Any, below: list[Any]) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise GrammarError("the schema is not JSON", expected="finite numbers", found=repr(value))
+            raise GrammarError("the schema is not JSON", expected="finite numbers", found=shown(value))
     elif isinstance(value, int):
         if value.bit_length() > MAX_INTEGER_BITS:
             raise LimitExceeded("the schema holds an integer of too many digits")
@@ -161,6 +164,34 @@ def _check_scalar(value: Any, below: list[Any]) -> None:
         below.append(dict(value) if isinstance(value, dict) else list(value))
     elif not isinstance(value, _SCALARS):
         raise GrammarError("the schema is not JSON", expected="JSON values", found=f"{type(value).__name__} {value!r:.40}")
+
+
+def json_key(value: Any) -> str | None:
+    """A text that only equal JSON values share; None for what is no JSON, too deep or too large to be remembered.
+
+    ``json.dumps`` alone would write the key ``1`` like ``"1"`` and a tuple like a list.
+    """
+    waiting = [value]
+    met = 0
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is dict:
+            if any(type(name) is not str for name in item):
+                return None
+            waiting += item.values()
+            met += len(item)
+        elif kind is list:
+            waiting += item
+            met += len(item)
+        elif kind not in _JSON_SCALARS:
+            return None
+        if met > _MOST_WRITTEN:
+            return None
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def escape_token(token: str) -> str:

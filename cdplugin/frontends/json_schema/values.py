@@ -6,7 +6,9 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from cdplugin.expr import Expr, cat, literal, literals
@@ -20,44 +22,59 @@ from cdplugin.frontends.json_schema.dialect import (
     STRING_BIT,
     TRUE_BIT,
 )
+from cdplugin.frontends.json_schema.fixed_numbers import fixed_numbers
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.numbers import number_expr as number_between
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 
-_MAX_PLAIN = 10**21
+_EXACT_FLOAT = 1 << 53
+WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
-def number_spellings(value: int | float, integral_floats: bool) -> tuple[bytes, ...]:
-    """``json.dumps`` of every Python number equal to ``value``, minus zero included (integers up to 21 digits)."""
-    texts = {repr(value)}
-    if value == 0:
-        texts |= {"0", "-0"}
-        if integral_floats or isinstance(value, float):
-            texts |= {"0.0", "-0.0"}
-    elif isinstance(value, float):
-        if value.is_integer() and abs(value) < _MAX_PLAIN:
-            texts.add(repr(int(value)))
-    elif integral_floats:
-        try:
-            if float(value) == value:
-                texts.add(repr(float(value)))
-        except OverflowError:
-            pass
-    return tuple(text.encode() for text in sorted(texts))
+def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
+    """The instances that are equal to a scalar: where the spelling of a number is its type, an integer and a float."""
+    if integral_floats or isinstance(value, bool) or not isinstance(value, (int, float)):
+        return (value,)
+    if isinstance(value, float):
+        return (value, int(value)) if value.is_integer() else (value,)
+    return (value, float(value)) if abs(value) <= _EXACT_FLOAT else (value,)
 
 
-def scalar_spellings(value: Any, integral_floats: bool = True) -> tuple[bytes, ...]:
-    """Spellings of a value that is neither array nor object."""
+def integer_expr(value: int, integral_floats: bool) -> Expr:
+    """An integer as ``numbers`` spells it."""
+    return number_between(INTEGER_BIT, (value, False), (value, False), integral_floats)
+
+
+def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
+    """Numbers in their spellings. Without ``integral_floats`` only those of the type that a value itself has: ``1.0``, say, if
+    it is a float.
+    """
+    listed = tuple(values)
+    if integral_floats:
+        return _few_numbers(listed) if len(listed) <= _FEW else _numbers(listed)
+    return fixed_numbers([v for v in listed if isinstance(v, int)], [v for v in listed if isinstance(v, float)])
+
+
+def _numbers(values: tuple[int | float, ...]) -> Expr:
+    return fixed_numbers([int(value) for value in values if isinstance(value, int) or value.is_integer()], values)
+
+
+_FEW = 8
+_few_numbers = lru_cache(maxsize=256)(_numbers)
+
+
+def _scalar(value: Any, integral_floats: bool) -> Expr:
     if isinstance(value, str):
-        return spellings(value)
-    if value is None or value is True or value is False:
-        return (b"null" if value is None else b"true" if value else b"false",)
-    return number_spellings(value, integral_floats)
+        return literals(spellings(value))
+    if value is None or isinstance(value, bool):
+        return literal(WORDS[value])
+    return number_expr([value], integral_floats)
 
 
 def has_orders(value: list | dict) -> bool:
@@ -97,7 +114,7 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
                     stack.append((layout.comma,))
             stack.append((literal(b"{"),))
         else:
-            parts.append(literals(scalar_spellings(item, integral_floats)))
+            parts.append(_scalar(item, integral_floats))
     return cat(*parts)
 
 

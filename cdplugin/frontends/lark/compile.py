@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import GrammarError
 from cdplugin.frontends.json_schema import compile_schema
 from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
@@ -17,7 +18,7 @@ from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Grammar, Node
-from cdplugin.frontends.lark.write import Writer
+from cdplugin.frontends.lark.write import Member, Parametric, Writer
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
@@ -36,7 +37,9 @@ def compile_lark(
     ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
     """
     ir = ir or GrammarIR()
+    ir.count_text(len(text), limits)
     source = Source(text)
+    source.check_unicode()
     compiler = _Compiler(source, dict(grammars or {}), limits, ir)
     ir.start = compiler.grammar(parse(source, limits))
     return ir
@@ -58,7 +61,13 @@ class _Compiler:
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         check_productive(draft)
         check_endings(draft, draft.ignored())
-        return Writer(draft, self.ir, options).write()
+        writer = Writer(draft, self.ir, options)
+        start = writer.write()
+        check_corners(draft, writer.family, self._members_of(writer.family))
+        return start
+
+    def _members_of(self, family: Parametric) -> list[Member]:
+        return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, Member)]
 
     def embed(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
@@ -83,13 +92,13 @@ class _Compiler:
             schema, options = json_options(self.source, schema, node.at)
         from cdplugin.frontends.json_schema.options import Options
 
-        inner = self.ir.nested()
         with _at(self.source, node.at, "%json"):
+            inner = self.ir.nested()
             return self.ir.adopt(compile_schema(schema, options or Options(), self.limits, inner))
 
     def _referenced(self, node: Node) -> Symbol:
-        inner = self.ir.nested()
         with _at(self.source, node.at, f"@{node.args[0]}"):
+            inner = self.ir.nested()
             return self.ir.adopt(self.grammars[node.args[0]](self.limits, inner))
 
 
@@ -108,13 +117,4 @@ class _at:  # noqa: N801 - a context manager, read like a word
         where = f"{self._what} in {self._source.where(self._at)}"
         if error.location:
             where = f"{error.location} of {where}"
-        known = {LimitExceeded, UnsupportedError}
-        make = type(error) if type(error) in known else GrammarError
-        raise make(
-            error.message,
-            location=where,
-            keyword=error.keyword,
-            expected=error.expected,
-            found=error.found,
-            context=error.context,
-        ) from None
+        raise error.amended(location=where) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cdplugin.errors import shown
 from cdplugin.frontends.json_schema.options import Options as JsonOptions
 from cdplugin.frontends.lark.source import Source, suggestion
 
@@ -31,10 +32,10 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
             source.fail("what follows %llguidance", at, expected="an object", found=type(value).__name__)
         for key, setting in value.items():
             if key not in _KNOWN:
-                found = repr(key) + suggestion(key, _KNOWN)
+                found = shown(key) + suggestion(key, _KNOWN)
                 source.fail("unknown option in %llguidance", at, expected="one of " + ", ".join(_KNOWN), found=found)
             if key in _BOOLEANS and not isinstance(setting, bool):
-                source.fail(f"option {key}", at, expected="true or false", found=repr(setting))
+                source.fail(f"option {key}", at, expected="true or false", found=shown(setting))
             if key == "allow_invalid_utf8" and setting:
                 source.refuse("option allow_invalid_utf8 (output is always valid UTF-8)", at)
             elif key == "allow_initial_skip":
@@ -43,7 +44,7 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
                 out = replace(out, skip_once=setting)
             elif key == "skip_repetition":
                 if setting not in ("once", "unlimited", "repeat"):
-                    source.fail("option skip_repetition", at, expected="'once' or 'repeat'", found=repr(setting))
+                    source.fail("option skip_repetition", at, expected="'once' or 'repeat'", found=shown(setting))
                 out = replace(out, skip_once=setting == "once")
     return out
 
@@ -70,13 +71,13 @@ def json_options(source: Source, schema: dict, at: int) -> tuple[dict, JsonOptio
     out = JsonOptions()
     for key, setting in given.items():
         if key not in _JSON_KEYS:
-            found = repr(key) + suggestion(key, _JSON_KEYS)
+            found = shown(key) + suggestion(key, _JSON_KEYS)
             source.fail("unknown option in x-guidance", at, expected="one of " + ", ".join(_JSON_KEYS), found=found)
         if key in ("whitespace_flexible", "coerce_one_of", "lenient") and not isinstance(setting, bool):
-            source.fail(f"x-guidance option {key}", at, expected="true or false", found=repr(setting))
+            source.fail(f"x-guidance option {key}", at, expected="true or false", found=shown(setting))
         if key == "whitespace_pattern":
             if not isinstance(setting, str):
-                source.fail(f"x-guidance option {key}", at, expected="a regular expression", found=repr(setting))
+                source.fail(f"x-guidance option {key}", at, expected="a regular expression", found=shown(setting))
             out = replace(out, whitespace=setting)
         elif key == "lenient":
             out = replace(out, on_unsupported="relax" if setting else "error")
@@ -95,7 +96,7 @@ def _with_separators(source: Source, given: dict, out: JsonOptions, at: int) -> 
         fixed = given.get("whitespace_flexible") is False and "whitespace_pattern" not in given
         if setting != mark and not (fixed and isinstance(setting, str) and setting.strip(" ") == mark):
             expected = f"{mark!r}, or that and spaces with whitespace_flexible: false"
-            source.refuse(f"x-guidance option {key}", at, expected=expected, found=repr(setting))
+            source.refuse(f"x-guidance option {key}", at, expected=expected, found=shown(setting))
     if pair != (",", ":"):
         return replace(out, separators=pair)
     is_compact = given.get("whitespace_flexible") is False and "whitespace_pattern" not in given

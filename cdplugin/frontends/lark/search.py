@@ -17,14 +17,19 @@ class Search:
     """Decides nodes one at a time; what was found out is kept.
 
     ``sides(node)`` gives the sides of a node, as sequences of nodes. Time is linear in the nodes and sides that are looked at,
-    at most ``fuel`` nodes for one question.
+    at most ``fuel`` nodes for one question. ``left``: nodes that may still be looked at for all questions; None: any number.
     """
 
-    def __init__(self, sides: Callable[[Hashable], Iterable[Sequence[Hashable]]], fuel: int) -> None:
+    def __init__(self, sides: Callable[[Hashable], Iterable[Sequence[Hashable]]], fuel: int, left: int | None = None) -> None:
         self._sides = sides
         self._fuel = fuel
+        self.left = left
         self._holds: set[Hashable] = set()
         self._fails: set[Hashable] = set()
+
+    def forget_failures(self) -> None:
+        """More may hold from now on than before."""
+        self._fails.clear()
 
     def holds(self, root: Hashable) -> bool:
         """Whether ``root`` holds. Raises :class:`OutOfFuel`."""
@@ -41,8 +46,10 @@ class Search:
             node = stack.pop()
             if node in self._holds:
                 continue
-            if len(seen) > self._fuel:
+            if len(seen) > self._fuel or self.left == 0:
                 raise OutOfFuel
+            if self.left is not None:
+                self.left -= 1
             sides = [{part for part in side if part not in self._holds} for side in self._sides(node)]
             if not all(sides):
                 self._settle(node, waiting, missing, owner)

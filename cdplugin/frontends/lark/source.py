@@ -22,6 +22,13 @@ class Source:
             self._lines.append(at + 1)
             at = text.find("\n", at + 1)
 
+    def check_unicode(self) -> None:
+        """Raise ``GrammarError`` at the first lone surrogate, which no Unicode text has."""
+        try:
+            self.text.encode()
+        except UnicodeEncodeError as problem:
+            self.fail("bad text", problem.start, expected="Unicode text", found="a lone surrogate")
+
     def line(self, at: int) -> int:
         """The line that holds a position."""
         return bisect_right(self._lines, at)

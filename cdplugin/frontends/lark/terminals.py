@@ -11,16 +11,19 @@ from functools import lru_cache
 
 from cdplugin import expr
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import ANY_TEXT, EPSILON, Expr
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import substring_expr
-from cdplugin.frontends.lark.tree import Definition, Node, children
+from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.limits import Limits
 from cdplugin.regex import parse as parse_regex
+
+_MOST_NODES = 500_000
+"""Nodes of a terminal, written out: a terminal that names another twice has all of it twice."""
 
 
 class Terminals:
@@ -31,6 +34,7 @@ class Terminals:
         self._made: dict[tuple, Expr] = {}
         self._alive: list[tuple] = []
         self._nullable: dict[Expr, bool] = {}
+        self._sizes: dict[Expr, int] = {}
 
     def of_scope(self, scope: Scope) -> dict[str, Expr]:
         """The expression of every terminal of a grammar, imported ones included."""
@@ -40,7 +44,16 @@ class Terminals:
         return named
 
     def lower(self, source: Source, root: Node, named: dict[str, Expr]) -> Expr:
-        """The expression of a body, given those of the names in it. Post-order with an explicit stack."""
+        """The expression of a body, given those of the names in it. Post-order with an explicit stack.
+
+        Raises ``LimitExceeded`` for a body that is too large when it is written out.
+        """
+        size = sum(self._size(node, named) for node in walk(root))
+        if size > _MOST_NODES:
+            where, most = source.where(root.at), f"at most {_MOST_NODES} parts"
+            raise LimitExceeded(
+                "a terminal, with all that it names, is too large", location=where, expected=most, found=str(size)
+            )
         done: dict[int, Expr] = {}
         stack = [root]
         while stack:
@@ -52,7 +65,15 @@ class Terminals:
             stack.pop()
             if id(node) not in done:
                 done[id(node)] = self._node(source, node, [done[id(child)] for child in children(node)], named)
-        return self._text(done[id(root)])
+        made = self._text(done[id(root)])
+        self._sizes[made] = size
+        return made
+
+    def _size(self, node: Node, named: dict[str, Expr]) -> int:
+        """How many nodes of an expression a node itself stands for, about."""
+        if node.op == tree.NAME:
+            return self._sizes.get(named[node.args[0]], 1)
+        return len(node.args[0]) if node.op == tree.REGEX else 1
 
     def _node(self, source: Source, node: Node, below: list[Expr], named: dict[str, Expr]) -> Expr:
         op = node.op
@@ -135,10 +156,10 @@ class Terminals:
         return made
 
 
-def _in_regex(source: Source, error: GrammarError, at: int) -> CdpluginError:
+def _in_regex(source: Source, error: GrammarError, at: int) -> GrammarError:
     """A regular expression's error, with the place in the grammar before the place in the pattern."""
     where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
-    return type(error)(error.message, location=where, expected=error.expected, found=error.found, context=error.context)
+    return error.amended(location=where)
 
 
 @lru_cache(maxsize=1)

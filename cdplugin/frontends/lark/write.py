@@ -20,6 +20,10 @@ from cdplugin.frontends.lark.terminals import nullable, without_empty
 from cdplugin.grammar import LONGEST, Family, GrammarIR, Symbol, TokenSet
 
 _FUEL = 100_000
+_MOST_FUEL = 400_000
+"""Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
+compiled.
+"""
 _LONG_PREFIX = 8
 
 
@@ -47,7 +51,7 @@ class Writer:
         self._maybe_empty = draft.may_be_empty
         self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
-        self._family = Parametric(self)
+        self.family = Parametric(self)
         self._symbols: dict[tuple[int, bool], Symbol] = {}
         self._pending: list[tuple[int, bool]] = []
         self._prepared: set[tuple[int, bool]] = set()
@@ -90,7 +94,7 @@ class Writer:
             if key not in self._prepared:
                 self._prepared.add(key)
                 self._pending.append(key)
-            symbol = self._ir.instance(self._family, member)
+            symbol = self._ir.instance(self.family, member)
         else:
             found = self._symbols.get(key)
             if found is not None:
@@ -111,9 +115,9 @@ class Writer:
             for part in production.parts:
                 for bare in (False, True) if first else (False,):
                     if part.kind != "rule":
-                        self._family.add_use(self.terminal(part, bare))
+                        self.family.add_use(self.terminal(part, bare))
                     elif part.function is None:
-                        self._family.add_use(self.symbol(Member(part.value, None, bare)))
+                        self.family.add_use(self.symbol(Member(part.value, None, bare)))
                     elif (part.value, bare) not in self._prepared:
                         self._prepared.add((part.value, bare))
                         self._pending.append((part.value, bare))
@@ -180,10 +184,10 @@ class Writer:
         """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
         return self.decide(self._empty, member._replace(first=False))
 
-    def decide(self, search: Search, member: Member) -> bool:
-        """An answer of ``search``, or ``LimitExceeded`` with the rule's name."""
+    def decide(self, search: Search, member: Member, part: Symbol | Member | None = None) -> bool:
+        """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name."""
         try:
-            return search.holds(member)
+            return search.holds(member if part is None else part)
         except OutOfFuel:
             owner = self._draft.rules[member.rule].owner
             raise LimitExceeded(
@@ -218,7 +222,10 @@ class Parametric(Family):
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._uses: dict[Symbol, None] = {}
-        self._final: Search | None = None
+        self._productive: Callable[[Symbol], bool] = lambda symbol: True
+        self._is_settled = False
+        self._satisfiable = Search(self._satisfiable_sides, _FUEL, _MOST_FUEL)
+        self._possible = Search(self._satisfiable_sides, _FUEL)
         self._nullable = Search(self._nullable_sides, _FUEL)
         self._plain: dict[Symbol, list[tuple[Symbol, ...]]] | None = None
 
@@ -231,31 +238,50 @@ class Parametric(Family):
 
     def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
         assert isinstance(value, Member)
-        return self._writer.decide(Search(self._satisfiable_sides(productive), _FUEL), value)
+        self._productive = productive
+        self._satisfiable.forget_failures()
+        return self._writer.decide(self._satisfiable, value)
 
     def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
         assert isinstance(value, Member)
-        if self._final is None:  # rules are made when it is settled what is productive
-            self._final = Search(self._satisfiable_sides(productive), _FUEL)
+        if not self._is_settled:  # rules are made when it is settled what is productive
+            self._is_settled = True
+            self._productive = productive
+            self._satisfiable.forget_failures()
+            self._satisfiable.left = None
         for side in self._writer.sides(value):
             members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
-            if all(self._writer.decide(self._final, member) for member in members):
+            if all(self._writer.decide(self._satisfiable, member) for member in members):
                 symbols = [self._writer.symbol(part) if isinstance(part, Member) else part for part in side]
                 if all(productive(s) for s, part in zip(symbols, side, strict=True) if part not in members):
                     yield symbols
 
-    def _satisfiable_sides(self, productive: Callable[[Symbol], bool]) -> Callable[[Hashable], Iterable[Sequence[Hashable]]]:
-        def sides(member: Hashable) -> Iterable[Sequence[Hashable]]:
-            assert isinstance(member, Member)
-            for side in self._writer.sides(member):
-                members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
-                others = [
-                    self._writer.symbol(part) if isinstance(part, Member) else part for part in side if part not in members
-                ]
-                if all(map(productive, others)):
-                    yield members
+    def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
+        assert isinstance(member, Member)
+        for side in self._writer.sides(member):
+            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
+            others = [self._writer.symbol(part) if isinstance(part, Member) else part for part in side if part not in members]
+            if all(map(self._productive, others)):
+                yield members
 
-        return sides
+    def corners(self, member: Member, is_checked: bool) -> tuple[list[Member], list[Member]]:
+        """The members that texts of ``member`` may begin with, and the others that it mentions.
+
+        ``is_checked``: only what can be completed, as far as the other rules allow. To be asked when those are written.
+        """
+        leading: list[Member] = []
+        following: list[Member] = []
+        for side in self._writer.sides(member):
+            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
+            if is_checked and not all(self._writer.decide(self._possible, one) for one in members):
+                continue
+            at_start = True
+            for part in side:
+                if isinstance(part, Member) and part.parameter is not None:
+                    (leading if at_start else following).append(part)
+                at_start = at_start and self._writer.could_be_empty(part)
+                at_start = at_start and self._writer.decide(self._nullable, member, part)
+        return leading, following
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
 

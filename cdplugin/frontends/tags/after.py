@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import until, without
 from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
@@ -42,17 +42,17 @@ class Trigger:
                 or token == ""
                 or (isinstance(token, int) and token < 0)
             ):
-                raise GrammarError("bad trigger", expected="a text that is not empty, or a token id", found=repr(token))
+                raise GrammarError("bad trigger", expected="a text that is not empty, or a token id", found=shown(token))
         if not isinstance(self.begin, str):
             raise GrammarError("bad begin", expected="str", found=type(self.begin).__name__)
-        if self.then not in THEN:
-            raise GrammarError("bad value of then", expected=f"one of {', '.join(THEN)}", found=repr(self.then))
+        if not isinstance(self.then, str) or self.then not in THEN:
+            raise GrammarError("bad value of then", expected=f"one of {', '.join(THEN)}", found=shown(self.then))
         for name, bound in (("max_chars", self.max_chars), ("max_tokens", self.max_tokens)):
             if bound is None:
                 continue
             if isinstance(bound, bool) or not isinstance(bound, int) or not 0 <= bound <= limits.max_repeat:
                 expected = f"a number from 0 to Limits.max_repeat = {limits.max_repeat}"
-                raise GrammarError(f"bad {name}", expected=expected, found=repr(bound))
+                raise GrammarError(f"bad {name}", expected=expected, found=shown(bound))
             if self.special_tokens:
                 raise GrammarError(f"{name} with special_tokens is not supported: the bound would start anew after each")
 

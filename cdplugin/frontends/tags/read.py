@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.limits import Limits
 
 _REQUIRED = object()
@@ -86,8 +86,12 @@ def fail(at: str, message: str, *, expected: str = "", found: Any = None) -> NoR
     raise GrammarError(message, location=at or "/", expected=expected, found=shown)
 
 
+def _key(name: Any) -> str:
+    return name if isinstance(name, str) else shown(name)
+
+
 def _show(value: Any) -> str:
-    text = repr(value)
+    text = shown(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
@@ -115,7 +119,7 @@ def read_tag(tag: Any, limits: Limits) -> Format:
         fail("/type", "bad structural tag", expected='"structural_tag"', found=tag.get("type", "none"))
     for name in tag:
         if name not in ("type", "format"):
-            fail(f"/{name}", "unknown field of a structural tag", expected="type and format", found=repr(name))
+            fail(f"/{_key(name)}", "unknown field of a structural tag", expected="type and format", found=shown(name))
     if "format" not in tag:
         fail("", "bad structural tag", expected="a format", found="none")
     return read_format(tag["format"], "/format", 0)
@@ -125,7 +129,7 @@ def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
     """The older shape as the newer one."""
     for name in tag:
         if name not in ("type", "structures", "triggers"):
-            fail(f"/{name}", "unknown field of a structural tag", expected="structures and triggers", found=repr(name))
+            fail(f"/{_key(name)}", "unknown field of a structural tag", expected="structures and triggers", found=shown(name))
     structures = tag.get("structures")
     if not isinstance(structures, (list, tuple)):
         fail("/structures", "bad structures", expected="a list", found=type(structures).__name__)
@@ -145,7 +149,7 @@ def read_format(value: Any, at: str, depth: int) -> Format:
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):
-        return Format("spec", at, {"spec": value})
+        return Format("spec", at, {"spec": value, "depth": depth})
     if hasattr(value, "model_dump") and not isinstance(value, type):
         value = value.model_dump(by_alias=True)
     if not isinstance(value, dict):
@@ -156,7 +160,7 @@ def read_format(value: Any, at: str, depth: int) -> Format:
         fail(f"{at}/type", "unknown type of format", expected="one of " + ", ".join(FIELDS), found=kind if kind else "none")
     for name in value:
         if name != "type" and name not in fields:
-            fail(f"{at}/{name}", f"unknown field of {kind}", expected=f"one of {', '.join(fields)}", found=repr(name))
+            fail(f"{at}/{_key(name)}", f"unknown field of {kind}", expected=f"one of {', '.join(fields)}", found=shown(name))
     out = {}
     for name, (what, default) in fields.items():
         if name not in value or (value[name] is None and default is not _REQUIRED):

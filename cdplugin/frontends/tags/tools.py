@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
+from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.read import Format, fail, read_format
 from cdplugin.frontends.tags.write import TagWriter
 from cdplugin.grammar import GrammarIR
@@ -81,12 +82,12 @@ def read_tools(tools: Any) -> list[Tool]:
             function, at = tool["function"], f"/{i}/function"
         kind = tool.get("type", "function")
         if kind != "function" or not isinstance(function, Mapping):
-            fail(f"/{i}", "bad tool", expected='{"type": "function", "function": {…}}', found=repr(kind))
+            fail(f"/{i}", "bad tool", expected='{"type": "function", "function": {…}}', found=shown(kind))
         name = function.get("name")
         if not isinstance(name, str) or not name:
-            fail(f"{at}/name", "bad tool", expected="a name", found=repr(name))
+            fail(f"{at}/name", "bad tool", expected="a name", found=shown(name))
         if any(name == other.name for other in out):
-            fail(f"{at}/name", "two tools have the same name", found=repr(name))
+            fail(f"{at}/name", "two tools have the same name", found=shown(name))
         parameters = function.get("parameters")
         out.append(Tool(name, {"type": "object"} if parameters is None else parameters, f"{at}/parameters"))
     return out
@@ -94,7 +95,7 @@ def read_tools(tools: Any) -> list[Tool]:
 
 def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
     """The tools that may be called, and ``"none"``, ``"auto"`` or ``"required"``, or ``"named"`` for one call of one tool."""
-    if choice is None or choice in ("none", "auto", "required"):
+    if choice is None or (isinstance(choice, str) and choice in ("none", "auto", "required")):
         return tools, choice or "auto"
     names: list[Any] = [choice]
     mode = "named"
@@ -103,17 +104,23 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
         if choice.get("type") == "allowed_tools" and isinstance(inner, Mapping):
             mode = inner.get("mode", "auto")
             listed = inner.get("tools", ())
-            names = [t.get("function", t).get("name") if isinstance(t, Mapping) else t for t in listed]
+            names = [_name_of(t) for t in listed] if isinstance(listed, (list, tuple)) else [listed]
         else:
             names = [inner.get("name")] if isinstance(inner, Mapping) else [None]
     known = {tool.name: tool for tool in tools}
     for name in names:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             some = ", ".join(repr(n) for n in list(known)[:8])
-            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=repr(name))
-    if mode not in ("auto", "required", "named"):
-        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=repr(mode))
+            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=shown(name))
+    if not isinstance(mode, str) or mode not in ("auto", "required", "named"):
+        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=shown(mode))
     return [known[name] for name in names], mode
+
+
+def _name_of(tool: Any) -> Any:
+    """The name of a tool that ``allowed_tools`` lists."""
+    inner = tool.get("function", tool) if isinstance(tool, Mapping) else tool
+    return inner.get("name") if isinstance(inner, Mapping) else inner
 
 
 def compile_tools(
@@ -139,26 +146,13 @@ def compile_tools(
         except GrammarError as problem:
             broken[tool.name] = problem
             if on_broken == "error":
-                raise _named(problem, tool.name) from problem
+                raise problem.amended(message=f"tool {tool.name!r}: {problem.message}") from problem
             if on_broken == "any":
                 bodies.append((tool.name, _body(writer, {"type": "object"}, tool.at, form.style)))
     symbols = writer.write(_format(bodies, mode, form, parallel), ())
     ir.start = ir.nonterminal("tool calls")
     ir.rule(ir.start, symbols)
     return ir, broken
-
-
-def _named(problem: GrammarError, name: str) -> GrammarError:
-    """The same error, with the tool's name before the message."""
-    out = type(problem)(
-        f"tool {name!r}: {problem.message}",
-        location=problem.location,
-        keyword=problem.keyword,
-        expected=problem.expected,
-        found=problem.found,
-        context=problem.context,
-    )
-    return out
 
 
 def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
@@ -168,9 +162,7 @@ def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
     try:
         symbols = writer.write(content, ())
     except GrammarError as problem:
-        problem.location = (problem.location or "").replace(content.at + "/json_schema", at, 1)
-        problem.args = (problem._format(),)
-        raise
+        raise problem.amended(location=problem.location.replace(content.at + "/json_schema", at, 1)) from None
     return Format("symbols", at, {"symbols": symbols})
 
 
@@ -204,4 +196,4 @@ def _free(form: ToolFormat, wrapped: bool, before: str) -> Format:
     if form.trigger:
         return Format("lexeme", "", {"expr": without([form.trigger])})
     first = (form.opening if wrapped else "") + before
-    return Format("lexeme", "", {"expr": both(ANY_TEXT, complement(cat(literal(first.encode()), complement(EMPTY))))})
+    return Format("lexeme", "", {"expr": both(ANY_TEXT, complement(cat(literal(utf8(first)), complement(EMPTY))))})

@@ -6,21 +6,22 @@ ends at the tag's end: the strings (or the token) that end the nearest tag aroun
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import Expr, cat, literals
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
-from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.json_schema import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import Repeats
-from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token
+from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, utf8
 from cdplugin.frontends.tags.read import Format, fail, read_tag
-from cdplugin.frontends.tags.xml import Layout, write_parameters
+from cdplugin.frontends.tags.xml import Layout, SchemaWriter, write_parameters
 from cdplugin.frontends.tags.xml_styles import STYLES
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
@@ -47,7 +48,7 @@ class TagWriter:
         self.ir = ir
         self.limits = limits
         self.repeats = Repeats(ir)
-        self._schemas: dict[str, Symbol] = {}
+        self._schemas: dict[tuple[str | None, Options, tuple[str, ...]], Symbol] = {}
 
     def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """``ends``: what ends the nearest tag around ``fmt``."""
@@ -81,9 +82,7 @@ class TagWriter:
         return [self.ir.lexeme(without(stops, fmt.max_chars), "free text", max_tokens=fmt.max_tokens)]
 
     def _spec(self, fmt: Format, _: Ends) -> list[Symbol]:
-        inner = self.ir.nested()
-        self._inside(fmt.at, lambda: fmt.spec.to_ir(self.limits, inner))
-        return [self.ir.adopt(inner)]
+        return [self._embed(fmt.at, lambda inner: fmt.spec.to_ir(self.limits, inner), fmt.depth)]
 
     def _symbols(self, fmt: Format, _: Ends) -> list[Symbol]:
         """What was written before."""
@@ -93,17 +92,15 @@ class TagWriter:
         return [self.ir.lexeme(fmt.expr, "free text")]
 
     def _regex(self, fmt: Format, _: Ends) -> list[Symbol]:
-        inner = self.ir.nested()
-        self._inside(f"{fmt.at}/pattern", lambda: compile_regex(fmt.pattern, self.limits, "ecma", inner))
-        return [self.ir.adopt(inner)]
+        return [self._embed(f"{fmt.at}/pattern", lambda inner: compile_regex(fmt.pattern, self.limits, "ecma", inner))]
 
     def _grammar(self, fmt: Format, _: Ends) -> list[Symbol]:
-        inner = self.ir.nested()
-        self._inside(f"{fmt.at}/grammar", lambda: compile_bnf(fmt.grammar, "xgrammar", "root", self.limits, inner))
-        return [self.ir.adopt(inner)]
+        return [
+            self._embed(f"{fmt.at}/grammar", lambda inner: compile_bnf(fmt.grammar, "xgrammar", "root", self.limits, inner))
+        ]
 
     def _qwen_xml_parameter(self, fmt: Format, _: Ends) -> list[Symbol]:
-        return [write_parameters(self.ir, fmt.json_schema, "qwen_xml", self.schema, f"{fmt.at}/json_schema")]
+        return [self._parameters(fmt, "qwen_xml", self.schema, Layout())]
 
     def _json_schema(self, fmt: Format, _: Ends) -> list[Symbol]:
         at = f"{fmt.at}/json_schema"
@@ -117,34 +114,33 @@ class TagWriter:
                 "style of json_schema is not supported",
                 location=f"{fmt.at}/style",
                 expected="one of json, " + ", ".join(STYLES),
-                found=repr(fmt.style),
+                found=shown(fmt.style),
             )
         layout = Layout(fmt.any_order, Layout.space if bound is None else bound, tuple(fmt.excludes))
         return [
-            write_parameters(
-                self.ir,
-                fmt.json_schema,
-                fmt.style,
-                lambda schema, where: self.schema(schema, where, options, fmt.excludes),
-                at,
-                layout,
-            )
+            self._parameters(fmt, fmt.style, lambda schema, where: self.schema(schema, where, options, fmt.excludes), layout)
         ]
+
+    def _parameters(self, fmt: Format, style: str, write_schema: SchemaWriter, layout: Layout) -> Symbol:
+        at = f"{fmt.at}/json_schema"
+        with self._inside(at):
+            check_schema(fmt.json_schema, self.limits)
+        return write_parameters(self.ir, fmt.json_schema, style, write_schema, at, layout, self.limits)
 
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
         """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
         options = options or Options()
-        try:
-            key = json.dumps([schema, repr(options), list(excludes)], ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):
-            key = f"{id(schema)} {options!r} {excludes!r}"
-        found = self._schemas.get(key)
+        text = json_key(schema)
+        key = (text, options, tuple(excludes))
+        found = self._schemas.get(key) if text is not None else None
         if found is None:
-            inner = self.ir.nested()
-            if excludes:
-                inner.restriction = self._without(excludes, at)
-            self._inside(at, lambda: compile_schema(schema, options, self.limits, inner))
-            found = self._schemas[key] = self.ir.adopt(inner)
+
+            def write(inner: GrammarIR) -> None:
+                if excludes:
+                    inner.restriction = self._without(excludes, at)
+                compile_schema(schema, options, self.limits, inner)
+
+            found = self._schemas[key] = self._embed(at, write)
         return found
 
     def _without(self, excludes: Sequence[str], at: str) -> Expr:
@@ -155,19 +151,26 @@ class TagWriter:
                     "excludes that could match outside strings are not supported",
                     location=f"{at.removesuffix('/json_schema')}/excludes",
                     expected="texts without quotes, with a character that JSON has in strings only",
-                    found=repr(text),
+                    found=shown(text),
                 )
         return without(excludes)
 
-    def _inside(self, at: str, compile_it: Any) -> None:
-        """Run ``compile_it``; where it refuses, say in which format that is."""
+    def _embed(self, at: str, write: Callable[[GrammarIR], object], depth: int = 0) -> Symbol:
+        """The start symbol of what ``write`` writes into a nested IR, ``depth`` formats deep."""
+        with self._inside(at):
+            inner = self.ir.nested(depth)
+            write(inner)
+        return self.ir.adopt(inner)
+
+    @contextmanager
+    def _inside(self, at: str) -> Iterator[None]:
+        """Where what is done inside is refused, say in which format that is."""
         try:
-            compile_it()
+            yield
         except GrammarError as problem:
             inner = problem.location or ""
-            problem.location = at + inner if inner.startswith("/") else f"{at}{', ' if inner else ''}{inner}"
-            problem.args = (problem._format(),)
-            raise
+            where = at + inner if inner.startswith("/") else f"{at}{', ' if inner else ''}{inner}"
+            raise problem.amended(location=where) from None
 
     # --- composition ----------------------------------------------------------------------------------------------------
 
@@ -213,7 +216,7 @@ class TagWriter:
         texts = [end for end in ends if isinstance(end, str)]
         if content.kind == "any_text" and content.max_tokens is None and len(texts) == len(ends) and all(texts):
             free = without([*content.excludes, *texts], content.max_chars)
-            whole = [self.ir.lexeme(cat(free, literals(text.encode() for text in texts)), f"text up to {texts[0]!r}")]
+            whole = [self.ir.lexeme(cat(free, literals(map(utf8, texts))), f"text up to {texts[0]!r}")]
             by_token = [end for end in texts if may_hold_tokens(end)]
             if not by_token:
                 return whole
@@ -257,7 +260,7 @@ class TagWriter:
                 by_token.append([*spell_with_token(self.ir, begin), *rest])
         for i, (trigger, tags) in enumerate(by_trigger.items()):
             if not tags:
-                fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=repr(trigger))
+                fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=shown(trigger))
         tags_of = [(trigger, [self._either(tags, "tag")]) for trigger, tags in by_trigger.items()]
         loop = not fmt.stop_after_first
         if fmt.at_least_one:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import (
     EPSILON,
     Expr,
@@ -29,10 +29,13 @@ from cdplugin.expr import (
     utf8_ranges,
 )
 from cdplugin.frontends.free_text import without
+from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
 from cdplugin.grammar import Family, GrammarIR, Symbol
+from cdplugin.limits import Limits
 
 SchemaWriter = Callable[[Any, str], Symbol]
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -53,24 +56,30 @@ class Layout:
 
 
 def write_parameters(
-    ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout | None = None
+    ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout, limits: Limits
 ) -> Symbol:
-    """The symbol of a parameter list. ``write_schema(schema, at)`` writes JSON. Raises with a JSON Pointer below ``at``."""
-    return _Writer(ir, schema, style, write_schema, at, layout or Layout()).write()
+    """The symbol of a parameter list. ``write_schema(schema, at)`` writes JSON. Raises with a JSON Pointer below ``at``.
+
+    ``schema``: keywords have the right form (:func:`cdplugin.frontends.json_schema.check_schema`).
+    """
+    return _Writer(ir, schema, style, write_schema, at, layout, limits).write()
 
 
 class _Writer:
     """Objects and lists inside each other wait in a queue, so that nothing recurs."""
 
-    def __init__(self, ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
+    def __init__(
+        self, ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout, limits: Limits
+    ) -> None:
         self.ir = ir
+        self.limits = limits
         self.style = STYLES[style]
         self.write_schema = write_schema
         self.at = at
         self.layout = layout
         self.space = repeat(byte_class(b" \n\r\t"), 0, layout.space)
         self.no_space = self.space if self.style.spaced else EPSILON
-        self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]))
+        self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]), limits)
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
         self._repeats = Repeats(ir)
@@ -81,7 +90,7 @@ class _Writer:
             schema = {}
         if schema.get("type", "object") != "object":
             raise GrammarError(
-                "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=repr(schema["type"])
+                "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=shown(schema["type"])
             )
         out = self._body("object", schema, self.at)
         while self._waiting:
@@ -151,8 +160,8 @@ class _Writer:
             )
         name: Expr = _NAME
         if self.style.escape is not str:  # any text, escaped
-            name = repeat(alt(_PLAIN, *(literal(self.style.escape(one).encode()) for one in '&<>"')), 1)
-        exclusions = [complement(literals(self.style.escape(n).encode() for n in properties))] if properties else []
+            name = repeat(alt(_PLAIN, *(literal(utf8(self.style.escape(one))) for one in '&<>"')), 1)
+        exclusions = [complement(literals(utf8(self.style.escape(n)) for n in properties))] if properties else []
         if self.layout.excludes:
             exclusions.append(without(self.layout.excludes))
         out = self.ir.nonterminal("a further parameter")
@@ -164,10 +173,7 @@ class _Writer:
 
     def _array(self, symbol: Symbol, schema: Any, at: str) -> None:
         only(schema, OF_OBJECTS | OF_ARRAYS, at)
-        low, high = schema.get("minItems", 0), schema.get("maxItems")
-        for keyword, count in (("minItems", low), ("maxItems", high)):
-            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 0):
-                raise GrammarError("bad count", location=f"{at}/{keyword}", expected="a whole number", found=repr(count))
+        low, high = count_bounds(schema, "minItems", "maxItems", at, self.limits)
         if high is not None and high < low:
             raise GrammarError("nothing satisfies the schema of a parameter", location=at)
         last = self.ir.lexeme(self.space, "whitespace")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cdplugin.expr import Expr, cat, literal
-from cdplugin.frontends.spelling import pieces, spell
+from cdplugin.frontends.spelling import pieces, spell, utf8
 from cdplugin.grammar import GrammarIR, Symbol, TokenSet
 
 NAME, KIND = "{name}", "{kind}"
@@ -84,7 +84,7 @@ def ways_to_write(ir: GrammarIR, parts: Sequence[str | Expr], name: str) -> list
         if isinstance(part, str):
             text += part
             continue
-        cut += [(piece if is_token else literal(piece.encode()), is_token) for piece, is_token in pieces(text)]
+        cut += [(piece if is_token else literal(utf8(piece)), is_token) for piece, is_token in pieces(text)]
         text = ""
         if part is not None:
             cut.append((part, False))
@@ -112,4 +112,4 @@ def ways_to_write(ir: GrammarIR, parts: Sequence[str | Expr], name: str) -> list
 
 
 def _expression(piece: Expr | str) -> Expr:
-    return literal(piece.encode()) if isinstance(piece, str) else piece
+    return literal(utf8(piece)) if isinstance(piece, str) else piece

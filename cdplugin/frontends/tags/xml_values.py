@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cdplugin.alphabet import UTF8
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
+from cdplugin.frontends.json_schema.counts import count_bounds
+from cdplugin.frontends.spelling import utf8
+from cdplugin.limits import Limits
 from cdplugin.regex import parse
 
 ANNOTATIONS = frozenset(
@@ -23,6 +27,9 @@ _OF_OTHERS = frozenset(
 OTHER_KINDS = ("number", "boolean", "null", "array", "object")
 _KIND_OF = {"integer": "number", **{kind: kind for kind in OTHER_KINDS}}
 _MOST_REFERENCES = 32
+_MOST_UNIONS = 32
+_MOST_BRANCHES = 10_000
+_OF_KIND = MappingProxyType({kind: {"type": kind} for kind in OTHER_KINDS})
 
 
 class Kinds(NamedTuple):
@@ -37,20 +44,28 @@ class Kinds(NamedTuple):
 
 
 class Values:
-    """Reads schemas that are parts of ``root``; ``free``: the strings that can stand as they are."""
+    """Reads schemas that are parts of ``root``, whose keywords have the right form; ``free``: the strings that can stand as
+    they are. The same part, asked for again, gives the same objects, so that their ids can be keys.
+    """
 
-    def __init__(self, root: Any, free: Expr) -> None:
+    def __init__(self, root: Any, free: Expr, limits: Limits) -> None:
         self.root = root
         self._free = free
+        self._limits = limits
+        self._branches = 0
+        self._narrowed: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}  # keeps the schemas alive, for their ids
 
-    def kinds(self, given: Any, at: str) -> Kinds:
-        """What ``given`` allows. Raises ``UnsupportedError`` for what cannot be enforced on strings as they stand."""
+    def kinds(self, given: Any, at: str, unions: int = 0) -> Kinds:
+        """What ``given`` allows, which stands in so many ``unions``.
+
+        Raises ``UnsupportedError`` for what cannot be enforced on strings as they stand.
+        """
         schema = self.resolve(given, at)
         if schema is True or not schema.keys() - ANNOTATIONS:
-            return Kinds(self._free, {kind: [{"type": kind}] for kind in OTHER_KINDS}, True)
+            return Kinds(self._free, {kind: [of_kind] for kind, of_kind in _OF_KIND.items()}, True)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema and not schema.keys() - ANNOTATIONS - {keyword}:
-                return self._union(schema[keyword], keyword, at)
+                return self._union(schema[keyword], keyword, at, unions + 1)
         if "enum" in schema or "const" in schema:
             return self._listed(schema, at)
         types = schema.get("type")
@@ -65,8 +80,15 @@ class Values:
         for kind in OTHER_KINDS:
             names = [one for one in listed if _KIND_OF.get(one) == kind]
             if names:
-                others[kind] = [schema if len(listed) == 1 else {**schema, "type": names}]
+                others[kind] = [schema if len(listed) == 1 else self._narrow(schema, kind, names)]
         return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
+
+    def _narrow(self, schema: dict[str, Any], kind: str, names: list[str]) -> dict[str, Any]:
+        """``schema`` for the types of one kind."""
+        key = (id(schema), kind)
+        if key not in self._narrowed:
+            self._narrowed[key] = (schema, {**schema, "type": names})
+        return self._narrowed[key][1]
 
     def _listed(self, schema: dict[str, Any], at: str) -> Kinds:
         only(schema, frozenset(["enum", "const", "type"]), at)
@@ -81,7 +103,7 @@ class Values:
         for value in values:
             if not isinstance(value, str):
                 others.setdefault(_kind_of_value(value), [{**schema, "enum": []}])[0]["enum"].append(value)
-        return Kinds(both(literals(t.encode() for t in texts), self._free) if texts else None, others)
+        return Kinds(both(literals(map(utf8, texts)), self._free) if texts else None, others)
 
     def _strings(self, schema: dict[str, Any], at: str, more: bool) -> Expr:
         if "format" in schema:
@@ -91,19 +113,23 @@ class Values:
         only(schema, _OF_STRINGS | _OF_OTHERS if more else _OF_STRINGS, at)
         parts = [self._free]
         if "minLength" in schema or "maxLength" in schema:
-            parts.append(repeat(ANY_CHAR, schema.get("minLength", 0), schema.get("maxLength")))
+            parts.append(repeat(ANY_CHAR, *count_bounds(schema, "minLength", "maxLength", at, self._limits)))
         if "pattern" in schema:
-            parts.append(parse(schema["pattern"], "ecma").search_expr(UTF8))
+            parts.append(parse(schema["pattern"], "ecma", limits=self._limits).search_expr(UTF8))
         return both(*parts)
 
-    def _union(self, branches: Any, keyword: str, at: str) -> Kinds:
+    def _union(self, branches: Any, keyword: str, at: str, unions: int) -> Kinds:
         if not isinstance(branches, list):
             raise GrammarError(f"bad {keyword}", location=f"{at}/{keyword}", expected="a list", found=type(branches).__name__)
+        self._branches += len(branches)
+        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
+            most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
+            raise LimitExceeded("anyOf and oneOf of parameters", location=f"{at}/{keyword}", keyword=keyword, expected=most)
         texts: list[Expr] = []
         others: dict[str, list[Any]] = {}
         is_any = False
         for i, branch in enumerate(branches):
-            found = self.kinds(branch, f"{at}/{keyword}/{i}")
+            found = self.kinds(branch, f"{at}/{keyword}/{i}", unions)
             is_any = is_any or found.is_any
             for kind, schemas in found.others.items():
                 alone = schemas if len(schemas) == 1 else [{"anyOf": schemas}]
@@ -145,7 +171,7 @@ class Values:
         target: Any = self.root
         if not isinstance(reference, str) or not reference.startswith("#/"):
             raise UnsupportedError(
-                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=repr(reference)
+                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=shown(reference)
             )
         for part in reference[2:].split("/"):
             part = part.replace("~1", "/").replace("~0", "~")

@@ -1,0 +1,98 @@
+"""Numbers that ``enum`` and ``const`` list, in their spellings: ``2``, ``2.0``, ``2e0``, ``2.00E+00``.
+
+A number is written with digits alone; with a point, and at most 20 zeros more than it needs; and with an exponent, one digit
+before the point that is not zero. What is alike in many numbers is shared, so that 10,000 of them are a few sets of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import lru_cache
+
+from cdplugin.expr import Expr, alt, byte_class, cat, literal, literals, optional, repeat
+from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, MAX_DIGITS, MAX_FRACTION, exponent_between
+
+_ZERO = literal(b"0")
+_MORE_ZEROS = repeat(_ZERO, 0, 20)
+_POINT_ZEROS = cat(literal(b"."), repeat(_ZERO, 1, 20))
+_OPTIONAL_ZEROS = optional(_POINT_ZEROS)
+_ZERO_WITH_EXPONENT = cat(
+    optional(literal(b"-")), _ZERO, _OPTIONAL_ZEROS, byte_class(b"eE"), optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)
+)
+_EXACT = 1 << 53
+
+
+def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
+    """The spellings with digits alone of ``whole``, and those with a point or an exponent of ``real``.
+
+    A text with a point or an exponent stands for a double, so of integers beyond those that doubles hold there is none.
+    """
+    digits = {text for value in whole for text in ([b"0", b"-0"] if value == 0 else [str(value).encode()])}
+    forms = _Forms()
+    for value in real:
+        forms.add(value)
+    parts: list[Expr] = []
+    if digits == forms.before_point:
+        parts.append(cat(literals(digits), _OPTIONAL_ZEROS))
+    else:
+        parts += [literals(digits), cat(literals(forms.before_point), _POINT_ZEROS)]
+    if forms.with_point:
+        parts.append(cat(literals(forms.with_point), _MORE_ZEROS))
+    for power, (plain, pointed) in forms.mantissas.items():
+        parts += [cat(literals(plain), _OPTIONAL_ZEROS, _exponent(power))] if plain else []
+        parts += [cat(literals(pointed), _MORE_ZEROS, _exponent(power))] if pointed else []
+    if b"0" in forms.before_point:
+        parts.append(_ZERO_WITH_EXPONENT)
+    return alt(*parts)
+
+
+@lru_cache(maxsize=1024)
+def _exponent(power: int) -> Expr:
+    return exponent_between(power, power)
+
+
+class _Forms:
+    """``before_point``: what stands before ``.0``; ``with_point``: texts with a point; ``mantissas``: by exponent, those
+    without and with a point.
+    """
+
+    def __init__(self) -> None:
+        self.before_point: set[bytes] = set()
+        self.with_point: set[bytes] = set()
+        self.mantissas: dict[int, tuple[set[bytes], set[bytes]]] = {}
+
+    def add(self, value: int | float) -> None:
+        if value == 0:
+            self.before_point |= {b"0", b"-0"}
+            return
+        if -_EXACT < value < _EXACT and value == (whole := int(value)):
+            text = str(abs(whole))
+            self._note("-" if whole < 0 else "", text.rstrip("0"), len(text) - 1)
+            self.before_point.add(str(whole).encode())
+            return
+        try:
+            double = float(value)
+        except OverflowError:
+            return
+        if double == value:
+            self._add_decimal(Decimal(repr(double)).normalize(CONTEXT))
+            if abs(double) >= _EXACT and abs(value) < 10**MAX_DIGITS:
+                self._add_decimal(Decimal(int(value)).normalize(CONTEXT))
+
+    def _add_decimal(self, number: Decimal) -> None:
+        sign = "-" if number.is_signed() else ""
+        digits = "".join(map(str, number.as_tuple().digits))
+        power = number.adjusted()
+        if power < MAX_DIGITS and len(digits) - 1 - power <= MAX_FRACTION:
+            text = f"{number:f}".encode()
+            (self.with_point if b"." in text else self.before_point).add(text)
+        self._note(sign, digits, power)
+
+    def _note(self, sign: str, digits: str, power: int) -> None:
+        """Note the spelling with an exponent of ``digits``, the first of which stands before the point."""
+        plain, pointed = self.mantissas.setdefault(power, (set(), set()))
+        if len(digits) == 1:
+            plain.add((sign + digits).encode())
+        else:
+            pointed.add(f"{sign}{digits[0]}.{digits[1:]}".encode())

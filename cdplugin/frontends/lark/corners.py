@@ -1,0 +1,74 @@
+"""Rules with a parameter that begin with themselves, under another parameter each time: ``x::_ : "a" | x::incr(_)``.
+
+Where a rule is predicted, so is all that its texts may begin with: its left corners (Rosenkrantz and Lewis, 1970). A parser
+writes all of them down before it reads a byte, so they must be few. They are found here as the parser will find them, from the
+parameters that the grammar writes as numbers. What follows after a text was read is looked at as well, but not to its end: a
+counter of 64 bits is legal. What is not looked at here is left to the budget of the parser.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from contextlib import suppress
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.frontends.lark.draft import Draft
+from cdplugin.frontends.lark.write import Member, Parametric
+
+MOST_CORNERS = 2_048
+"""Rules, with their parameters, that may be predicted in one place because of one of them."""
+_MOST_FOLLOWED = 256
+"""Further rules that are looked at because some text leads to them."""
+
+
+def check_corners(draft: Draft, family: Parametric, starts: Iterable[Member]) -> None:
+    """Raise ``LimitExceeded`` where more than :data:`MOST_CORNERS` rules with parameters are predicted in one place.
+
+    ``starts``: those that rules without a parameter mention.
+    """
+    pending = deque(starts)
+    left = len(pending) + _MOST_FOLLOWED
+    done: set[Member] = set()
+    while pending and left:
+        start = pending.popleft()
+        if start in done:
+            continue
+        left -= 1
+        closure = _closure(family, start, done, pending, is_checked=False)
+        if len(closure) > MOST_CORNERS:  # is that so too if only what can be completed counts?
+            with suppress(LimitExceeded):  # not decided: then it is not small either
+                closure = _closure(family, start, done, pending, is_checked=True)
+        if len(closure) > MOST_CORNERS:
+            _refuse(draft, closure)
+        done.update(closure)
+
+
+def _closure(family: Parametric, start: Member, done: set[Member], following: deque[Member], is_checked: bool) -> list[Member]:
+    """All that is predicted with ``start``, but for what is ``done``; ends early when it is too much.
+
+    What texts lead to is added to ``following``.
+    """
+    found, queue = {start}, [start]
+    for member in queue:  # grows while it is walked
+        leading, others = family.corners(member, is_checked)
+        fresh = [corner for corner in dict.fromkeys(leading) if corner not in found and corner not in done]
+        found.update(fresh)
+        queue += fresh
+        following.extend(others)
+        if len(queue) > MOST_CORNERS:
+            break
+    return queue
+
+
+def _refuse(draft: Draft, found: list[Member]) -> None:
+    by_rule = Counter(member.rule for member in found if not draft.rules[member.rule].is_helper)
+    number = by_rule.most_common(1)[0][0]
+    owner = draft.rules[number].owner
+    shown = " → ".join(f"{owner.name}::{member.parameter}" for member in found if member.rule == number)
+    raise LimitExceeded(
+        f"the rule {owner.name!r} begins with itself under ever more parameters, before any text is matched",
+        location=draft.scope.source.where(owner.at),
+        expected=f"at most {MOST_CORNERS}: a condition (%if lt(_, 10)), a narrow range, or a terminal before the reference",
+        found=shown[:80] + " → …",
+    )

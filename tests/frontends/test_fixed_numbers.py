@@ -1,0 +1,98 @@
+"""Numbers that ``enum`` and ``const`` list: in all the spellings that stand for them, and in no other."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from typing import Any
+
+import pytest
+from json_schema_tools import dumps, grammar
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
+
+def spelt(text: str) -> list[str]:
+    """Ways to write the number that ``text``, digits with or without a point, stands for."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    whole, _, fraction = digits.partition(".")
+    out = [text, text + ("0" if fraction else ".0"), text + ("000" if fraction else ".000")]
+    significant = (whole + fraction).lstrip("0")
+    power = len(whole) - 1 - (len(whole + fraction) - len(significant)) if significant else 0
+    significant = significant.rstrip("0") or "0"
+    mantissas = [significant[0] + ("." + significant[1:] if significant[1:] else "")]
+    mantissas.append(mantissas[0] + ("0" if "." in mantissas[0] else ".0"))
+    for mantissa, e in itertools.product(mantissas, "eE"):
+        out += [f"{sign}{mantissa}{e}{power}", f"{sign}{mantissa}{e}{'-' if power < 0 else '+'}{abs(power):02}"]
+    return out
+
+
+@pytest.mark.parametrize("text", ["2", "100", "-7", "0.1", "-1.5", "12.25", "1000000", "0.00001", "0", "123456789012"])
+def test_all_spellings_and_no_others(text: str) -> None:
+    value = json.loads(text)
+    for schema in ({"const": value}, {"enum": [value, "x", None]}, {"enum": [value], "maximum": 10**15}):
+        matcher = grammar(schema)
+        for other in spelt(text):
+            assert json.loads(other) == value
+            assert matcher.accepts(other.encode()), (schema, other)
+        for other in ("", "-", text + "1", "1" + text, text + "e1", text + ".", "0" + text, text.lstrip("-") + "e"):
+            try:
+                same = json.loads(other) == value
+            except ValueError:
+                same = False
+            assert same or not matcher.accepts(other.encode()), (schema, other)
+
+
+def test_random_texts_are_accepted_only_if_they_read_as_a_listed_number() -> None:
+    rng = random.Random(5)
+    values: list[Any] = [0, 3, -20, 2.5, 1e22, 2**60, 1e-7, 120]
+    matcher = grammar({"enum": values})
+    accepted = 0
+    for _ in range(20_000):
+        text = "".join(rng.choice("0125e-+.E6") for _ in range(rng.randrange(1, 7)))
+        if matcher.accepts(text.encode()):
+            assert json.loads(text) in values, text
+            accepted += 1
+    assert accepted > 10
+
+
+def test_values_inside_others() -> None:
+    matcher = grammar({"enum": [[1, {"a": 0.5}]]}, whitespace="compact")
+    assert matcher.accepts(b'[1e0,{"a":5e-1}]') and matcher.accepts(b'[1.0,{"a":0.50}]') and not matcher.accepts(b'[1,{"a":5}]')
+
+
+def test_spellings_of_equal_items_are_told_apart() -> None:
+    matcher = grammar({"items": {"enum": [1, 2]}, "uniqueItems": True, "minItems": 2}, whitespace="compact")
+    assert matcher.accepts(b"[1e0,2.0]") and not matcher.accepts(b"[1,1.0]") and not matcher.accepts(b"[2e0,2]")
+
+
+@pytest.mark.parametrize(
+    ("schema", "yes", "no"),
+    [
+        ({"type": "integer"}, ["100"], ["100.0", "1e2"]),  # the suite's optional zeroTerminatedFloats
+        ({"type": "integer", "enum": [100.0]}, ["100"], ["100.0", "1e2"]),
+        ({"type": "integer", "enum": [100, 100.5]}, ["100"], ["100.0", "1e2", "100.5"]),
+        ({"enum": [100]}, ["100", "100.0", "1e2"], ["1000"]),
+        ({"not": {"type": "integer"}, "enum": [100]}, ["100.0", "1e2"], ["100"]),
+        ({"type": "array", "items": {"type": "integer"}, "enum": [[100.0], [100]]}, ["[100]"], ["[100.0]"]),
+        ({"type": "array", "items": {"not": {"type": "integer"}}, "enum": [[100.0]]}, ["[100.0]"], ["[100]"]),
+        (
+            {"type": "object", "properties": {"a": {"type": "integer"}}, "enum": [{"a": 1.0}, {"a": 1}]},
+            ['{"a":1}'],
+            ['{"a":1.0}'],
+        ),
+    ],
+)
+def test_draft_4_tells_floats_from_integers(schema: dict, yes: list[str], no: list[str]) -> None:
+    matcher = grammar({"$schema": DRAFT_4, **schema}, whitespace="compact")
+    assert [text for text in yes if not matcher.accepts(text.encode())] == []
+    assert [text for text in no if matcher.accepts(text.encode())] == []
+
+
+def test_many_numbers_are_a_few_expressions() -> None:
+    from cdplugin.frontends.json_schema import compile_schema
+
+    ir = compile_schema({"enum": [i / 8 for i in range(10_000)]})
+    (lexeme,) = ir.lexemes[-1:]
+    assert len(lexeme.args) < 60 and grammar({"enum": [i / 8 for i in range(10_000)]}).accepts(dumps(1249.875))
