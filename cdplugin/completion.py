@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cdplugin.vocab import Vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
+_PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
@@ -54,6 +55,11 @@ class Endings:
         self._order = np.array(order, np.int64)  # the bytes that a token spells, the readable ones first
         self._stops = stops
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known."""
+        return _PLACE_BYTES * len(self._next) + self._costs.nbytes
+
     def find(self, cursor: int) -> list[int]:
         """The edges of a short way from ``cursor`` to a place where the text may end: bytes, and ``~token`` for terminals.
 
@@ -61,6 +67,13 @@ class Endings:
         """
         if cursor in self._next:
             return self._follow(cursor)
+        try:
+            return self._find(cursor)
+        finally:
+            if self._arena.account is not None:
+                self._arena.account.note("endings", self.nbytes)
+
+    def _find(self, cursor: int) -> list[int]:
         self._costs.trim(_MOST_KEPT)
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):

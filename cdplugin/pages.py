@@ -13,6 +13,8 @@ import threading
 
 import numpy as np
 
+from cdplugin import memory
+
 LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
@@ -52,3 +54,6 @@ def give(blocks: list[np.ndarray]) -> None:
 def kept() -> int:
     """Bytes that wait for a user."""
     return _kept
+
+
+memory.register("pages for tables", kept, _MOST_KEPT)
