@@ -16,7 +16,6 @@ Expressions are cached by their ranges, so that equal classes are the same objec
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import product
 
 from cdplugin.expr import (
@@ -34,10 +33,10 @@ from cdplugin.expr import (
     repeat,
     utf8_ranges,
 )
+from cdplugin.memory import bounded_cache, fixed_cache
 from cdplugin.unicode_classes import Ranges, intersection
 
 _ALL: Ranges = ((0, MAX_CODE_POINT),)
-_MOST_KNOWN = 4096
 _BACKSLASH = byte_class(b"\\")
 _U = byte_class(b"u")
 _SHORT = {0x22: b'"', 0x5C: b"\\", 0x2F: b"/", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
@@ -52,7 +51,6 @@ class Alphabet:
     def __init__(self, name: str, chars: Callable[[Ranges], Expr], spell: Callable[[str], bytes], one_spelling: bool) -> None:
         self.name = name
         self._chars = chars
-        self._known: dict[str, Expr] = {}
         self._spell = spell
         self.one_spelling = one_spelling
         self.any_char: Expr = self.chars(_ALL)
@@ -76,14 +74,10 @@ class Alphabet:
         text.encode()  # a lone surrogate has no spelling
         return cat(*[self._char(c) for c in text])
 
+    @fixed_cache(4096, entry_bytes=1800)
     def _char(self, char: str) -> Expr:
         """One character, in every spelling."""
-        found = self._known.get(char)
-        if found is None:
-            found = self._known[char] = self._chars(((ord(char), ord(char)),))
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-        return found
+        return self._chars(((ord(char), ord(char)),))
 
     def spell(self, text: str) -> bytes:
         """The bytes of ``text`` in its canonical spelling."""
@@ -94,13 +88,13 @@ def _json_bytes(text: str) -> bytes:
     return text.translate(_CANONICAL).encode()
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def _utf8_chars(ranges: Ranges) -> Expr:
     normal = normalise_ranges(ranges)
     return utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def _json_chars(ranges: Ranges) -> Expr:
     """Every spelling inside a JSON string (RFC 8259 section 7)."""
     ranges, given = normalise_ranges(ranges), ranges
@@ -124,7 +118,7 @@ def _spellings(code_point: int) -> list[bytes]:
     return [*out, chr(code_point).encode()] if _holds(_RAW, code_point) else out
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def _canonical_chars(ranges: Ranges) -> Expr:
     """The one spelling that ``json.dumps(ensure_ascii=False)`` writes."""
     ranges, given = normalise_ranges(ranges), ranges
@@ -145,7 +139,6 @@ def _holds(ranges: Ranges, code_point: int) -> bool:
     return any(low <= code_point <= high for low, high in ranges)
 
 
-@lru_cache(maxsize=4096)
 def _utf16(ranges: Ranges) -> Expr:
     r"""What follows ``\u`` for the code points of ``ranges``: four digits, or ``D83D\uDE00`` and the like."""
     plain = intersection(ranges, ((0, 0xFFFF),))
@@ -167,11 +160,12 @@ def _utf16(ranges: Ranges) -> Expr:
             highs_of.setdefault(((0, 0x3FF),), []).append((first, last))
     for unit, lows in lows_at.items():
         highs_of.setdefault(tuple(lows), []).append((unit, unit))
+    known: dict[tuple[int, Ranges], Expr] = {}
     pairs = [
-        cat(_hex4(_shift(sorted(highs), 0xD800)), _BACKSLASH, _U, _hex4(_shift(lows, 0xDC00)))
+        cat(_hex(4, _shift(sorted(highs), 0xD800), known), _BACKSLASH, _U, _hex(4, _shift(lows, 0xDC00), known))
         for lows, highs in highs_of.items()
     ]
-    return alt(_hex4(plain), *pairs)
+    return alt(_hex(4, plain, known), *pairs)
 
 
 def _shift(ranges: Ranges | list[tuple[int, int]], base: int) -> Ranges:
@@ -185,20 +179,18 @@ def _shift(ranges: Ranges | list[tuple[int, int]], base: int) -> Ranges:
     return tuple(out)
 
 
-def _hex4(ranges: Ranges) -> Expr:
-    return _hex(4, ranges)
-
-
-@lru_cache(maxsize=16384)
-def _hex(digits: int, ranges: Ranges) -> Expr:
+def _hex(digits: int, ranges: Ranges, known: dict[tuple[int, Ranges], Expr]) -> Expr:
     """A number in ``ranges`` in ``digits`` hexadecimal digits of either case: the minimal deterministic automaton, as a tree.
 
-    Leading digits with the same set of remainders share one branch; equal remainders are one object (the cache).
+    Leading digits with the same set of remainders share one branch; equal remainders are one object (``known``).
     """
     if not ranges:
         return EMPTY
     if digits == 0:
         return EPSILON
+    found = known.get((digits, ranges))
+    if found is not None:
+        return found
     size = 1 << (4 * (digits - 1))
     branches: dict[Ranges, int] = {}
     for digit in range(16):
@@ -207,7 +199,10 @@ def _hex(digits: int, ranges: Ranges) -> Expr:
         rest = tuple((max(low, base) - base, min(high, top) - base) for low, high in ranges if low <= top and high >= base)
         if rest:
             branches[rest] = branches.get(rest, 0) | (1 << ord(f"{digit:x}")) | (1 << ord(f"{digit:X}"))
-    return alt(*(cat(byte_mask(mask), _hex(digits - 1, rest)) for rest, mask in branches.items()))
+    found = known[digits, ranges] = alt(
+        *(cat(byte_mask(mask), _hex(digits - 1, rest, known)) for rest, mask in branches.items())
+    )
+    return found
 
 
 UTF8 = Alphabet("UTF8", _utf8_chars, str.encode, True)

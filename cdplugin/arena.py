@@ -20,6 +20,7 @@ from cdplugin.kernels.jit import Notice
 from cdplugin.kernels.kept import TEXT_BIT
 from cdplugin.kernels.lexer import LEXER_WORDS
 from cdplugin.limits import Limits
+from cdplugin.memory import Account
 from cdplugin.vocab import Vocabulary
 
 _LIMIT_MESSAGES = {
@@ -72,6 +73,25 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 
 _OVERDRAFT = 2  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
+
+_NOT_OWNED = frozenset(
+    (
+        layout.LITERAL_OFFSETS,
+        layout.LITERAL_BYTES,
+        layout.TRIE_BYTE,
+        layout.TRIE_DEPTH,
+        layout.TRIE_SKIP,
+        layout.TRIE_TOKEN,
+        layout.TRIE_CHARS,
+        layout.SLICE_MASKS,
+        layout.TOKEN_OFFSETS,
+        layout.TOKEN_BYTES,
+    )
+)
+_OWNED = tuple(table for table in range(layout.N_TABLES) if table not in _NOT_OWNED)
+"""Tables that are neither the vocabulary's nor the compiled grammar's, unless they are views of its arrays."""
+_OBJECT_BYTES = 8 << 10
+"""An arena without its tables: the arrays' headers, lists, the lock."""
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
 
@@ -155,6 +175,17 @@ class _Room:
         return cls(page[:size].view(dtype), page)
 
 
+class Expand(Protocol):
+    """What :class:`cdplugin.rules.Expander` does for an arena."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes besides the arena's tables."""
+
+    def __call__(self, nonterminal: int) -> None:
+        """Make the rules of a nonterminal that is predicted for the first time."""
+
+
 class Keeping(Protocol):
     """What :class:`cdplugin.keeping.Keeping` does for an arena."""
 
@@ -169,7 +200,8 @@ class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
-    then starts a fresh one. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
+    then starts a fresh one. ``account``: is told
+    when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
     rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values of lexemes
     that keep their text, where some do.
 
@@ -184,8 +216,9 @@ class Arena:
         self.over_budget = False
         self.start = 0
         self._limit = "max_step_work"
-        self.expand: Callable[[int], None] | None = None
+        self.expand: Expand | None = None
         self.keeping: Keeping | None = None
+        self.account: Account | None = None
         self._block: Block | None = None
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
@@ -243,6 +276,7 @@ class Arena:
         other.max_bytes = self.max_bytes
         other._limit = "max_step_work"
         other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
+        other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
@@ -277,10 +311,23 @@ class Arena:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena's own tables, those that a clone began with included."""
-        tables = ((table, self.tables[table]) for table in _INITIAL)
-        grown = sum(a.nbytes for table, a in tables if table in self._pages or not isinstance(a.base, np.ndarray))
-        return self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
+        """Bytes of the arena's own tables, those that a clone began with included, and of what makes rules late."""
+        grown = 0
+        for table in _OWNED:
+            array = self.tables[table]
+            if table in self._pages:
+                grown += self._pages[table].nbytes
+            elif array.base is None:
+                grown += array.nbytes
+        late = 0 if self.expand is None else self.expand.nbytes
+        return late + _OBJECT_BYTES + self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
+
+    def note_size(self) -> None:
+        """Compare with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
+        nbytes = self.nbytes
+        self.over_budget = self.over_budget or nbytes > self.max_bytes
+        if self.account is not None:
+            self.account.note("arena", nbytes)
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.engine`, growing tables as it asks.
@@ -411,7 +458,7 @@ class Arena:
         with self._changing():
             freed = self._install(tables, fresh)
         pages.give(freed)
-        self.over_budget = self.over_budget or self.nbytes > self.max_bytes
+        self.note_size()
 
     def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
         """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""

@@ -13,12 +13,12 @@ from cdplugin.captures import Chart
 from cdplugin.derivatives import Program
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
+from cdplugin.grammar import Captured
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.template import evaluate
 
 if TYPE_CHECKING:
-    from cdplugin.grammar import Symbol
     from cdplugin.matcher import Grammar, Matcher
 
 
@@ -28,7 +28,8 @@ def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
         raise ValueError("captures: expected a complete text, found one that may not end here")
     grammar = matcher.grammar
     ir = grammar._tables.rules.ir
-    if not ir.captures and not any(name for _, name in ir.stops.values()):
+    families = [family for family, _ in ir.instances.values()]
+    if not (ir.captures or any(name for _, name in ir.stops.values()) or any(family.has_captures for family in families)):
         return []
     arena = grammar._template.clone()
     grammar._tables.evaluate(arena)
@@ -41,22 +42,21 @@ def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
             raise GrammarError("the captures of this text were not found")
-    symbols = _symbols(arena, grammar)
-    wanted = {number for number, symbol in symbols.items() if symbol in ir.captures or ir.stops.get(symbol, ("", ""))[1]}
+    captured = _captured(arena, grammar)
+    wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
     stops = _Stops(grammar, lexing)
     out: list[tuple[str, bytes]] = []
     for span in chart.spans(wanted):
-        symbol = symbols[span.nonterminal]
+        name, stop = captured[span.nonterminal]
         text = units.text(span.start, span.end)
         ending = b""
-        if symbol in ir.stops:
-            stop, name = ir.stops[symbol]
-            at = stops.begin(stop, text)
+        if stop is not None:
+            at = stops.begin(stop[0], text)
             text, ending = text[:at], text[at:]
-        if symbol in ir.captures:
-            out.append((ir.captures[symbol], text))
-        if symbol in ir.stops and name:
-            out.append((name, ending))
+        if name is not None:
+            out.append((name, text))
+        if stop is not None and stop[1]:
+            out.append((stop[1], ending))
     return out
 
 
@@ -71,11 +71,15 @@ def _text_tokens(matcher: Matcher) -> list[int]:
     return tokens
 
 
-def _symbols(arena: Arena, grammar: Grammar) -> dict[int, Symbol]:
-    """The IR's nonterminals by their numbers in this arena, those of families included that were met."""
+def _captured(arena: Arena, grammar: Grammar) -> dict[int, Captured]:
+    """What is captured of which nonterminals, by their numbers in this arena; of families, those members that were met."""
+    rules = grammar._tables.rules
     expander: Any = arena.expand
-    numbers = grammar._tables.rules.number if expander is None else expander.numbers
-    return {number: symbol for symbol, number in numbers.items()}
+    numbers = rules.number if expander is None else expander.numbers
+    out = {number: Captured(rules.ir.captures.get(symbol), rules.ir.stops.get(symbol)) for symbol, number in numbers.items()}
+    if expander is not None:
+        out |= {number: member.family.captured(member.value) for number, member in expander.members.items()}
+    return out
 
 
 class _Stops:

@@ -4,16 +4,16 @@ static tables.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from sys import getsizeof
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from cdplugin import expr, forking
+from cdplugin import expr
 from cdplugin.arena import Arena
 from cdplugin.collector import put_off
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -25,6 +25,7 @@ from cdplugin.kernels import expressions
 from cdplugin.lexemes import LexemeTable, TokenRanges, lexeme_table, resolve_tokens
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
+from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
 from cdplugin.rules import Expander, Lexemes, RuleSet, build_rules
 from cdplugin.specs import JsonObject, Spec
 from cdplugin.template import Template, evaluate, template_of
@@ -46,21 +47,10 @@ class Compiler:
     def __init__(self, vocab: Vocabulary, limits: Limits | None = None) -> None:
         self.vocab = vocab
         self.limits = limits or Limits()
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[Hashable, Grammar] = OrderedDict()
-        self._sizes: dict[Hashable, int] = {}
-        self._total = 0
-        self._fresh: deque[Hashable] = deque()  # compiled lately: they grow while they are used for the first time
-        forking.watch(self)
-
-    def after_fork(self) -> None:
-        """In a forked child: a cache that another thread was changing is begun anew."""
-        if not forking.is_free(self._lock):
-            self._lock = threading.Lock()
-            self._cache.clear()
-            self._sizes.clear()
-            self._fresh.clear()
-            self._total = 0
+        self._template: Template | None = None
+        most = self.limits.max_cache_bytes
+        self._cache: ByteLru[Grammar] = ByteLru("compiled grammars", most, most // 2)
+        self._in_use: WeakValueDictionary[Hashable, Grammar] = WeakValueDictionary()  # kept or not, somebody has them
 
     def __copy__(self) -> Compiler:
         return self
@@ -79,55 +69,28 @@ class Compiler:
             raise GrammarError(
                 "wrong type of spec", expected="a cdplugin.Spec: JsonSchema, Regex, Gbnf, …", found=type(spec).__name__
             )
-        key = spec.key()
-        if key is not None:
-            with self._lock:
-                grammar = self._cache.get(key)
-                if grammar is not None:
-                    self._cache.move_to_end(key)
-                    self._measure(key, grammar)
-                    return grammar
-        with put_off():
-            grammar = self.compile_ir(spec.to_ir(self.limits))
-        if key is not None:
-            with self._lock:
-                grammar = self._cache.setdefault(key, grammar)
-                self._measure(key, grammar)
-                self._fresh.append(key)
-                if len(self._fresh) > _FRESH:
-                    earlier = self._fresh.popleft()
-                    if earlier in self._cache:
-                        self._measure(earlier, self._cache[earlier])
-                self._evict()
+        key = short_key(spec.key())
+        if key is None:
+            with put_off():
+                return self.compile_ir(spec.to_ir(self.limits))
+        grammar: Grammar | None = self._cache.get(key)
+        if grammar is None:
+            grammar = self._in_use.get(key)
+            if grammar is None:
+                with put_off():
+                    grammar = self.compile_ir(spec.to_ir(self.limits))
+                grammar.account.note("key", size_of(key))
+            grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
+            grammar.account.keep_in(self._cache, key, serial)
+            self._in_use[key] = grammar
         return grammar
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
-        template = template_of(self.vocab, self.limits, _shared_lexemes())
+        template = self._template = self._template or template_of(self.vocab, self.limits, _shared_lexemes())
         arena = template.arena.clone()
         with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
             return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
-
-    def _measure(self, key: Hashable, grammar: Grammar) -> None:
-        """Note what a cached grammar takes now: it grows as it is used, and is measured whenever it is asked for, and once more
-        after some others have been compiled.
-        """
-        size = grammar.nbytes
-        self._total += size - self._sizes.get(key, 0)
-        self._sizes[key] = size
-
-    def _evict(self) -> None:
-        """Let go of the grammars that were asked for longest ago until the rest fits; each is measured before it goes."""
-        while self._total > self.limits.max_cache_bytes and len(self._cache) > 1:
-            key, grammar = next(iter(self._cache.items()))
-            self._measure(key, grammar)
-            if self._total > self.limits.max_cache_bytes:
-                del self._cache[key]
-                self._total -= self._sizes.pop(key)
-
-
-_FRESH = 16
-"""Grammars that are compiled before one is measured a second time."""
 
 
 @lru_cache(maxsize=1)
@@ -138,6 +101,10 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
     ir = JsonObject().to_ir(Limits())
     lexemes = _factor_prefixes(ir)
     return (*(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite), *JsonObject.characters())
+
+
+_WORD_BYTES, _LITERAL_BYTES = 40, 60
+"""An expression's tree is so large, by the words and literals of the program that builds it: a set of bytes takes 6 words."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +125,11 @@ class StaticTables:
 
     @property
     def nbytes(self) -> int:
-        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges, self.rules.block.memory]
-        return sum(array.nbytes for array in arrays)
+        """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
+        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
+        trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
+        tables = sum(array.nbytes for array in arrays) + sum(map(getsizeof, self.lexemes.names)) + self.rules.nbytes
+        return tables + (trees if self.rules.is_lazy else 0)
 
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the template."""
@@ -229,22 +199,15 @@ def _is_pure(arena: Arena, expression: int) -> bool:
 
 _SEARCH_BYTES = 16 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
-_SPLITS: dict[int, tuple[expr.Expr, expr.Expr]] = {}
-_MOST_SPLITS = 1 << 12
 
 
-def _split(e: expr.Expr) -> tuple[expr.Expr, expr.Expr]:
-    """``(e, what is left of e)``: of a concatenation all but its first part, of ``R{0,n}`` the non-empty ``R{1,n}``.
+@bounded_cache
+def _rest_of(e: expr.Expr) -> expr.Expr:
+    """What is left of a concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``.
 
     The same object for the same ``e``, since expressions are compared by identity.
     """
-    known = _SPLITS.get(id(e))
-    if known is None:
-        if len(_SPLITS) >= _MOST_SPLITS:
-            _SPLITS.clear()
-        rest = expr.cat(*e.args[1:]) if e.op == expr.CAT_OP else expr.repeat(e.args[0], 1, e.args[2])
-        known = _SPLITS[id(e)] = (e, rest)  # holds e, so that its id stays its own
-    return known
+    return expr.cat(*e.args[1:]) if e.op == expr.CAT_OP else expr.repeat(e.args[0], 1, e.args[2])
 
 
 def _factor_prefixes(ir: GrammarIR) -> Lexemes:
@@ -270,8 +233,8 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            lexemes.rules += [(symbol, (ir.lexeme(_split(prefix)[1], "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_split(e)[1], ir.lexeme_names[t]))
+            lexemes.rules += [(symbol, (ir.lexeme(_rest_of(prefix), "whitespace"),)), (symbol, ())]
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_rest_of(e), ir.lexeme_names[t]))
     return lexemes
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,10 +26,8 @@ from cdplugin.kernels.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
 from cdplugin.kernels.spelling import NOT_SPELT
 from cdplugin.kernels.states import ACCEPT_MARK
 
-if TYPE_CHECKING:
-    pass
-
 _MOST_KEPT = 50_000  # cursors whose endings are kept
+_PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
 _LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
@@ -63,6 +60,11 @@ class Endings:
         self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
         self._stops = stops
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known."""
+        return _PLACE_BYTES * len(self._next) + self._costs.nbytes
+
     def find(self, cursor: int) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
 
@@ -71,6 +73,14 @@ class Endings:
         """
         if cursor in self._next:
             return _flat(self._follow(cursor))
+        try:
+            return _flat(self._find(cursor))
+        finally:
+            if self._arena.account is not None:
+                self._arena.account.note("endings", self.nbytes)
+
+    def _find(self, cursor: int) -> list[bytes | int]:
+        """:meth:`find`, as edges."""
         self._costs.trim(_MOST_KEPT)
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
@@ -85,7 +95,7 @@ class Endings:
                         raise
                     continue
                 if end is not None:
-                    return _flat(end)
+                    return end
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
         raise GrammarError("the text has no legal ending: the grammar's longest match leads to a dead end")
 

@@ -31,6 +31,7 @@ from cdplugin.kernels.states import ACCEPT_BIT, ACCEPT_MARK
 FAR = 1 << 40
 """The cost of what is not known to end."""
 
+_PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
@@ -103,6 +104,12 @@ class Costs:
                 best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32))
             )
         return best
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was computed."""
+        places = len(self._of_expression) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
+        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
 
     def trim(self, most: int) -> None:
         """Forget what was computed, where that is more than ``most`` places."""

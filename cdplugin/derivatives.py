@@ -8,7 +8,6 @@ of bytes.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
@@ -18,6 +17,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.kernels import arena as layout
 from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
 
 _LOAD, _KEEP, _CONSTANT = -1, -2, -3
 KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
@@ -29,13 +29,13 @@ _four_words = struct.Struct("<4q").unpack
 _EVERY_BYTE = bytes(range(256))
 
 
-@lru_cache(maxsize=64)
+@fixed_cache(64, entry_bytes=600)
 def _mask_of(members: bytes) -> int:
     """A set of bytes as a 256-bit integer."""
     return sum(1 << byte for byte in members)
 
 
-@lru_cache(maxsize=4096)
+@fixed_cache(4096, entry_bytes=450)
 def bytes_words(mask: int) -> tuple[int, ...]:
     """The words that stand for a set of bytes (a 256-bit integer)."""
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))

@@ -13,12 +13,14 @@ cat("\\"", repeat([a-c], 1, None), "\\"")
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from sys import getsizeof
+
+from cdplugin.memory import Node, bounded_cache
 
 EMPTY_OP, EPSILON_OP, BYTES_OP, LITERALS_OP, CAT_OP, ALT_OP, AND_OP, NOT_OP, REPEAT_OP = range(9)
 
 
-class Expr:
+class Expr(Node):
     """One node. Compared by identity: build a shared subexpression once and reuse the object.
 
     Attributes: ``op`` (one of the ``*_OP`` constants) and ``args``:
@@ -31,9 +33,42 @@ class Expr:
     def __init__(self, op: int, args: tuple) -> None:
         self.op = op
         self.args = args
+        self.holders = 0
 
     def __repr__(self) -> str:
         return _show(self)
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the node alone, and its parts."""
+        op, args = self.op, self.args
+        nbytes = _NODE_BYTES + getsizeof(args)
+        if op in (CAT_OP, ALT_OP, AND_OP):
+            return nbytes, args
+        if op == LITERALS_OP:
+            return nbytes + sum(map(len, args)) + _TEXT_BYTES * len(args), ()
+        if op == BYTES_OP:
+            return nbytes + _MASK_BYTES, ()
+        return nbytes, args[:1]
+
+
+_NODE_BYTES = 64
+_TEXT_BYTES = 48  # of a bytes object, besides its content
+_MASK_BYTES = 64
+
+
+def nbytes_of(roots: Iterable[Expr]) -> int:
+    """Bytes of expressions; parts that several have are counted once."""
+    total = 0
+    seen: set[Expr] = set()
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            nbytes, parts = node.weigh()
+            total += nbytes
+            pending += parts
+    return total
 
 
 def _show(node: Expr, depth: int = 0) -> str:
@@ -212,7 +247,7 @@ def negate_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], .
     return normalise_ranges(out)
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def utf8_ranges(ranges: tuple[tuple[int, int], ...]) -> Expr:
     """One code point in ``ranges`` (inclusive pairs), encoded as UTF-8 (RFC 3629).
 

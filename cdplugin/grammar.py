@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Union
+from sys import getsizeof
+from typing import NamedTuple, Union
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both
@@ -86,13 +87,16 @@ class Kept:
     rest: Sequence[Part]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A family's member in what :meth:`Family.expand` gives, where there may be any number of them: the IR does not note it."""
+    """A family's member in what :meth:`Family.expand` gives: there may be any number of them, and the IR notes none."""
 
     family: Family
     value: Hashable
 
+
+_RULE_BYTES, _LEXEME_BYTES, _ENTRY_BYTES = 200, 400, 160
+"""A rule without its symbols, a lexeme without its expression, an entry of a table: with their places in lists and tables."""
 
 Part = Union[Symbol, Kept, "Member"]
 """What a rule of a family is made of."""
@@ -121,15 +125,25 @@ class Spent:
     ticks: int = 0
 
 
+class Captured(NamedTuple):
+    """The name under which a nonterminal's text is captured (None: it is not); what ends that text without being part of it,
+    with a name of its own or ``""``.
+    """
+
+    name: str | None = None
+    stop: tuple[Expr, str] | None = None
+
+
 class Family:
     """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
 
     A parameter is any hashable value: a frozenset of keys that were seen, a count. Only the values that a text leads to cost
-    anything, so an object with 30 properties in any order is no factorial. Subclasses give the methods; symbols that they
-    return may be instances of any family (:meth:`GrammarIR.instance`).
+    anything, so an object with 30 properties in any order is no factorial. Subclasses give the methods; parts that they return
+    may be members of any family (:meth:`GrammarIR.member`). ``has_captures``: whether :meth:`captured` may give any.
     """
 
     name = ""
+    has_captures = False
 
     def uses(self) -> Iterable[Symbol]:
         """Symbols, other than instances of this family, that some member's rules may mention."""
@@ -149,7 +163,11 @@ class Family:
         """
         raise NotImplementedError
 
-    def stand_in(self, value: Hashable) -> Symbol | None:
+    def captured(self, value: Hashable) -> Captured:
+        """What of the member's text is captured."""
+        return Captured()
+
+    def stand_in(self, value: Hashable) -> Part | None:
         """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is."""
         return None
 
@@ -308,6 +326,23 @@ class GrammarIR:
             symbol = self._instance_of[id(family), value] = self.nonterminal(family.name)
             self.instances[symbol] = (family, value)  # keeps the family alive, so that its id stays its own
         return symbol
+
+    def member(self, family: Family, value: Hashable) -> Part:
+        """The member of ``family`` for ``value`` in what :meth:`Family.expand` gives: the symbol of one that is noted, else one
+        that belongs to the arena for which the rules are made.
+        """
+        symbol = self._instance_of.get((id(family), value))
+        return Member(family, value) if symbol is None else symbol
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rules and what belongs to them, without the lexemes' expressions."""
+        rules = sum(_RULE_BYTES + 8 * len(right) for _, right in self.rules)
+        texts = sum(map(getsizeof, filter(None, (*self.names, *self.lexeme_names))))
+        lexemes = _LEXEME_BYTES * len(self.lexemes)
+        families = {id(family): family for family, _ in self.instances.values()}
+        used = sum(len(list(family.uses())) for family in families.values())
+        return rules + texts + lexemes + _ENTRY_BYTES * (len(self.names) + used + 2 * len(self.instances))
 
     def rule(self, left: Symbol, right: Sequence[Symbol]) -> None:
         """Add ``left -> right`` (an empty ``right`` derives the empty string)."""

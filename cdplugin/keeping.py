@@ -22,6 +22,8 @@ from cdplugin.kernels.expressions import EMPTY
 
 _MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
 _ID_SHIFT = 32
+_VALUE_BYTES, _NODE_BYTES = 700, 120
+"""A value or a place, and a node of an expression, with what is known of them."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ class Keeping:
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
         self._keeper = {self._ends_as(lexeme_number[s]): ir.kept[s] for s in ir.twins if s in lexeme_number}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of texts, besides the arena's tables."""
+        return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes
 
     def lexeme(self, kept: Kept, nonterminal: int) -> int | None:
         """The number of a lexeme for ``kept`` in a rule of ``nonterminal``; None if all its texts are excluded.
@@ -128,6 +135,11 @@ class Builder:
         self._arena = arena
         self._known: dict[int, int] = {}
         self._alive: list[Expr] = []  # so that the ids of nodes stay their own
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of nodes; the nodes belong to what they were made for."""
+        return _NODE_BYTES * len(self._known)
 
     def without(self, expression: int, excluded: Expr) -> int:
         """``expression & ~excluded``."""

@@ -11,7 +11,6 @@ import operator
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.arena import HAS_TERMINALS, WORK_LEFT
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
+from cdplugin.memory import Account
 from cdplugin.vocab import Vocabulary
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ class Grammar:
         self._arena = arena
         tables.install(arena)
         self._endings: completion.Endings | None = None
+        self.account = Account()
+        self.account.note("rules", tables.nbytes)
+        self._count(arena)
         forking.watch(self)
 
     def after_fork(self) -> None:
@@ -67,8 +70,13 @@ class Grammar:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the grammar's states and masks take now."""
-        return self._arena.nbytes + self._tables.nbytes
+        """Bytes that the grammar takes now: rules, states, masks, and what is known of endings."""
+        return self.account.nbytes
+
+    def _count(self, arena: Arena) -> None:
+        """Have an arena's growth counted from now on."""
+        arena.account = self.account
+        arena.note_size()
 
     def counters(self) -> dict[str, int]:
         """Counts of the engine's work and states so far (see :meth:`cdplugin.arena.Arena.counters`)."""
@@ -99,6 +107,9 @@ class Grammar:
                     with fresh.one_budget(fresh.limits.max_compile_work, "max_compile_work"):
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
+                    arena.account, self._endings = None, None
+                    self.account.note("endings", 0)
+                    self._count(fresh)
                     self._arena = fresh
         return self._arena
 
@@ -107,29 +118,7 @@ class Grammar:
         endings = self._endings
         if endings is None or endings.arena is not arena:
             endings = self._endings = completion.Endings(arena)
-            _keep_few(self)
         return endings
-
-
-_with_endings: OrderedDict[int, weakref.ref[Grammar]] = OrderedDict()
-_endings_lock = threading.Lock()
-_MOST_WITH_ENDINGS = 64
-
-
-@forking.in_child
-def _renew_lock() -> None:
-    global _endings_lock
-    _endings_lock = threading.Lock()
-
-
-def _keep_few(grammar: Grammar) -> None:
-    """Let the grammars that began to know endings longest ago forget them: they are as large as the grammars themselves."""
-    with _endings_lock:
-        _with_endings[id(grammar)] = weakref.ref(grammar)
-        while len(_with_endings) > _MOST_WITH_ENDINGS:
-            old = _with_endings.popitem(last=False)[1]()
-            if old is not None:
-                old._endings = None
 
 
 class Matcher:

@@ -13,7 +13,7 @@ import threading
 
 import numpy as np
 
-from cdplugin import forking
+from cdplugin import forking, memory
 
 LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
@@ -64,3 +64,6 @@ def give(blocks: list[np.ndarray]) -> None:
 def kept() -> int:
     """Bytes that wait for a user."""
     return _kept
+
+
+memory.register("pages for tables", kept, _MOST_KEPT)

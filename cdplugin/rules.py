@@ -10,6 +10,8 @@ import threading
 import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from sys import getsizeof
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from cdplugin.keeping import Keeping
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import rules as kernels
 from cdplugin.kernels.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.memory import size_of
 
 Rule = tuple[Symbol, tuple[Symbol, ...]]
 
@@ -37,6 +40,16 @@ STATIC_TABLES = (
 """In the order in which :func:`cdplugin.kernels.rules.arrange` writes them."""
 
 
+_OBJECT_BYTES = 4096
+"""Rules without their arrays: records, arrays' headers."""
+_REWRITTEN_BYTES = 300
+"""What is known of a lexeme."""
+_NUMBER_BYTES, _MEMBER_BYTES = 300, 400
+"""A nonterminal's number, a family's member: with their places in tables."""
+_REPORTED = 1 << 16
+"""Bytes by which an arena's late rules may grow before its account is told."""
+
+
 @dataclass
 class Lexemes:
     """What is known of an IR's lexemes.
@@ -49,7 +62,7 @@ class Lexemes:
     rules: list[Rule] = field(default_factory=list)
     productive: dict[Symbol, bool] = field(default_factory=dict)
 
-    def rewritten(self, right: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
         """A right side with every lexeme replaced by what stands for it."""
         rewrite = self.rewrite
         if rewrite.keys().isdisjoint(right):
@@ -99,6 +112,15 @@ class RuleSet:
         ir.captures, ir.stops = self.ir.captures, self.ir.stops
         numbers = self.numbers if ir.captures or ir.stops else nothing
         return replace(self, ir=ir, lexemes=Lexemes(), numbers=numbers, lexeme_numbers=nothing, known=nothing)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
+        arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
+        names = getsizeof(self.names) + sum(map(getsizeof, filter(None, self.names)))
+        if not self.is_lazy:
+            return arrays + names + _OBJECT_BYTES
+        return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
 
     @property
     def end_symbol(self) -> int:
@@ -250,14 +272,26 @@ class Expander:
         self._member: dict[int, Member] = {}
         self._member_number: dict[Member, int] = {}
         self._keeping: Keeping | None = None
+        self._nbytes = _NUMBER_BYTES * len(self._number)
+        self._reported = 0
         if rules.ir.kept:
             go_on = weakref.WeakMethod(self._go_on)
             self._keeping = arena.keeping = Keeping(self._arena, rules.ir, rules.lexeme_number, go_on)
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
-        with _expanding:  # the IR that notes the instances is shared by all arenas of a grammar
+        with _expanding:  # families are shared by all arenas of a grammar
             self._expand(nonterminal)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
+        return self._nbytes + (0 if self._keeping is None else self._keeping.nbytes)
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The members that are not the IR's, by their numbers."""
+        return self._member
 
     @property
     def n_rules(self) -> int:
@@ -266,7 +300,7 @@ class Expander:
 
     @property
     def numbers(self) -> dict[Symbol, int]:
-        """The numbers of the IR's nonterminals, those of members that were met included."""
+        """The numbers of the IR's nonterminals, those of members that it notes included."""
         return self._number
 
     def remaining(self, nonterminal: int) -> int:
@@ -291,8 +325,8 @@ class Expander:
         with _expanding:
             n_before = len(self._nullable)
             family, value = self._family(nonterminal)
-            symbol = family.stand_in(value)
-            number = nonterminal if symbol is None else self._encode(symbol)
+            part = family.stand_in(value)
+            number = nonterminal if part is None else self._encode(part)
             self._number_new(n_before)
             return number
 
@@ -351,6 +385,14 @@ class Expander:
             self._arena.reserve(table, n)
             self._arena.tables[table][n_before:n] = word
         self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the arena's account what the rest takes, once it has grown enough."""
+        nbytes = self.nbytes
+        if nbytes > self._reported + _REPORTED:
+            self._reported = nbytes
+            self._arena.note_size()
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
         """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`Keeping`)."""
@@ -373,7 +415,7 @@ class Expander:
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
         """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
         if self._keeping is None:
-            return [self._encode(symbol) for symbol in self._rules.lexemes.rewritten(parts)]  # type: ignore[arg-type]
+            return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
         code: list[int] = []
         pending = list(reversed(parts))
         while pending:
@@ -384,8 +426,6 @@ class Expander:
                     return None
                 code.append(-2 - lexeme)
                 pending = list(reversed(part.rest))
-            elif isinstance(part, Member):
-                code.append(self._member_code(part))
             else:
                 code += [self._encode(symbol) for symbol in self._rules.lexemes.rewritten((part,))]
         return code
@@ -395,10 +435,14 @@ class Expander:
         if number is None:
             number = self._member_number[member] = len(self._nullable)
             self._member[number] = member
+            self._nbytes += _MEMBER_BYTES + size_of(member.value)
             self._nullable.append(1 if member.family.nullable(member.value) else 0)
         return number
 
-    def _encode(self, symbol: Symbol) -> int:
+    def _encode(self, symbol: Part) -> int:
+        if isinstance(symbol, Member):
+            return self._member_code(symbol)
+        assert isinstance(symbol, int)
         if symbol < 0:
             return -2 - int(self._rules.lexeme_numbers[~symbol])
         number = self._number.get(symbol)
@@ -406,6 +450,7 @@ class Expander:
             family, value = self._rules.ir.instances[symbol]
             number = self._number[symbol] = len(self._nullable)
             self._symbol[number] = symbol
+            self._nbytes += _NUMBER_BYTES
             self._nullable.append(1 if family.nullable(value) else 0)
         return number
 

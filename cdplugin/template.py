@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,10 +16,11 @@ from cdplugin.expr import Expr
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
 from cdplugin.vocab import Vocabulary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Template:
     """A frozen arena: clone it, never step it.
 
@@ -42,13 +42,13 @@ def spellable_bytes(vocab: Vocabulary) -> bytes:
     return _members(~vocab.absent_bytes & expr.ALL_BYTES)
 
 
-@lru_cache(maxsize=64)
+@fixed_cache(64, entry_bytes=700)
 def _members(mask: int) -> bytes:
     return bytes(byte for byte in range(256) if mask >> byte & 1)
 
 
 _lock = threading.Lock()
-_templates: WeakKeyDictionary[Vocabulary, dict[Limits, Template]] = WeakKeyDictionary()
+_templates: WeakValueDictionary[tuple[int, Limits], Template] = WeakValueDictionary()
 
 
 @forking.in_child
@@ -58,12 +58,15 @@ def _renew_lock() -> None:
 
 
 def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
-    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known."""
+    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known.
+
+    It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
+    """
+    key = (id(vocab), limits)  # whoever has a template has its vocabulary, so that its id stays its own
     with _lock:
-        by_limits = _templates.setdefault(vocab, {})
-        template = by_limits.get(limits)
+        template = _templates.get(key)
         if template is None:
-            template = by_limits[limits] = _make(vocab, limits, shared)
+            template = _templates[key] = _make(vocab, limits, shared)
         return template
 
 

@@ -20,6 +20,7 @@ from importlib import resources
 from typing import Any
 
 from cdplugin.expr import MAX_CODE_POINT, negate_ranges, normalise_ranges
+from cdplugin.memory import bounded_cache
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -113,7 +114,7 @@ def _tables() -> dict[str, Any]:
     return json.loads(resources.files("cdplugin").joinpath("unicode_data.json").read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=512)
+@bounded_cache
 def _decoded(table: str, name: str) -> Ranges:
     """The set stored as ``gap-length`` pairs in base 32 under ``name``."""
     out, end = [], 0
@@ -125,7 +126,7 @@ def _decoded(table: str, name: str) -> Ranges:
     return normalise_ranges(out)  # cuts where a set runs across the surrogates
 
 
-@lru_cache(maxsize=256)
+@bounded_cache
 def _category(key: str) -> Ranges | None:
     key = _CATEGORY_NAMES.get(key, key)
     if key in _GROUPS:
@@ -133,7 +134,7 @@ def _category(key: str) -> Ranges | None:
     return _decoded("categories", key) if key in _tables()["categories"] else None
 
 
-@lru_cache(maxsize=256)
+@bounded_cache
 def _script(key: str, extensions: bool) -> Ranges | None:
     tables = _tables()
     key = tables["aliases"]["scripts"].get(key, key)
@@ -142,7 +143,7 @@ def _script(key: str, extensions: bool) -> Ranges | None:
     return _decoded("scripts", key) if key in tables["scripts"] else None
 
 
-@lru_cache(maxsize=256)
+@bounded_cache
 def _binary(key: str) -> Ranges | None:
     if key == "any":
         return EVERYTHING
@@ -182,7 +183,7 @@ def property_ranges(name: str) -> Ranges | None:
     return None
 
 
-@lru_cache(maxsize=8)
+@bounded_cache
 def perl_class(letter: str, dialect: str, ascii_only: bool) -> Ranges:
     """The set of ``\\d``, ``\\w`` or ``\\s`` (lower case letter).
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 
 from cdplugin import expr
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR
+from cdplugin.grammar import GrammarIR, Member, Part
 
 # ---------------------------------------------------------------------------------------------------------------- lexemes
 
@@ -248,6 +248,13 @@ class Naive:
                 return [rule for rule in ir.rules if good.issuperset(rule[1])]
             good |= more
 
+    def _symbol(self, part: Part) -> int:
+        """A part of a member's rule as a symbol."""
+        if isinstance(part, Member):
+            return self.ir.instance(part.family, part.value)
+        assert isinstance(part, int), "rules that depend on texts are not for brute force"
+        return part
+
     def _rules_of(self, symbol: int) -> Iterable[int]:
         """The rules of a nonterminal; those of a family's member are made now."""
         known = self.by_left.get(symbol)
@@ -257,8 +264,7 @@ class Naive:
                 family, value = self.ir.instances[symbol]
                 for right in family.expand(value, self.good.__contains__):
                     known.append(len(self.rules))
-                    self.rules.append((symbol, tuple(part for part in right if isinstance(part, int))))
-                    assert len(self.rules[-1][1]) == len(right), "rules that depend on texts are not for brute force"
+                    self.rules.append((symbol, tuple(self._symbol(part) for part in right)))
         return known
 
     def _first(self) -> Column:

@@ -28,7 +28,7 @@ ARROWS = {
     "package": {"package", "adapters", "compiler", "matcher", "specs", "core", "base"},
     "cli": {"cli", "package", "warmup", "compiler", "matcher", "specs", "core", "kernels", "base"},
 }
-BASE = {"errors", "limits", "expr", "grammar", "version"}
+BASE = {"errors", "limits", "memory", "expr", "grammar", "version"}
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file
 HEAVY_ALLOWED = {"adapters": {"torch", "transformers", "vllm"}, "cli": {"rich", "typer"}}
 

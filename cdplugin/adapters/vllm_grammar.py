@@ -31,6 +31,7 @@ from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
 from cdplugin.limits import Limits
 from cdplugin.matcher import Matcher
+from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
 from cdplugin.vocab import Vocabulary
 
@@ -149,6 +150,10 @@ def _json(text: str, what: str) -> Any:
 # ---- an engine: what all requests of a tokenizer share -----------------------------------------------------------------------
 
 
+_OUTCOME_BYTES = 16 << 20
+_UNKNOWN = GrammarError("not checked yet")
+
+
 class Engine:
     """Vocabulary and compiler of one tokenizer; thread-safe.
 
@@ -156,14 +161,11 @@ class Engine:
     the grammar.
     """
 
-    _MOST_OUTCOMES = 4096
-
     def __init__(self, vocab: Vocabulary, options: Options) -> None:
         self.vocab = vocab
         self.options = options
         self.compiler = Compiler(vocab, options.budgets)
-        self._outcomes: OrderedDict[tuple[str, str], GrammarError | None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
         """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
@@ -179,14 +181,10 @@ class Engine:
 
         The rules of a JSON schema are compiled only where that may fail: its front end finds by itself what nothing satisfies.
         """
-        key = (request_type, text)
-        error: GrammarError | None = None
-        with self._lock:
-            known = key in self._outcomes
-            if known:
-                self._outcomes.move_to_end(key)
-                error = self._outcomes[key]
-        if not known:
+        key = short_key((request_type, text))
+        error: GrammarError | None = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = None
             try:
                 with put_off():
                     spec = spec_of(request_type, text, self.options)
@@ -196,10 +194,7 @@ class Engine:
                         self.compiler.compile_ir(ir)
             except GrammarError as caught:
                 error = copy.copy(caught)  # without its traceback, which would keep all that was made so far
-            with self._lock:
-                self._outcomes[key] = error
-                if len(self._outcomes) > self._MOST_OUTCOMES:
-                    self._outcomes.popitem(last=False)
+            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
         if error is not None:
             raise copy.copy(error)
 
@@ -226,11 +221,9 @@ _engines_lock = threading.Lock()
 
 
 @forking.in_child
-def _renew_locks() -> None:
+def _renew_lock() -> None:
     global _engines_lock
     _engines_lock = threading.Lock()
-    for _, engine in _engines.values():
-        engine._lock = threading.Lock()
 
 
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:

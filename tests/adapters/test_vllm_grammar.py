@@ -284,12 +284,12 @@ def test_a_budget_belongs_to_its_request() -> None:
 
 
 def test_grammars_are_shared_and_forgotten() -> None:
-    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 1}))
+    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 1}))  # too little for any: only their users keep them
     one, two = engine.state("CHOICE", CHOICE), engine.state("CHOICE", CHOICE)
     assert one._matcher.grammar is two._matcher.grammar
     for i in range(5):
         engine.state("REGEX", "a" * (i + 1))
-    assert len(engine.compiler._cache) <= 2
+    assert len(engine.compiler._cache) == 0
     assert one.accept_tokens("r", [*b"abc"]) and filled(two) == allowed([])
 
 
@@ -299,10 +299,9 @@ def test_the_cache_is_bounded_though_grammars_grow_after_they_are_compiled() -> 
         state = engine.state("REGEX", f"(a|b)*a(a|b){{7}}c{{{i + 1}}}")
         for step in range(cases(300, 10)):
             assert state.accept_tokens("r", [*b"aababbbabaabb"][step % 13 : step % 13 + 1]) and filled(state)
-    cached = engine.compiler._cache.values()
-    assert len(cached) < cases(80, 21)
-    largest = max(grammar.nbytes for grammar in cached)
-    assert sum(grammar.nbytes for grammar in cached) <= (8 << 20) + cases(18, 80) * largest
+        cached = engine.compiler._cache.values()
+        assert sum(grammar.nbytes for grammar in cached) <= 8 << 20
+    assert 0 < len(cached) < cases(80, 21)
 
 
 def test_an_engine_belongs_to_a_tokenizer_and_a_width() -> None:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
+from sys import getsizeof
 from weakref import WeakValueDictionary
 
 from cdplugin.alphabet import JSON_STRING
@@ -29,12 +30,13 @@ from cdplugin.expr import (
     complement,
     literal,
     literals,
+    nbytes_of,
     optional,
     repeat,
 )
 from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Member, Part, Symbol
+from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Part, Symbol
 
 _NONZERO = byte_class(b"123456789")
 _MINUS = literal(b"-")
@@ -112,6 +114,11 @@ class _Node:
 
     __slots__ = ("edges", "ends", "expression")
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the node alone."""
+        return _NODE_BYTES + getsizeof(self.edges) + 8 * len(self.edges)
+
     def __init__(self, ends: bool, edges: dict[str, tuple[str, _Node, Expr]]) -> None:
         self.ends = ends
         self.edges = edges
@@ -122,6 +129,9 @@ class _Node:
         """This node with another edge, or with another node at the end of one."""
         edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
         return _Node(self.ends, {**self.edges, label[0]: edge})
+
+
+_NODE_BYTES, _EDGE_BYTES = 250, 500
 
 
 def _common(a: str, b: str) -> int:
@@ -152,19 +162,33 @@ def _with(root: _Node, text: str) -> _Node:
     return node
 
 
+def _path_bytes(root: _Node, text: str) -> int:
+    """Bytes of the nodes and edges on the way of ``text``, which the tree has."""
+    node, total = root, root.nbytes
+    while text:
+        label, node, _ = node.edges[text[0]]
+        total += _EDGE_BYTES + 24 * len(label) + node.nbytes
+        text = text[len(label) :]
+    return total
+
+
+_SEEN_BYTES = 600
+
+
 class Seen:
     """A set of values; adding makes a new one that shares most of the old one.
 
     Sets are compared by identity. Adding the same value again gives the same set, as long as that is in use: a text that can be
-    read in several ways leads to one set, not to one for each way.
+    read in several ways leads to one set, not to one for each way. ``nbytes``: what it takes besides the set it was made from.
     """
 
-    __slots__ = ("__weakref__", "_others", "_texts", "_with", "count", "expression")
+    __slots__ = ("__weakref__", "_others", "_texts", "_with", "count", "expression", "nbytes")
 
-    def __init__(self, texts: _Node, others: dict[Hashable, Expr], count: int) -> None:
+    def __init__(self, texts: _Node, others: dict[Hashable, Expr], count: int, nbytes: int = 0) -> None:
         self._texts = texts
         self._others = others
         self.count = count
+        self.nbytes = _SEEN_BYTES + nbytes + 8 * len(others)
         self._with: WeakValueDictionary[Hashable, Seen] = WeakValueDictionary()
         parts = [cat(QUOTE, texts.expression, QUOTE)] if count > len(others) else []
         self.expression: Expr | None = alt(*parts, *others.values()) if count else None
@@ -185,9 +209,11 @@ class Seen:
         found = self._with.get(value)
         if found is None:
             if isinstance(value, str):
-                found = Seen(_with(self._texts, value), self._others, self.count + 1)
+                texts = _with(self._texts, value)
+                found = Seen(texts, self._others, self.count + 1, _path_bytes(texts, value))
             else:
-                found = Seen(self._texts, {**self._others, value: spellings_of(value)}, self.count + 1)
+                others = {**self._others, value: spellings_of(value)}
+                found = Seen(self._texts, others, self.count + 1, getsizeof(others) + nbytes_of([others[value]]))
             self._with[value] = found
         return found
 
@@ -253,7 +279,7 @@ class Unique(Family):
         following = min(index + 1, self._last)
 
         def then(item: Hashable) -> Sequence[Part] | None:
-            return None if item in seen else (Member(self, (True, following, seen.adding(item))),)
+            return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
         rest = self._more.after(following, seen.count + 1 < self._keeper.enough)
         yield (*((self._comma,) if started else ()), *self._space, Kept(self._lexeme, seen.expression, then, (rest,)))
@@ -269,7 +295,7 @@ class Unique(Family):
         if index >= self._low:
             yield (self._closings[started],)
 
-    def stand_in(self, value: Hashable) -> Symbol | None:
+    def stand_in(self, value: Hashable) -> Part | None:
         assert isinstance(value, tuple)
         return self._more.after(value[1], True) if value[0] else None
 
@@ -287,8 +313,8 @@ class _More(Family):
         self._ir = ir
         self._items = items
 
-    def after(self, index: int, sure: bool) -> Symbol:
-        return self._ir.instance(self, (index, sure))
+    def after(self, index: int, sure: bool) -> Part:
+        return self._ir.member(self, (index, sure))
 
     def uses(self) -> Iterable[Symbol]:
         return self._items.uses()

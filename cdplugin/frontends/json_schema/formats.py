@@ -34,12 +34,12 @@ U+FFFF and
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 from cdplugin import regex
 from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
 from cdplugin.expr import Expr, alt, both, cat, optional, repeat
 from cdplugin.frontends.json_schema import formats_data, formats_uri
+from cdplugin.memory import bounded_cache
 
 DIGITS = 100
 """Longest run of digits where the RFC has no bound: a model that only ever wants one more digit comes to an end."""
@@ -79,7 +79,7 @@ def _plain(alphabet: Alphabet) -> Alphabet:
     return JSON_CANONICAL if alphabet is JSON_STRING else alphabet
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache
 def _format(name: str, alphabet: Alphabet, portable: bool) -> Expr:
     build = _BUILDERS.get(name)
     if build is not None:
@@ -245,7 +245,7 @@ _BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
 # --- content encodings ------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=64)
+@bounded_cache
 def _content_encoding(name: str, alphabet: Alphabet) -> Expr | None:
     """Whole blocks, then what is left, with zeros in the bits that the last digit does not need, and the padding."""
     if name in ("base64", "base64url"):

@@ -14,12 +14,11 @@ part where all of that can be seen from one code point and the next:
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from cdplugin import regex
 from cdplugin.alphabet import Alphabet
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
 from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
+from cdplugin.memory import bounded_cache
 from cdplugin.unicode_classes import Ranges, union
 
 LABEL_SIZES = ((11, 0xD7FF), (14, 0xFFF), (16, 0x2FF))
@@ -64,7 +63,7 @@ _RIGHT_TO_LEFT = "1eg-q 5-2 1e-p 6-9 13-1 1-3 4-2q 1 f-1 j-4 h 1-q 2j-15 b"
 """Letters of the classes R and AL."""
 
 
-@lru_cache(maxsize=8)
+@bounded_cache
 def table(text: str) -> Ranges:
     """Ranges written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
     out, end = [], 0
@@ -87,7 +86,7 @@ DOMAIN_SIZES = ((63, 61, 19, 19, 19), (14,) * 12)
 """The same after the ``@``: 185 or 179 characters, so that a path has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
 
 
-@lru_cache(maxsize=16)
+@bounded_cache
 def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], without: str = "") -> Expr:
     """RFC 1123, section 2.1: labels of letters, digits and inner hyphens, as long as one row of ``sizes`` says.
 
@@ -104,7 +103,7 @@ def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], witho
     return alt(*names)
 
 
-@lru_cache(maxsize=64)
+@bounded_cache
 def _ascii_label(longest: int, without: str) -> str:
     end, inner = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from cdplugin import regex
 from cdplugin.alphabet import Alphabet
 from cdplugin.expr import EPSILON, Expr, alt, cat, optional, repeat
+from cdplugin.memory import bounded_cache
 from cdplugin.unicode_classes import Ranges
 
 UCSCHAR: Ranges = (
@@ -28,14 +27,14 @@ def _match(pattern: str, alphabet: Alphabet) -> Expr:
     return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
 
 
-@lru_cache(maxsize=16)
+@bounded_cache
 def ipv4(alphabet: Alphabet) -> Expr:
     """Four decimal octets without leading zeros (RFC 2673, section 3.2; RFC 3986, ``IPv4address``)."""
     octet = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
     return _match(rf"(?:{octet}\.){{3}}{octet}", alphabet)
 
 
-@lru_cache(maxsize=16)
+@bounded_cache
 def ipv6(alphabet: Alphabet, beside: int) -> Expr:
     """RFC 4291, section 2.2, without a zone. ``beside``: how many groups may stand beside a ``::`` (an IPv4 tail is two)."""
     group, dotted = _match("[0-9A-Fa-f]{1,4}", alphabet), ipv4(alphabet)

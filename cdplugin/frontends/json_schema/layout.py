@@ -10,22 +10,24 @@ all grammars.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Sequence
 
 from cdplugin import regex
 from cdplugin.alphabet import JSON_STRING, UTF8
 from cdplugin.errors import GrammarError
 from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, literal, literals, repeat
 from cdplugin.frontends.json_schema.strings import QUOTE, spellings
+from cdplugin.memory import Node, bounded_cache
 
 MAX_WHITESPACE = 40
 _SPACE = byte_class(b" \t\n\r")
 MOST_LEVELS = 24
 """Depth down to which arrays and objects are written where lines are indented: each depth has rules of its own."""
+_LAYOUT_BYTES = 4096
 FLEXIBLE = repeat(_SPACE, 0, MAX_WHITESPACE)
 
 
-class Layout:
+class Layout(Node):
     """The structural lexemes for one choice of whitespace, at one depth of indentation.
 
     ``comma``, ``colon``: the separators as they are written, without what stands before a value or a name (``space``).
@@ -33,6 +35,7 @@ class Layout:
     """
 
     def __init__(self, space: Expr, comma: Expr, colon: Expr, indent: bytes | None = None, depth: int = 0) -> None:
+        self.holders = 0
         self.indent = indent
         self._depth = depth
         self.space = space if indent is None else literal(b"\n" + indent * depth)
@@ -47,8 +50,6 @@ class Layout:
         self.empty_brace = self.close_brace if indent is None else literal(b"}")
         self.empty_bracket = self.close_bracket if indent is None else literal(b"]")
         self.any_key = self.text_key(JSON_STRING.any_text)
-        self.key = lru_cache(maxsize=8192)(self._key)
-        self.value = lru_cache(maxsize=8192)(self._value)
         self._deeper: Layout | None = None
 
     def deeper(self) -> Layout:
@@ -59,11 +60,20 @@ class Layout:
             self._deeper = Layout(self.space, self.comma, self.colon, self.indent, self._depth + 1)
         return self._deeper
 
-    def _key(self, name: str) -> Expr:
+    @bounded_cache
+    def key(self, name: str) -> Expr:
+        """The name of a member, as it is written before its value."""
         return cat(self.space, literals(spellings(name)), self.colon)
 
-    def _value(self, expr: Expr) -> Expr:
+    @bounded_cache
+    def value(self, expr: Expr) -> Expr:
+        """A value that is spelt as ``expr`` says."""
         return cat(self.space, expr)
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the layout itself, with those for further levels, and its expressions."""
+        nbytes = _LAYOUT_BYTES if self.indent is None else MOST_LEVELS * _LAYOUT_BYTES
+        return nbytes, (self.open_brace, self.close_brace, self.open_bracket, self.close_bracket, self.comma, self.any_key)
 
     def text_key(self, text: Expr) -> Expr:
         """A key whose text (without quotes) matches ``text``."""
@@ -74,7 +84,7 @@ class Layout:
         return cat(self.space, key, self.colon)
 
 
-@lru_cache(maxsize=64)
+@bounded_cache
 def layout_of(whitespace: str, separators: tuple[str, str] | None = None, indent: int | str | None = None) -> Layout:
     """The layout for the options ``whitespace``, ``separators`` and ``indent``."""
     if separators is not None or indent is not None:

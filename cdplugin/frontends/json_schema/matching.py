@@ -6,7 +6,7 @@ cost a table look-up per byte.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property
 
 from cdplugin import regex
 from cdplugin.alphabet import UTF8
@@ -29,11 +29,14 @@ from cdplugin.expr import (
     cat,
     complement,
     literals,
+    nbytes_of,
     repeat,
 )
 from cdplugin.frontends.json_schema.strings import Format
+from cdplugin.memory import Account, ByteLru, bounded_cache, short_key
 
 _MAX_STATES = 50_000
+_STATE_BYTES, _STEP_BYTES = 700, 250  # measured: a node with its place among the interned ones, a step with its place
 _SEARCH = 6_000
 """Derivatives taken to tell two patterns apart, those of parts included."""
 
@@ -48,6 +51,16 @@ class Matcher:
         self._keep: list[Expr] = [expression]
         self._start = expression
         self._taken = 0
+        self.account = Account()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the automaton so far."""
+        return self._given + _STATE_BYTES * len(self._keep) + _STEP_BYTES * (len(self._steps) + len(self._nullable))
+
+    @cached_property
+    def _given(self) -> int:
+        return nbytes_of([self._start])
 
     def matches(self, data: bytes) -> bool:
         """Whether the whole of ``data`` matches."""
@@ -204,7 +217,7 @@ def texts_of(expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
         return None, _SEARCH
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def share_no_text(first: str, second: str) -> tuple[bool, int]:
     """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
     parts = (regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second))
@@ -214,26 +227,36 @@ def share_no_text(first: str, second: str) -> tuple[bool, int]:
         return False, _SEARCH
 
 
-@lru_cache(maxsize=256)
-def _matcher(pattern: str) -> Matcher:
-    return Matcher(regex.parse(pattern, "ecma", "u").search_expr(UTF8))
+_matchers: ByteLru[Matcher] = ByteLru("patterns matched against values", 32 << 20)
+
+
+def _matches(wanted: str | Format, text: str) -> bool:
+    """Whether ``text`` has a format, or a match of a pattern; matchers are kept, and have grown after that."""
+    key = short_key(wanted)
+    matcher = _matchers.get(key)
+    if matcher is None:
+        if isinstance(wanted, str):
+            matcher = Matcher(regex.parse(wanted, "ecma", "u").search_expr(UTF8))
+        else:
+            matcher = Matcher(wanted.text(UTF8))
+        _, serial = _matchers.put(key, matcher, matcher.nbytes)
+        matcher.account.keep_in(_matchers, key, serial)
+    try:
+        return matcher.matches(text.encode("utf-8", "surrogatepass"))
+    finally:
+        matcher.account.note("states", matcher.nbytes)
 
 
 def finds(pattern: str, text: str) -> bool:
     """Whether ``pattern`` (ECMA-262, unanchored) finds a match in ``text``."""
-    return _matcher(pattern).matches(text.encode("utf-8", "surrogatepass"))
-
-
-@lru_cache(maxsize=256)
-def _format_matcher(form: Format) -> Matcher:
-    return Matcher(form.text(UTF8))
+    return _matches(pattern, text)
 
 
 def has_format(form: Format, text: str) -> bool | None:
     """Whether ``text`` has the format; None where the expression leaves out valid text that might be like this one."""
-    if _format_matcher(form).matches(text.encode("utf-8", "surrogatepass")):
+    if _matches(form, text):
         return True
-    if form.portable and _format_matcher(form._replace(portable=False)).matches(text.encode("utf-8", "surrogatepass")):
+    if form.portable and _matches(form._replace(portable=False), text):
         return None
     return None if _may_be_left_out(form.name, text) else False
 

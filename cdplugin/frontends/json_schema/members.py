@@ -15,7 +15,7 @@ from itertools import product
 from operator import or_
 
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Member, Part, Symbol
+from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Part, Symbol
 
 Productive = Callable[[Symbol], bool]
 
@@ -185,10 +185,8 @@ class Members(Family):
                     yield (*lead, *self._distinct(more.distinct, more.value, following, names))
 
     def _member(self, following: tuple, names: Seen | bool) -> Part:
-        """The members after some names: only those whose names are not to be told apart are the IR's for good."""
-        if isinstance(names, Seen) and names.count:
-            return Member(self, (*following, names))
-        return self._ir.instance(self, (*following, names))
+        """The members after some names."""
+        return self._ir.member(self, (*following, names))
 
     def _distinct(self, key: DistinctKey, value: Symbol, following: tuple, names: Seen | bool) -> Sequence[Part]:
         """A member whose name is not one of ``names``, and those after it."""
@@ -202,10 +200,10 @@ class Members(Family):
         rest = (key.colon, value, self._member(following, names.count + 1 < key.keeper.enough))
         return (*key.space, Kept(key.lexeme, names.expression, then, rest))
 
-    def stand_in(self, value: Hashable) -> Symbol | None:
+    def stand_in(self, value: Hashable) -> Part | None:
         assert isinstance(value, tuple)
         names = value[-1]
-        return self._ir.instance(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
+        return self._ir.member(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
@@ -348,7 +346,7 @@ class Items(Family):
         _, index, counts = value
         return self._can_close(index, counts, productive)
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
         assert isinstance(value, tuple)
         started, index, counts = value
         if index >= self._low and self._enough(counts):
@@ -362,7 +360,7 @@ class Items(Family):
             after = self._after(counts, matched)
             following = min(index + 1, self._last)
             if after is not None and self._can_close(following, after, productive):
-                yield (*lead, symbol, self._ir.instance(self, (True, following, after)))
+                yield (*lead, symbol, self._ir.member(self, (True, following, after)))
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
@@ -497,7 +495,7 @@ class Distinct(Family):
         assert isinstance(value, tuple)
         return self._can_close(value[1], self._usable(productive))
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Symbol]]:
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
         assert isinstance(value, tuple)
         started, seen = value
         usable = self._usable(productive)
@@ -507,7 +505,7 @@ class Distinct(Family):
         for i, symbol in enumerate(self._values):
             after = seen | 1 << i
             if usable & ~seen & 1 << i and after.bit_count() <= self._high and self._can_close(after, usable):
-                yield (*lead, symbol, self._ir.instance(self, (True, after)))
+                yield (*lead, symbol, self._ir.member(self, (True, after)))
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)

@@ -16,10 +16,10 @@ import math
 from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, EPSILON, Expr, alt, byte_mask, cat, literal, literals, optional, repeat
+from cdplugin.memory import bounded_cache
 
 MAX_CLASSES = 256
 """Classes of residues of one automaton."""
@@ -61,7 +61,7 @@ def is_multiple(value: int | float, unit: int | float) -> bool:
     return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(unit))) == 0
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache
 def _classes(modulus: int, unit: int, others: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Class of each residue, and a member of each class: Moore's partition of the automaton that reads digits.
 
@@ -96,7 +96,7 @@ def _modulus(unit: Fraction) -> tuple[int, int, int]:
     return modulus, scale, zeros
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache
 def is_supported(unit: int | float, fractions: bool) -> bool:
     """Whether :func:`multiples` has an automaton for ``unit``."""
     exact = common_unit((unit,))
@@ -108,7 +108,7 @@ def is_supported(unit: int | float, fractions: bool) -> bool:
     return True
 
 
-@lru_cache(maxsize=1024)
+@bounded_cache
 def multiples(
     unit: Fraction, low: Decimal, high: Decimal | None, points: bool, others: tuple[Fraction, ...] = (), exact: bool = False
 ) -> Expr:

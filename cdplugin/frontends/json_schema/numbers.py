@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from cdplugin.expr import (
     EMPTY,
@@ -35,6 +34,7 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
+from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
@@ -54,12 +54,12 @@ Bound = tuple[int | float, bool]
 """A limit and whether it is exclusive."""
 
 
-@lru_cache(maxsize=128)
+@fixed_cache(128, entry_bytes=600)
 def _digits(low: int, high: int) -> Expr:
     return byte_range(0x30 + low, 0x30 + high) if low <= high else EMPTY
 
 
-@lru_cache(maxsize=128)
+@fixed_cache(128, entry_bytes=600)
 def _any_digits(count: int) -> Expr:
     return repeat(DIGIT, count, count)
 
@@ -103,7 +103,7 @@ def _between(low: str, high: str) -> Expr:
     )
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def natural_range(low: int, high: int | None) -> Expr:
     """Integers from ``low >= 0`` to ``high`` (``None``: no bound) without leading zeros: O(digits) nodes.
 
@@ -147,7 +147,7 @@ def _fraction_at_least(digits: str) -> Expr:
     return _after_at_least(digits, 0) if digits else _ANY_FRACTION
 
 
-@lru_cache(maxsize=8192)
+@bounded_cache
 def _after_at_least(digits: str, done: int) -> Expr:
     """Fraction digits after ``done`` others that are not below ``digits``, at most 40. Fractions that end alike share it."""
     if not digits:
@@ -156,7 +156,7 @@ def _after_at_least(digits: str, done: int) -> Expr:
     return alt(cat(_digits(d, d), _after_at_least(digits[1:], done + 1)), cat(_digits(d + 1, 9), _further_digits(done + 1)))
 
 
-@lru_cache(maxsize=128)
+@fixed_cache(128, entry_bytes=600)
 def _further_digits(done: int) -> Expr:
     return repeat(DIGIT, 0, MAX_FRACTION - done)
 
@@ -166,7 +166,7 @@ def _fraction_at_most(digits: str) -> Expr:
     return _after_at_most(digits, 0) if digits else repeat(_ZERO, 1, MAX_FRACTION)
 
 
-@lru_cache(maxsize=8192)
+@bounded_cache
 def _after_at_most(digits: str, done: int) -> Expr:
     """Fraction digits after ``done`` others that are not above ``digits``, at most 40."""
     if not digits:
@@ -361,7 +361,7 @@ def _magnitudes(low: float, high: float) -> Expr:
     return alt(_plain_decimals(first, last), _scientific(first, last))
 
 
-@lru_cache(maxsize=2)
+@bounded_cache
 def fractional(integral_floats: bool) -> Expr:
     """Texts that are no integers: of any spelling but an integer's, or (``integral_floats``) of a value that is not whole.
 
@@ -382,7 +382,7 @@ def fractional(integral_floats: bool) -> Expr:
     return cat(sign, alt(*parts, small, tiny))
 
 
-@lru_cache(maxsize=4096)
+@bounded_cache
 def number_expr(
     types: int,
     low: Bound | None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from cdplugin import grammar
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
@@ -17,7 +18,7 @@ from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
 from cdplugin.frontends.lark.terminals import nullable, without_empty
-from cdplugin.grammar import LONGEST, Family, GrammarIR, Symbol, TokenSet
+from cdplugin.grammar import LONGEST, Captured, Family, GrammarIR, Symbol, TokenSet
 
 _FUEL = 100_000
 _MOST_FUEL = 400_000
@@ -103,11 +104,22 @@ class Writer:
             symbol = self._symbols[key] = self._ir.nonterminal(name)
             self._rule_of[symbol] = member.rule
             self._pending.append(key)
-        if rule.capture is not None:
-            self._ir.captures[symbol] = rule.capture
-        if rule.stop is not None:
-            self._ir.stops[symbol] = (rule.stop, rule.owner.attributes.stop_capture or "")
+        captured = self.captured(member.rule)
+        if captured.name is not None:
+            self._ir.captures[symbol] = captured.name
+        if captured.stop is not None:
+            self._ir.stops[symbol] = captured.stop
         return symbol
+
+    def captured(self, number: int) -> Captured:
+        """What of a rule's text is captured."""
+        rule = self._draft.rules[number]
+        stop = None if rule.stop is None else (rule.stop, rule.owner.attributes.stop_capture or "")
+        return Captured(rule.capture, stop)
+
+    def part(self, member: Member) -> grammar.Part:
+        """The same in rules that are made late: members with a parameter are not noted in the IR."""
+        return self.symbol(member) if member.parameter is None else self._ir.member(self.family, member)
 
     def _prepare(self, number: int, first: bool) -> None:
         """Make the symbols that some member of a rule with a parameter may need, members of the same family apart."""
@@ -228,6 +240,11 @@ class Parametric(Family):
         self._possible = Search(self._satisfiable_sides, _FUEL)
         self._nullable = Search(self._nullable_sides, _FUEL)
         self._plain: dict[Symbol, list[tuple[Symbol, ...]]] | None = None
+        self.has_captures = any(rule.capture is not None or rule.stop is not None for rule in writer._draft.rules)
+
+    def captured(self, value: Hashable) -> Captured:
+        assert isinstance(value, Member)
+        return self._writer.captured(value.rule)
 
     def add_use(self, symbol: Symbol) -> None:
         """Note a symbol that some member may mention."""
@@ -242,7 +259,7 @@ class Parametric(Family):
         self._satisfiable.forget_failures()
         return self._writer.decide(self._satisfiable, value)
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[grammar.Part]]:
         assert isinstance(value, Member)
         if not self._is_settled:  # rules are made when it is settled what is productive
             self._is_settled = True
@@ -252,9 +269,9 @@ class Parametric(Family):
         for side in self._writer.sides(value):
             members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
             if all(self._writer.decide(self._satisfiable, member) for member in members):
-                symbols = [self._writer.symbol(part) if isinstance(part, Member) else part for part in side]
-                if all(productive(s) for s, part in zip(symbols, side, strict=True) if part not in members):
-                    yield symbols
+                others = [part for part in side if part not in members]
+                if all(productive(self._writer.symbol(part) if isinstance(part, Member) else part) for part in others):
+                    yield [self._writer.part(part) if isinstance(part, Member) else part for part in side]
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
         assert isinstance(member, Member)

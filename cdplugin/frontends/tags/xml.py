@@ -34,7 +34,7 @@ from cdplugin.frontends.repeats import Repeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
-from cdplugin.grammar import Family, GrammarIR, Symbol
+from cdplugin.grammar import Family, GrammarIR, Part, Symbol
 from cdplugin.limits import Limits
 
 SchemaWriter = Callable[[Any, str], Symbol]
@@ -258,15 +258,15 @@ class _AnyOrder(Family):
         assert isinstance(value, frozenset)
         return all(productive(self._parts[i]) for i in self._required - value)
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
         """One more, or the end."""
         assert isinstance(value, frozenset)
-        out: list[Sequence[Symbol]] = [
-            [part, self._ir.instance(self, value | {i})]
+        out: list[Sequence[Part]] = [
+            [part, self._ir.member(self, value | {i})]
             for i, part in enumerate(self._parts)
             if i not in value and productive(part)
         ]
-        out += [[one, self._ir.instance(self, value)] for one in self._further if productive(one)]
+        out += [[one, self._ir.member(self, value)] for one in self._further if productive(one)]
         if self._required <= value:
             out.append([self._last])
         return out

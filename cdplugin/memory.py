@@ -1,0 +1,355 @@
+"""Caches that count bytes, and one account of what the caches of the process hold.
+
+A cache by number of entries holds as much as its users like: one entry may be a tree of 16 MB. So a cache whose keys or values
+grow with what a user sends is a :class:`ByteLru`, or a function under :func:`bounded_cache`, which share one. A function under
+:func:`fixed_cache` has keys and values of bounded size. :func:`account` and :func:`budgets` show them all.
+
+>>> @bounded_cache
+... def doubled(text: str) -> str:
+...     return text + text
+>>> doubled("ab") is doubled("ab"), account()["shared by compilations"] > 0
+(True, True)
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import lru_cache, wraps
+from hashlib import blake2b
+from sys import getsizeof
+from typing import Any, Generic, ParamSpec, TypeVar
+
+Value = TypeVar("Value")
+Parameters = ParamSpec("Parameters")
+
+SHARED_BYTES = 64 << 20
+"""Bytes of expressions and the like that compilations of the process share."""
+_ENTRY_BYTES = 256
+"""What a cache itself takes for an entry: its place in the table, the record, the key's tuple."""
+_LARGEST = 4
+"""An entry of more than one part in so many of the budget is not kept: it would displace too many others."""
+_LONG = 64  # characters of a text, and members of a tuple, from which a key is hashed
+
+_caches: weakref.WeakSet[ByteLru[Any]] = weakref.WeakSet()
+_gauges: dict[str, tuple[Callable[[], int], int]] = {}
+
+
+def account() -> dict[str, int]:
+    """Bytes that the caches of the process hold now, by name; caches of one name (each compiler has its grammars) are added."""
+    out = {name: gauge() for name, (gauge, _) in _gauges.items()}
+    for cache in list(_caches):
+        out[cache.name] = out.get(cache.name, 0) + cache.nbytes
+    return out
+
+
+def budgets() -> dict[str, int]:
+    """The most that :func:`account` may show, by name."""
+    out = {name: most for name, (_, most) in _gauges.items()}
+    for cache in list(_caches):
+        out[cache.name] = out.get(cache.name, 0) + cache.max_bytes
+    return out
+
+
+def register(name: str, gauge: Callable[[], int], max_bytes: int) -> None:
+    """Have :func:`account` show what ``gauge()`` says."""
+    _gauges[name] = (gauge, max_bytes)
+
+
+class Node:
+    """A node of trees that share their parts (:class:`cdplugin.expr.Expr`): caches count it once, whoever has it.
+
+    ``holders``, 0 at first: of the nodes and entries that caches count, those that have it.
+    """
+
+    __slots__ = ("holders",)
+
+    holders: int
+
+    def weigh(self) -> tuple[int, Sequence[Node]]:
+        """Bytes of the node alone, and its parts."""
+        raise NotImplementedError
+
+
+_nodes_lock = threading.Lock()
+
+
+def _hold(roots: Iterable[Node]) -> int:
+    """Count trees; returns the bytes of the nodes that nobody had."""
+    total = 0
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        node.holders += 1
+        if node.holders == 1:
+            nbytes, parts = node.weigh()
+            total += nbytes
+            pending += parts
+    return total
+
+
+def _release(roots: Iterable[Node]) -> int:
+    """Take back :func:`_hold`; returns the bytes of the nodes that nobody has any more."""
+    total = 0
+    pending = list(roots)
+    while pending:
+        node = pending.pop()
+        node.holders -= 1
+        if node.holders == 0:
+            nbytes, parts = node.weigh()
+            total += nbytes
+            pending += parts
+    return total
+
+
+class _Entry:
+    """A value, its bytes without ``nodes``, whether it was asked for since it was last looked at, and a number of its own."""
+
+    __slots__ = ("nbytes", "nodes", "serial", "used", "value")
+
+    def __init__(self, value: Any, nbytes: int, nodes: Sequence[Node], serial: int) -> None:
+        self.value = value
+        self.nbytes = nbytes
+        self.nodes = nodes
+        self.serial = serial
+        self.used = False
+
+
+class ByteLru(Generic[Value]):
+    """Values by key, at most ``max_bytes`` of them; thread-safe.
+
+    What has not been asked for lately goes first ("second chance": Corbató, 1968, which needs no lock where a value is found).
+    Values may grow: :meth:`resize`. ``largest``: bytes from which an entry is not kept.
+    """
+
+    def __init__(self, name: str, max_bytes: int, largest: int | None = None) -> None:
+        self.name = name
+        self.max_bytes = max_bytes
+        self.largest = max_bytes // _LARGEST if largest is None else largest
+        self.nbytes = 0
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+        self._serial = 0
+        _caches.add(self)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def values(self) -> list[Value]:
+        """The values that are kept now."""
+        with self._lock:
+            return [entry.value for entry in self._entries.values()]
+
+    def get(self, key: Hashable, default: Any = None) -> Any:
+        """The value of ``key``, or ``default``."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return default
+        entry.used = True
+        return entry.value
+
+    def put(self, key: Hashable, value: Value, nbytes: int, nodes: Sequence[Node] = ()) -> tuple[Value, int]:
+        """Keep ``value``; returns the value of ``key`` (the earlier one, if another thread was faster) and the number of its
+        entry, 0 if it is too large to be kept.
+
+        ``nbytes``: of the value and the key without ``nodes``, which are counted with all their parts.
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                return entry.value, entry.serial
+            self._serial += 1
+            entry = _Entry(value, nbytes + _ENTRY_BYTES, nodes, self._serial)
+            total = entry.nbytes + self._held(_hold, nodes)
+            if total > self.largest:
+                self._held(_release, nodes)
+                return value, 0
+            self._entries[key] = entry
+            self.nbytes += total
+            gone = self._evict()
+        del gone  # without the lock: what it holds may take long to be freed
+        return value, entry.serial
+
+    def resize(self, key: Hashable, serial: int, nbytes: int) -> None:
+        """Note that the entry with this number takes ``nbytes`` now."""
+        gone: list[_Entry] = []
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry.serial != serial:
+                return
+            nbytes += _ENTRY_BYTES
+            self.nbytes += nbytes - entry.nbytes
+            entry.nbytes = nbytes
+            if nbytes > self.largest:
+                gone.append(self._remove(key))
+            gone += self._evict()
+        del gone
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        with self._lock:
+            gone = [self._remove(key) for key in list(self._entries)]
+        del gone
+
+    def renew_lock(self) -> None:
+        """For a forked child, in which no thread holds the lock."""
+        self._lock = threading.Lock()
+
+    def _evict(self) -> list[_Entry]:
+        """Take out entries until the rest fits; those that were asked for meanwhile have a second chance."""
+        gone = []
+        while self.nbytes > self.max_bytes:
+            key, entry = next(iter(self._entries.items()))
+            if entry.used:
+                entry.used = False
+                self._entries.move_to_end(key)
+            else:
+                gone.append(self._remove(key))
+        return gone
+
+    def _remove(self, key: Hashable) -> _Entry:
+        entry = self._entries.pop(key)
+        self.nbytes -= entry.nbytes + self._held(_release, entry.nodes)
+        return entry
+
+    @staticmethod
+    def _held(change: Callable[[Iterable[Node]], int], nodes: Sequence[Node]) -> int:
+        if not nodes:
+            return 0
+        with _nodes_lock:
+            return change(nodes)
+
+
+class Account:
+    """What one object takes, in bytes, part by part, while it grows; a :class:`ByteLru` that keeps it is told.
+
+    It holds neither the object nor the cache. Threads that note different objects' growth need no lock; one object's is noted
+    by one thread at a time.
+    """
+
+    __slots__ = ("_home", "_parts", "nbytes")
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._parts: dict[str, int] = {}
+        self._home: tuple[weakref.ref[ByteLru[Any]], Hashable, int] | None = None
+
+    def note(self, part: str, nbytes: int) -> None:
+        """Note that ``part`` takes ``nbytes`` now."""
+        self.nbytes += nbytes - self._parts.get(part, 0)
+        self._parts[part] = nbytes
+        self._tell()
+
+    def keep_in(self, cache: ByteLru[Any], key: Hashable, serial: int) -> None:
+        """Have the entry of ``cache`` with this key and number resized from now on."""
+        self._home = (weakref.ref(cache), key, serial)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._home is not None:
+            reference, key, serial = self._home
+            cache = reference()
+            if cache is not None:
+                cache.resize(key, serial, self.nbytes)
+
+
+def size_of(*values: Any, nodes: list[Node] | None = None) -> int:
+    """Bytes of values and of what they consist of: tuples, lists, texts and numbers; what has ``nbytes`` says itself.
+
+    Trees are not counted but added to ``nodes``.
+    """
+    total = 0
+    pending = list(values)
+    while pending:
+        item = pending.pop()
+        if isinstance(item, Node):
+            if nodes is not None:
+                nodes.append(item)
+            continue
+        nbytes = getattr(item, "nbytes", None)
+        total += getsizeof(item) if nbytes is None else nbytes
+        if isinstance(item, (tuple, list)):
+            pending += item
+    return total
+
+
+def short_key(key: Hashable) -> Hashable:
+    """A key that stands for ``key`` and is small: long texts, and long tuples of plain values, are replaced by their hashes."""
+    if isinstance(key, (str, bytes)):
+        if len(key) <= _LONG:
+            return key
+        return _digest(key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass"), key)
+    if type(key) is not tuple:
+        return key
+    parts = tuple([short_key(part) for part in key])
+    if len(parts) > _LONG and all(type(part) in (str, bytes, int, bool, _Digest) for part in parts):
+        return _digest(repr(parts).encode(), key)
+    return parts
+
+
+class _Digest(bytes):
+    """The hash of a key; equal to no text."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _Digest and bytes.__eq__(self, other)
+
+    __hash__ = bytes.__hash__
+
+
+def _digest(content: bytes, key: Hashable) -> _Digest:
+    return _Digest(blake2b(content, digest_size=32, person=type(key).__name__.encode()).digest())
+
+
+_shared: ByteLru[Any] = ByteLru("shared by compilations", SHARED_BYTES)
+
+
+def bounded_cache(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+    """Remember what a function gave for its (positional, hashable) arguments, in the cache that all such functions share."""
+    entries, put = _shared._entries, _shared.put
+
+    @wraps(function)
+    def cached(*args: Any) -> Value:
+        key = (function, *args)
+        entry = entries.get(key)
+        if entry is not None:
+            entry.used = True
+            return entry.value
+        value = function(*args)  # type: ignore[call-arg]
+        nodes: list[Node] = []
+        nbytes = size_of(value, *args, nodes=nodes)
+        return put(key, value, nbytes, nodes)[0]
+
+    return cached  # type: ignore[return-value]
+
+
+_fixed: list[tuple[Any, int]] = []
+register("of fixed size", lambda: sum(cache.cache_info().currsize * size for cache, size in _fixed), 0)
+
+
+def fixed_cache(maxsize: int, entry_bytes: int) -> Callable[[Callable[Parameters, Value]], Callable[Parameters, Value]]:
+    """``lru_cache`` for a function whose keys and values are small whatever a user sends: an entry takes at most
+    ``entry_bytes``.
+    """
+
+    def decorate(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
+        cached = lru_cache(maxsize)(function)
+        _fixed.append((cached, entry_bytes))
+        gauge, most = _gauges["of fixed size"]
+        _gauges["of fixed size"] = (gauge, most + maxsize * entry_bytes)
+        return cached  # type: ignore[return-value]
+
+    return decorate
+
+
+def _renew_locks() -> None:
+    global _nodes_lock
+    _nodes_lock = threading.Lock()
+    for cache in list(_caches):
+        cache.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
