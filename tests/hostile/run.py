@@ -1,0 +1,144 @@
+"""Runs the hostile corpus: each entry in a forked process of its own, whose memory and time are watched.
+
+``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*' --jobs 1``: a JSON line for each entry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent.parent)]
+
+from hostile.specs import entries  # noqa: E402
+from hostile.verdict import problems  # noqa: E402
+from hostile.walk import STEPS, Report, run_entry  # noqa: E402
+
+import cdplugin as cd  # noqa: E402
+
+ALARM = 120
+"""Seconds for an entry: generous, since machines differ; work is what is counted."""
+STOP_MEGABYTES = 1536
+"""An entry is stopped when its process has grown by so much, far above what it may."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def vocabulary(name: str) -> cd.Vocabulary:
+    """``small``: the bytes and some words; ``llama3``: Llama 3's 128,256 tokens."""
+    if name == "small":
+        words = [
+            b"ab",
+            b"aaaa",
+            b"the ",
+            b'{"',
+            b'":',
+            b'", "',
+            b"value ",
+            b"  ",
+            b"\n\n",
+            "é".encode(),
+            "日本".encode(),
+            b"12",
+            b"<t",
+        ]
+        return cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + words + [b"</s>"], eos_token_ids=256 + len(words))
+    from tokenizers_data import llama3
+
+    tokenizer = llama3()
+    return cd.Vocabulary.from_tiktoken(tokenizer.model, eos_token_ids=[128001, 128009])
+
+
+class Farm:
+    """A process that has everything loaded, and forks one for each entry."""
+
+    def __init__(self, vocab: str) -> None:
+        self.compiler = cd.Compiler(vocabulary(vocab))
+        matcher = self.compiler.compile(cd.JsonObject()).matcher()
+        matcher.shortest_completion()
+        matcher.fill_next_token_bitmask(cd.allocate_token_bitmask(1, self.compiler.vocab.size))
+        cd.Infill(self.compiler.compile(cd.Choice(["ab"]))).new(["a", cd.GAP]).completable()
+
+    def run(self, entry: Mapping[str, Any], steps: int = STEPS, alarm: float = ALARM) -> Report:
+        """Run one entry and watch it."""
+        with tempfile.TemporaryFile() as last_report:
+            child = os.fork()
+            if child == 0:
+                _child(entry, self.compiler, last_report.fileno(), steps, int(alarm))
+            outcome, grown = _watch(child, alarm)
+            last_report.seek(0)
+            told = last_report.readline()
+        report = Report(**json.loads(told)) if told else Report(entry["id"])
+        report.megabytes = round(grown, 1)
+        if outcome:
+            report.outcome = outcome
+            report.message = f"{report.message}, step {report.steps}"
+        return report
+
+
+def _child(entry: Mapping[str, Any], compiler: cd.Compiler, file: int, steps: int, seconds: int) -> None:
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # should the parent be gone
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        os.nice(5)
+        tell = lambda report: os.pwrite(file, (json.dumps(asdict(report)) + "\n").encode(), 0)  # noqa: E731
+        tell(run_entry(entry, compiler, tell, steps))
+    finally:
+        os._exit(0)
+
+
+def _watch(child: int, alarm: float) -> tuple[str, float]:
+    """Wait for a process; returns how it went wrong, if it did, and by how many MB it had grown."""
+    began = time.monotonic()
+    at_first = _megabytes(child)
+    most = at_first
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return (f"crash: signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""), most - at_first
+        most = max(most, _megabytes(child))
+        too_large, too_late = most - at_first > STOP_MEGABYTES, time.monotonic() - began > alarm
+        if too_large or too_late:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return "memory" if too_large else "timeout", most - at_first
+        time.sleep(0.01)
+
+
+def _megabytes(process: int) -> float:
+    try:
+        with open(f"/proc/{process}/statm") as file:
+            _, resident, shared, *_ = file.read().split()
+    except (OSError, ValueError):
+        return 0.0
+    return (int(resident) - int(shared)) * _PAGE / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vocabulary", default="llama3", choices=["small", "llama3"])
+    parser.add_argument("--only", default="*", help="ids, with * and ?")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--alarm", type=float, default=ALARM, help="seconds for an entry")
+    parser.add_argument("--part", default="0/1", help="2/3: the third third")
+    arguments = parser.parse_args()
+    number, of = map(int, arguments.part.split("/"))
+    farm = Farm(arguments.vocabulary)
+    chosen = [entry for entry in entries() if fnmatch.fnmatch(entry["id"], arguments.only)]
+    for entry in chosen[number % of :: of]:
+        report = farm.run(entry, arguments.steps, arguments.alarm)
+        print(json.dumps({**asdict(report), "problems": problems(entry, report)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
