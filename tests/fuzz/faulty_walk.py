@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # unless another cdplugin comes first (PYTHONPATH)
 
 from fuzz.faults import KINDS, Fault, tight_tables
 

@@ -73,6 +73,13 @@ def _turns(value: Names, names: Names) -> Iterator[Names]:
         yield {**names, index: turn, "c": _LETTERS[turn % 26]}
 
 
+def _long_text(value: Names, names: Names) -> str:
+    of, between, times = value["of"], value.get("between", ""), value["times"]
+    if isinstance(of, str) and "«c»" not in of and f"«{value.get('index', 'i')}" not in of:  # the same each time
+        return between.join([build(of, names)] * times)
+    return between.join(build(of, turn) for turn in _turns(value, names))
+
+
 def _nest(value: Names, names: Names) -> Any:
     inner = build(value["inner"], names)
     for turn in _turns(value, names):
@@ -98,7 +105,7 @@ _GENERATORS: Mapping[str, Any] = {
     "nest": _nest,
     "list": lambda value, names: [build(value["of"], turn) for turn in _turns(value, names)],
     "dict": _dict,
-    "text": lambda value, names: value.get("between", "").join(build(value["of"], turn) for turn in _turns(value, names)),
+    "text": _long_text,
     "join": lambda value, names: "".join(build(value["parts"], names)),
     "merge": _merge,
     "sum": lambda value, names: [item for part in build(value["parts"], names) for item in part],

@@ -19,13 +19,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent.parent.parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # unless another cdplugin comes first (PYTHONPATH)
 
-from hostile.specs import entries  # noqa: E402
-from hostile.verdict import problems  # noqa: E402
-from hostile.walk import STEPS, Report, run_entry  # noqa: E402
+from hostile.specs import entries
+from hostile.verdict import problems
+from hostile.walk import STEPS, Report, run_entry
 
-import cdplugin as cd  # noqa: E402
+import cdplugin as cd
 
 ALARM = 120
 """Seconds for an entry: generous, since machines differ; work is what is counted."""

@@ -14,9 +14,9 @@ import cdplugin as cd
 CORPUS = Path(__file__).resolve().parent.parent / "data" / "hostile.jsonl"
 """An entry a line. ``id``. ``kind``: a spec's class; ``spec``, ``options``, for some ``grammars`` or ``holes`` (entries
 inside): its arguments, written as :mod:`hostile.build` says (``made``: as they are). ``expect``: "ok" (it compiles, and every
-step has an answer), "refused" (by a ``GrammarError`` while it is compiled), or "either" (one of these, or a ``LimitExceeded`` at
-any step). ``finding``: of issue 14, that this was. ``text``: legal, and complete unless ``whole`` is false. ``infill``: pieces
-for ``Infill.new`` (null: a gap; a number: so many slots).
+step has an answer), "refused" (by a ``GrammarError`` while it is compiled), or "either" (one of these, or a ``LimitExceeded``
+at any step). ``finding``: of issue 14, that this was. ``text``: legal, and complete unless ``whole`` is false. ``infill``:
+pieces for ``Infill.new`` (null: a gap; a number: so many slots).
 """
 _WRITTEN = {"spec", "options", "grammars", "holes"}
 

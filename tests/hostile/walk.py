@@ -26,8 +26,8 @@ class Report:
 
     ``outcome``: "ok", "refused" (at compile), "limit" (in a step), "dead end" (the grammar's longest match finds no end, see
     docs/grammars.md), or what must not be: "foreign" (another exception), "wrong" (an answer that contradicts another); the
-    parent adds "timeout", "memory" and "crash". ``work``: of the costliest step; ``seconds`` of the processor: of the slowest call of
-    each name.
+    parent adds "timeout", "memory" and "crash". ``work``: of the costliest step; ``seconds`` of the processor: of the slowest
+    call of each name.
     """
 
     entry: str
