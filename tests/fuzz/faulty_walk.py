@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,7 +96,7 @@ class Pair:
         self.rng = rng
         self.tally = Tally()
         spec = SPECS[number % len(SPECS)]
-        small = rng.choice([1 << 30, 1 << 30, 1 << 20])  # the last: arenas are replaced all the time
+        small = rng.choice([1 << 30, 1 << 30, 1 << 22])  # the last: arenas are replaced all the time
         with tight_tables():
             compiler = cd.Compiler(VOCAB, cd.Limits(max_arena_bytes=small, max_rules=300_000))
             self._attempt(lambda: compiler.compile(spec))
@@ -137,8 +138,8 @@ class Pair:
         try:
             with fault.armed():
                 result = call()
-        except (MemoryError, KeyboardInterrupt, cd.LimitExceeded) as error:
-            if "injected" not in str(error):
+        except (MemoryError, KeyboardInterrupt, cd.LimitExceeded):
+            if not fault.fired:
                 raise
             self.tally.injected[fault.kind] += 1
             return None
@@ -159,10 +160,8 @@ def walk_in_fork(number: int, seed: int, tokens: int) -> Tally:
                     tally = pair.tally
                     pair.walk(tokens)
                 except BaseException as error:
-                    import traceback
-
-                    traceback.print_exc()
-                    tally.wrong = f"{type(error).__name__}: {error}"
+                    place = traceback.extract_tb(error.__traceback__)[-1]
+                    tally.wrong = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
                 os.write(file.fileno(), json.dumps([tally.tokens, tally.injected, tally.wrong]).encode())
             finally:
                 os._exit(0)
