@@ -68,10 +68,17 @@ class Farm:
         matcher = self.compiler.compile(cd.JsonObject()).matcher()
         matcher.shortest_completion()
         matcher.fill_next_token_bitmask(cd.allocate_token_bitmask(1, self.compiler.vocab.size))
+        self._infills = False
+
+    def _load_infilling(self) -> None:
+        """Its kernels are loaded, or compiled, when they are first wanted."""
         cd.Infill(self.compiler.compile(cd.Choice(["ab"]))).new(["a", cd.GAP]).completable()
+        self._infills = True
 
     def run(self, entry: Mapping[str, Any], steps: int = STEPS, alarm: float = ALARM) -> Report:
         """Run one entry and watch it."""
+        if "infill" in entry and not self._infills:
+            self._load_infilling()
         with tempfile.TemporaryFile() as last_report:
             child = os.fork()
             if child == 0:

@@ -22,7 +22,7 @@ def problems(entry: Mapping[str, Any], report: Report) -> list[str]:
     out = []
     if report.outcome not in fine:
         out.append(f"expected {' or '.join(sorted(fine))}, found {report.outcome} ({report.message})")
-    most = getattr(cd.Limits(), "max_step_work", 50_000_000)
+    most = cd.Limits().max_step_work
     if report.work > most:
         out.append(f"a step of {report.work:,} units of work: expected at most {most:,}")
     if report.megabytes > MOST_MEGABYTES:
