@@ -1,67 +1,143 @@
-"""Whether the compiler will surely take the rules of a JSON schema, told by their look: for a process that checks requests and
-leaves compiling to another one.
+"""Whether a request can be served: it compiles, and its first steps stay within the budgets.
 
-The front end itself decides what nothing satisfies. What only the engine can tell is whether a lexeme with ``&`` or ``~``
-matches anything, searched for within budgets, unless it is the common one: any string but some names, an endless set without a
-finite one.
+For a process that answers for requests which another one will follow, and that wants to refuse there and then what would be
+given up later. What is looked at beyond compiling: a few steps from the beginning; and, for every part of a lexeme in which
+much may be at work at once (``&`` and ``~`` between large languages), a few steps of that part alone, wherever in the grammar
+it stands. What only a longer text leads to is not foreseen: it is bounded all the same, step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import random
+
+import numpy as np
 
 from cdplugin import expr
+from cdplugin.bitmask import bitmask_words
+from cdplugin.collector import put_off
+from cdplugin.compiler import Compiler
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.grammar import GrammarIR
-from cdplugin.limits import Limits
+from cdplugin.matcher import Grammar
+from cdplugin.specs import Spec
+
+_TEXT_BYTES = 16
+"""How much text is followed, with a mask at each token: some three ordinary ones."""
+_MOST_PARTS = 8
+"""Parts of lexemes that are looked at, the first ones of a grammar."""
 
 
-def is_admitted(ir: GrammarIR, limits: Limits) -> bool:
-    """True: compiling ``ir`` (of a JSON schema) succeeds. False: compile it to find out. Linear in the size of ``ir``.
+def admit(compiler: Compiler, spec: Spec) -> None:
+    """Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
+    steps cross a budget.
 
-    That the vocabulary can spell JSON is taken for granted.
+    Costs as much as compiling it and its first masks; and for what else is foreseen at most another compilation and two steps.
+    Nothing is kept.
     """
-    if len(ir.rules) > limits.max_rules or len(ir.lexemes) > limits.max_lexemes:
-        return False
-    return _all(ir.lexemes, set(), _parts)
+    with put_off():
+        ir = spec.to_ir(compiler.limits)
+        doubtful = doubtful_parts(ir)
+        grammar = compiler.compile_ir(ir)
+    _walk(grammar, _TEXT_BYTES)
+    left = compiler.limits.max_step_work
+    for part in doubtful:
+        left -= _work_of(compiler, part)
+        if left < 0:
+            return
 
 
-def _parts(node: Expr, finite: set[int]) -> tuple[Expr, ...] | None:
-    """The nodes that have to match something so that this one surely does; None: that is not enough."""
-    if node.op == expr.AND_OP:
-        endless = [part for part in node.args if part.op != expr.NOT_OP]
-        if len(endless) != 1 or endless[0].op != expr.REPEAT_OP or endless[0].args[2] is not None:
-            return None
-        excluded = [part.args[0] for part in node.args if part.op == expr.NOT_OP]
-        return tuple(endless) if _all(excluded, finite, _parts_of_finite) else None
-    return _children(node)
+def _work_of(compiler: Compiler, part: Expr) -> int:
+    """What a few steps of a part of a lexeme cost, in units of work. Raises :class:`cdplugin.LimitExceeded`."""
+    ir = GrammarIR()
+    ir.start = ir.nonterminal()
+    ir.rule(ir.start, (ir.lexeme(part),))
+    try:
+        alone = compiler.compile_ir(ir)
+    except LimitExceeded:
+        raise
+    except GrammarError:  # it matches nothing: one alternative of several
+        return 0
+    _walk(alone, _TEXT_BYTES)
+    return alone.counters()["work"]
 
 
-def _parts_of_finite(node: Expr, _: set[int]) -> tuple[Expr, ...] | None:
-    """The nodes that have to match finitely many texts so that this one does; None: that is not enough."""
-    if node.op == expr.AND_OP or (node.op == expr.REPEAT_OP and node.args[2] is None):
-        return None
-    return _children(node)
+def _walk(grammar: Grammar, text_bytes: int) -> None:
+    """Make the first mask, and one after each token of a text of so many bytes, which is the same each time.
+
+    Raises :class:`cdplugin.LimitExceeded`.
+    """
+    rng = random.Random(0)
+    matcher = grammar.matcher()
+    stops = list(matcher.stop_token_ids)
+    row = np.zeros((1, bitmask_words(grammar.vocab.size)), np.int32)
+    while True:
+        matcher.fill_next_token_bitmask(row)
+        bits = np.unpackbits(row.view(np.uint8)[0], bitorder="little")
+        bits[stops] = 0
+        allowed = np.flatnonzero(bits)
+        if text_bytes <= 0 or not len(allowed):
+            return
+        token = int(allowed[rng.randrange(len(allowed))])
+        matcher.accept_token(token)
+        text_bytes -= len(grammar.vocab.tokens[token] or b"x")
 
 
-def _children(node: Expr) -> tuple[Expr, ...] | None:
-    if node.op in (expr.EMPTY_OP, expr.NOT_OP):
-        return None
-    if node.op == expr.REPEAT_OP:
-        return (node.args[0],)
-    return node.args if node.op in (expr.CAT_OP, expr.ALT_OP) else ()
+# ---- where much may be at work at once ---------------------------------------------------------------------------------------
 
 
-def _all(nodes: Iterable[Expr], seen: set[int], parts: Callable[[Expr, set[int]], tuple[Expr, ...] | None]) -> bool:
-    """Whether ``parts`` never says None, from ``nodes`` downwards. ``seen``: ids of nodes that need no second look; grows."""
+def doubtful_parts(ir: GrammarIR) -> list[Expr]:
+    """The first eight parts of lexemes of which it cannot be told by their look that each step is cheap. Linear in ``ir``.
+
+    That are ``&`` and ``~``, but for the common one: any string but some names, an endless set without a finite one.
+    """
+    seen: set[int] = set()
     finite: set[int] = set()
+    found: list[Expr] = []
+    waiting = [e for number, e in enumerate(ir.lexemes) if ~number not in ir.token_sets][::-1]
+    while waiting and len(found) < _MOST_PARTS:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        endless = _all_but_some(node, finite)
+        if endless is not None:
+            waiting.append(endless)
+        elif node.op in (expr.AND_OP, expr.NOT_OP):
+            found.append(node)
+        else:
+            waiting += _children(node)
+    return found
+
+
+def _all_but_some(node: Expr, finite: set[int]) -> Expr | None:
+    """``R`` if a node is ``R & ~A & …`` with an endless repetition ``R`` and finite ``A``."""
+    if node.op != expr.AND_OP:
+        return None
+    endless = [part for part in node.args if part.op != expr.NOT_OP]
+    if len(endless) != 1 or endless[0].op != expr.REPEAT_OP or endless[0].args[2] is not None:
+        return None
+    excluded = [part.args[0] for part in node.args if part.op == expr.NOT_OP]
+    return endless[0] if _are_finite(excluded, finite) else None
+
+
+def _are_finite(nodes: list[Expr], known: set[int]) -> bool:
+    """Whether nodes surely match finitely many texts. ``known``: ids of nodes that do; grows."""
+    seen: set[int] = set()
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if id(node) not in seen:
+        if id(node) not in known and id(node) not in seen:
             seen.add(id(node))
-            below = parts(node, finite)
-            if below is None:
+            if node.op in (expr.AND_OP, expr.NOT_OP) or (node.op == expr.REPEAT_OP and node.args[2] is None):
                 return False
-            waiting += below
+            waiting += _children(node)
+    known |= seen
     return True
+
+
+def _children(node: Expr) -> tuple[Expr, ...]:
+    """The parts of a concatenation, an alternation or a repetition."""
+    if node.op == expr.REPEAT_OP:
+        return (node.args[0],)
+    return node.args if node.op in (expr.CAT_OP, expr.ALT_OP) else ()

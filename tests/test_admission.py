@@ -1,42 +1,52 @@
-"""What is admitted compiles, and what only the engine can tell is left to it."""
+"""What is admitted compiles and takes its first steps; what is not says what compiling, or the first steps, would say."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from word_choice import VOCAB
+from engine_tools import mask, vocabulary
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.admission import is_admitted
+from cdplugin.admission import admit, doubtful_parts
 from cdplugin.grammar import GrammarIR
 
-BYTES = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
-ADMITTED: dict[str, Any] = {
-    "anything": True,
-    "any property": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
-    "some strings": {"enum": ["a", "b", 1, None]},
-    "a pattern": {"type": "string", "pattern": "^[a-z]+$"},
-    "a list": {"type": "array", "items": {"type": "number"}, "minItems": 2},
-}
-LEFT: dict[str, Any] = {
-    "a format and a length": {"type": "string", "pattern": "^a+b+$", "maxLength": 2000, "format": "hostname"},
-    "without a pattern": {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}},
-}
+VOCAB = vocabulary([b"ab" * 8, b"a" * 16, b'{"', b'":', b'"'])
 
 
-@pytest.mark.parametrize("name", ADMITTED)
-def test_what_is_common_is_admitted_and_compiles(name: str) -> None:
-    ir = cd.JsonSchema(ADMITTED[name]).to_ir(cd.Limits())
-    assert is_admitted(ir, cd.Limits())
-    matcher = cd.Compiler(BYTES).compile_ir(ir).matcher()
-    assert matcher.shortest_completion()
+def doubtful(schema: Any) -> int:
+    return len(doubtful_parts(cd.JsonSchema(schema).to_ir(cd.Limits())))
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_what_only_the_engine_can_tell_is_left_to_it(name: str) -> None:
-    assert not is_admitted(cd.JsonSchema(LEFT[name]).to_ir(cd.Limits()), cd.Limits())
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+        {"enum": ["a", "b", 1, None]},
+        {"type": "string", "pattern": "^[a-z]+$"},
+        {"type": "array", "items": {"type": "number"}, "minItems": 2},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_common_costs_no_second_look(schema: Any) -> None:
+    assert doubtful(schema) == 0
+    admit(cd.Compiler(VOCAB), cd.JsonSchema(schema))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"pattern": "[a-z]"}, {"pattern": "[0-9]"}]},
+        {"type": "string", "not": {"pattern": "a"}},
+        {"type": "object", "patternProperties": {"^a+$": {"type": "null"}}},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_looked_at_twice(schema: Any) -> None:
+    assert doubtful({"type": "object", "properties": {"deep": {"type": "array", "items": schema}}}) == doubtful(schema) > 0
 
 
 def lexeme(e: expr.Expr) -> GrammarIR:
@@ -47,32 +57,84 @@ def lexeme(e: expr.Expr) -> GrammarIR:
 
 
 def test_single_lexemes() -> None:
-    """An endless set without a finite one surely has members; of others that is not known by their look."""
+    """An endless set without a finite one is plain; the part that is not is what is found."""
     word = expr.repeat(expr.byte_class(b"abc"), 0)
     few, many = expr.literals([b"a", b"bc"]), expr.repeat(expr.byte_class(b"a"), 1)
     bounded = expr.repeat(expr.byte_class(b"abc"), 0, 2)
-    for e, admitted in {
-        word: True,
-        expr.both(word, expr.complement(few)): True,
-        expr.cat(expr.literal(b"x"), expr.both(word, expr.complement(bounded))): True,
-        expr.both(word, expr.complement(many)): False,
-        expr.both(bounded, expr.complement(few)): False,
-        expr.both(word, expr.cat(many, many)): False,
-        expr.complement(few): False,
-        expr.EMPTY: False,
-        expr.both(expr.repeat(expr.both(few, bounded), 0), expr.complement(few)): False,
+    hard, none = expr.both(word, expr.complement(many)), expr.complement(few)
+    for e, parts in {
+        word: [],
+        expr.both(word, expr.complement(few)): [],
+        expr.cat(expr.literal(b"x"), expr.both(word, expr.complement(bounded))): [],
+        hard: [hard],
+        expr.cat(expr.literal(b"x"), hard, expr.literal(b"y")): [hard],
+        expr.repeat(expr.alt(few, hard), 1, 7): [hard],
+        expr.alt(none, hard): [none, hard],
+        expr.both(expr.repeat(expr.cat(few, hard), 0), expr.complement(few)): [hard],
     }.items():
-        ir = lexeme(e)
-        assert is_admitted(ir, cd.Limits()) is admitted, e
-        if admitted:
-            assert cd.Compiler(VOCAB).compile_ir(ir).matcher().shortest_completion() is not None
+        assert sorted(map(id, doubtful_parts(lexeme(e)))) == sorted(map(id, parts)), e
 
 
-def test_budgets_and_shared_parts() -> None:
-    node = expr.repeat(expr.byte_class(b"ab"), 1, 3)
+def test_parts_in_common_are_looked_at_once() -> None:
+    node = expr.both(expr.repeat(expr.byte_class(b"ab"), 1, 3), expr.literals([b"a"]))
     for _ in range(200):  # a tree with 2**200 leaves, of which 200 are different
         node = expr.cat(node, expr.literal(b"x"), node)
+    assert len(doubtful_parts(lexeme(node))) == 1
     ir = lexeme(node)
-    assert is_admitted(ir, cd.Limits())
-    ir.rule(ir.start, [ir.lexeme(expr.literal(b"y"))])
-    assert not is_admitted(ir, cd.Limits(max_lexemes=1)) and not is_admitted(ir, cd.Limits(max_rules=1))
+    for n in range(100):
+        ir.rule(ir.start, (ir.lexeme(expr.both(expr.literals([b"a"]), expr.repeat(expr.byte_class(b"a"), n)), ""),))
+    assert len(doubtful_parts(ir)) == 8
+
+
+def masks_along(matcher: cd.Matcher, tokens: list[bytes]) -> None:
+    for token in tokens:
+        assert matcher.accept_token(VOCAB.tokens.index(token))
+        mask(matcher)
+
+
+GROWING = [{"pattern": "^(a|b)*a(a|b){40}$"}, {"pattern": "b"}]  # as many alternatives as characters
+
+
+@pytest.mark.parametrize("width", [8, 24])
+def test_what_the_first_steps_cannot_do_is_refused_wherever_it_stands(width: int) -> None:
+    """The string is three tokens away, and need not be written at all."""
+    schema = {"type": "object", "properties": {"p": {"type": "string", "allOf": GROWING}}}
+    compiler = cd.Compiler(VOCAB, cd.Limits(max_expr_width=width))
+    matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
+    assert mask(matcher)
+    with pytest.raises(cd.LimitExceeded, match=f"max_expr_width = {width}"):
+        admit(compiler, cd.JsonSchema(schema))
+    with pytest.raises(cd.LimitExceeded, match=f"max_expr_width = {width}"):  # it would have been given up there
+        masks_along(matcher, [b'{"', b"p", b'":', b'"', b"a" * 16])
+
+
+def test_what_the_first_steps_can_do_is_admitted() -> None:
+    schema = {"type": "object", "properties": {"p": {"type": "string", "allOf": GROWING}}}
+    admit(cd.Compiler(VOCAB, cd.Limits(max_expr_width=64)), cd.JsonSchema(schema))
+
+
+def test_a_part_that_matches_nothing_is_no_reason_to_refuse() -> None:
+    spec = cd.Lark('start: "x" A?\nA: /a+/ & /b+/ | "c"\n')
+    compiler = cd.Compiler(VOCAB)
+    compiler.compile(spec)
+    admit(compiler, spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        cd.JsonSchema({"type": "strin"}),
+        cd.JsonSchema({"allOf": [{"type": "string"}, {"type": "null"}]}),
+        cd.JsonSchema({"type": "object", "minProperties": 1_000_000}),
+        cd.Regex("(a"),
+        cd.Gbnf('root ::= "a" missing'),
+        cd.Lark("start: <|no-such-token|>"),
+    ],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_what_compiling_refuses_is_refused_alike(spec: cd.Spec) -> None:
+    with pytest.raises(cd.GrammarError) as compiling:
+        cd.Compiler(VOCAB).compile(spec)
+    with pytest.raises(cd.GrammarError) as admitting:
+        admit(cd.Compiler(VOCAB), spec)
+    assert str(admitting.value) == str(compiling.value) and type(admitting.value) is type(compiling.value)

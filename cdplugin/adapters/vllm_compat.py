@@ -17,7 +17,10 @@ CONFIG = "vllm.config.structured_outputs"
 PARAMS = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
+ASYNC = "vllm.v1.engine.async_llm"
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
+PROCESSORS = "cdplugin.adapters.vllm_logits"
+"""The module of our logits processor, which a configuration may name."""
 DEPENDENTS = ("vllm.config.vllm.VllmConfig",)
 """Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
 
@@ -177,6 +180,12 @@ def logits_processor_bases() -> tuple[type, ...]:
     if not bases:
         raise NotFoundError("vllm.v1.sample.logits_processor.LogitsProcessor")
     return tuple(bases)
+
+
+def names_our_processor(model_config: Any) -> bool:
+    """Whether a configuration asks for our logits processor."""
+    named = getattr(model_config, "logits_processors", None) or ()
+    return any(PROCESSORS in (one if isinstance(one, str) else getattr(one, "__module__", "")) for one in named)
 
 
 def tokenizer_of(model_config: Any) -> Any:

@@ -17,22 +17,23 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 import cdplugin
 from cdplugin import forking
-from cdplugin.admission import is_admitted
+from cdplugin.adapters.vllm_door import OffLoop, taking_turns
+from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
-from cdplugin.collector import put_off
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
 from cdplugin.limits import Limits
 from cdplugin.matcher import Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
-from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
+from cdplugin.specs import Choice, JsonSchema, Regex, Spec
+from cdplugin.specs import Options as JsonOptions
 from cdplugin.vocab import Vocabulary
 
 logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
@@ -47,19 +48,14 @@ _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(JsonOptions):
     """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
 
     From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The
-    first five are those of :class:`cdplugin.JsonSchema`; ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
-    fields of :class:`cdplugin.Limits` by name.
+    options of :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`;
+    ``limits`` are fields of :class:`cdplugin.Limits` by name.
     """
 
-    whitespace: str = "flexible"
-    property_order: str = "schema"
-    formats: str = "enforce"
-    unknown_formats: str = "annotation"
-    on_unsupported: str = "error"
     regex_dialect: str = "rust"
     limits: dict[str, int] = field(default_factory=dict)
 
@@ -70,27 +66,34 @@ class Options:
 
     @classmethod
     def from_environment(cls) -> Options:
-        """Raises ``ValueError`` for what is not a JSON object of known names."""
+        """Raises ``ValueError`` for what is not a JSON object of known names with values that they may have."""
         text = os.environ.get(OPTIONS_VARIABLE, "")
         if not text.strip():
             return cls()
+        known = [one.name for one in fields(cls) if one.name != "registry"]
         try:
-            options = cls(**json.loads(text))
+            given = json.loads(text)
+            if not isinstance(given, dict):
+                raise ValueError(f"found {type(given).__name__}")
+            if isinstance(given.get("separators"), list):
+                given["separators"] = tuple(given["separators"])
+            unknown = given.keys() - known
+            if unknown:
+                raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+            options = cls(**given)
             _ = options.budgets
             return options
         except (ValueError, TypeError) as error:
-            known = ", ".join(cls.__dataclass_fields__)
-            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {known}: {error}") from error
+            names = ", ".join(known)
+            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {names}: {error}") from error
 
-    def json_schema(self, text: str) -> JsonSchema:
-        return JsonSchema(
-            text,
-            whitespace=self.whitespace,
-            property_order=self.property_order,
-            formats=self.formats,
-            unknown_formats=self.unknown_formats,
-            on_unsupported=self.on_unsupported,
-        )
+    def compact(self) -> Options:
+        """The same without whitespace in JSON."""
+        return replace(self, whitespace="compact", separators=None, indent=None)
+
+    def json_schema(self, schema: Any) -> JsonSchema:
+        """``schema``: JSON text or a value."""
+        return JsonSchema(schema, **{one.name: getattr(self, one.name) for one in fields(JsonOptions)})
 
 
 def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
@@ -102,7 +105,7 @@ def spec_of(request_type: str, text: str, options: Options | None = None) -> Spe
     if request_type == "JSON":
         return options.json_schema(text)
     if request_type == "JSON_OBJECT":
-        return JsonObject(whitespace=options.whitespace)
+        return options.json_schema({"type": "object"})
     if request_type == "REGEX":
         return Regex(text, options.regex_dialect)
     if request_type == "CHOICE":
@@ -166,6 +169,7 @@ class Engine:
         self.options = options
         self.compiler = Compiler(vocab, options.budgets)
         self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
+        self._off_loop: OffLoop[GrammarError | None] = OffLoop()
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
         """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
@@ -173,30 +177,46 @@ class Engine:
         ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
         """
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
-        grammar = self.compiler.compile(spec_of(request_type, text, self.options))
+        with taking_turns:
+            grammar = self.compiler.compile(spec_of(request_type, text, self.options))
         return GrammarState(grammar.matcher(stops or None))
 
     def check(self, request_type: str, text: str) -> None:
-        """Raises the :class:`GrammarError` that :meth:`state` would raise.
-
-        The rules of a JSON schema are compiled only where that may fail: its front end finds by itself what nothing satisfies.
+        """Raises the :class:`GrammarError` that :meth:`state` would raise, or :class:`cdplugin.LimitExceeded` if the first
+        steps cross a budget (:func:`cdplugin.admission.admit`).
         """
-        key = short_key((request_type, text))
-        error: GrammarError | None = self._outcomes.get(key, _UNKNOWN)
-        if error is _UNKNOWN:
-            error = None
-            try:
-                with put_off():
-                    spec = spec_of(request_type, text, self.options)
-                    ir = spec.to_ir(self.compiler.limits)
-                    is_json = isinstance(spec, (JsonSchema, JsonObject))
-                    if not (is_json and is_admitted(ir, self.compiler.limits)):
-                        self.compiler.compile_ir(ir)
-            except GrammarError as caught:
-                error = copy.copy(caught)  # without its traceback, which would keep all that was made so far
-            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
+        error = self._outcome(request_type, text)
         if error is not None:
             raise copy.copy(error)
+
+    async def check_off_loop(self, request_type: str, text: str) -> None:
+        """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = await self._off_loop.run(key, len(text), lambda: self._outcome(request_type, text))
+        if error is not None:
+            raise copy.copy(error)
+
+    def _outcome(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for, remembered."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = self._refusal(request_type, text)
+            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
+        return error
+
+    def _refusal(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
+        try:
+            admit(self.compiler, spec_of(request_type, text, self.options))
+        except GrammarError as caught:
+            return copy.copy(caught)  # without its traceback, which would keep all that was made so far
+        except Exception as caught:
+            logger.exception("cdplugin: a request that cannot be checked; please report this")
+            return GrammarError("this request cannot be checked", found=type(caught).__name__)
+        return None
 
     def warm(self) -> None:
         """Load the kernels and make what the first request would make: shared tables, a mask, a step.
@@ -224,6 +244,8 @@ _engines_lock = threading.Lock()
 def _renew_lock() -> None:
     global _engines_lock
     _engines_lock = threading.Lock()
+    for _, engine in _engines.values():
+        engine._off_loop = OffLoop()
 
 
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
@@ -237,7 +259,7 @@ def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine
             options = Options.from_environment()
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
             if compact:
-                options = replace(options, whitespace="compact")
+                options = options.compact()
             _engines[key] = (tokenizer, Engine(vocab, options))  # with the tokenizer, so that its id stays its own
             if len(_engines) > 4:
                 _engines.popitem(last=False)

@@ -23,7 +23,6 @@ from cdplugin.adapters import vllm_compat as compat
 from cdplugin.adapters.vllm_grammar import Engine, GrammarState, Options, engine_for, spec_of
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import GrammarError
-from cdplugin.limits import Limits
 
 logger = logging.getLogger("vllm.cdplugin")
 
@@ -55,6 +54,16 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
         text = json.dumps(value) if kind == "choice" or not isinstance(value, str) else value
         return kind.upper(), text
     return None
+
+
+async def check_off_loop(params: Any) -> None:
+    """What :meth:`GrammarLogitsProcessor.validate_params` will look up: a request's check, while the event loop goes on.
+
+    Raises :class:`GrammarError`.
+    """
+    request = request_of(getattr(params, "extra_args", None))
+    if request is not None and GrammarLogitsProcessor.door is not None:
+        await GrammarLogitsProcessor.door.check_off_loop(*request)
 
 
 class _Row:
@@ -98,12 +107,20 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         self._rows: dict[int, _Row] = {}  # V1: by position in the batch; V2: by slot
         self._bitmask: torch.Tensor = allocate_token_bitmask(1, self._engine.vocab.size)
 
+    door: Engine | None = None
+    """The front end's engine, which says what can be served; None where there is no front end that we know."""
+
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raises ``ValueError`` (HTTP 400) for a request that cannot be read."""
+        """Raises ``ValueError`` (HTTP 400) for a request that cannot be read or compiled."""
         request = request_of(sampling_params.extra_args)
-        if request is not None:
-            spec_of(*request, Options.from_environment()).to_ir(Limits())
+        if request is None:
+            return
+        if cls.door is not None:
+            cls.door.check(*request)
+        else:  # no vocabulary to compile for: what can be said without
+            options = Options.from_environment()
+            spec_of(*request, options).to_ir(options.budgets)
 
     def is_argmax_invariant(self) -> bool:
         return False

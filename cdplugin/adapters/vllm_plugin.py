@@ -9,6 +9,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 ``StructuredOutputManager``               our backend is made at engine start
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
+``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
 offline beam search                       (may be missing) takes our backend where it lists the known ones
 ========================================  ====================================================================================
 
@@ -17,6 +18,8 @@ On a version where something is missing a line in the log says what, and vLLM go
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 import importlib
 import importlib.util
@@ -24,13 +27,16 @@ import inspect
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdplugin.adapters import vllm_compat as compat
 from cdplugin.adapters.vllm_compat import NAME, NotFoundError
+
+if TYPE_CHECKING:
+    from cdplugin.adapters.vllm_grammar import Engine
 
 logger = logging.getLogger("vllm.cdplugin")
 
@@ -126,14 +132,68 @@ def _patch_params(module: ModuleType) -> None:
 
 def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
     """Check a request, with our compiler in the end. Raises vLLM's validation error."""
+    kind, text = compat.checked_request(params, model_config, tokenizer)
+    with _refusals():
+        _engine(tokenizer, model_config, config).check(kind, text)
+
+
+async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """The same while the event loop goes on.
+
+    A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
+    """
+    kind, text = compat.checked_request(copy.copy(params), model_config, tokenizer)
+    with _refusals():
+        await _engine(tokenizer, model_config, config).check_off_loop(kind, text)
+    if kind == "JSON":
+        params.json = text
+
+
+def _engine(tokenizer: Any, model_config: Any, config: Any) -> Engine:
     from cdplugin.adapters.vllm_grammar import engine_for
+
+    return engine_for(tokenizer, model_config.get_vocab_size(), config.disable_any_whitespace)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """A context in which our errors become vLLM's validation error."""
     from cdplugin.errors import CdpluginError
 
-    kind, text = compat.checked_request(params, model_config, tokenizer)
     try:
-        engine_for(tokenizer, model_config.get_vocab_size(), config.disable_any_whitespace).check(kind, text)
+        yield
     except CdpluginError as error:
         raise compat.validation_error()(f"structured_outputs: {error}") from None
+
+
+def _patch_async(module: ModuleType) -> None:
+    """Requests wait for their check before anything of them is done on the server's event loop."""
+    cls: Any = getattr(module, "AsyncLLM", None)
+    original = getattr(cls, "add_request", None)
+    if original is None or not inspect.iscoroutinefunction(original):
+        logger.debug("cdplugin: no AsyncLLM.add_request in %s: requests are checked on the event loop", module.__name__)
+        return
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    async def add_request(self: Any, *arguments: Any, **named: Any) -> Any:
+        params = signature.bind(self, *arguments, **named).arguments.get("params")
+        tokenizer = getattr(getattr(self, "input_processor", None), "tokenizer", None)
+        if tokenizer is not None:
+            await _check_off_loop(params, self.vllm_config, tokenizer)
+        return await original(self, *arguments, **named)
+
+    cls.add_request = add_request
+
+
+async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None:
+    """Check what a request asks of us: of the backend, or of the logits processor."""
+    config, structured = vllm_config.structured_outputs_config, getattr(params, "structured_outputs", None)
+    if structured is not None and config.backend == NAME:
+        await _validate_off_loop(structured, config, vllm_config.model_config, tokenizer)
+    if compat.names_our_processor(vllm_config.model_config):
+        with _refusals():
+            await importlib.import_module(compat.PROCESSORS).check_off_loop(params)
 
 
 def _patch_manager(module: ModuleType) -> None:
@@ -185,20 +245,18 @@ def _patch_input(module: ModuleType) -> None:
     @functools.wraps(original)
     def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
         original(self, vllm_config, *arguments, **named)
-        if vllm_config.structured_outputs_config.backend == NAME and getattr(self, "tokenizer", None) is not None:
-            _warm(self.tokenizer, vllm_config)
+        config, has_processor = vllm_config.structured_outputs_config, compat.names_our_processor(vllm_config.model_config)
+        if getattr(self, "tokenizer", None) is None or (config.backend != NAME and not has_processor):
+            return
+        try:
+            engine = _engine(self.tokenizer, vllm_config.model_config, config)
+            engine.warm()
+            if has_processor:
+                importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
+        except Exception as error:  # the engine tells in full
+            logger.warning("cdplugin: %s: %s", type(error).__name__, error)
 
     cls.__init__ = __init__
-
-
-def _warm(tokenizer: Any, vllm_config: Any) -> None:
-    from cdplugin.adapters.vllm_grammar import engine_for
-
-    try:
-        compact = vllm_config.structured_outputs_config.disable_any_whitespace
-        engine_for(tokenizer, vllm_config.model_config.get_vocab_size(), compact).warm()
-    except Exception as error:  # the engine tells in full
-        logger.warning("cdplugin: %s: %s", type(error).__name__, error)
 
 
 def _patch_beam_search(module: ModuleType) -> None:
@@ -230,5 +288,6 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.MANAGER: _patch_manager,
     compat.CONFIG: _patch_config,
     compat.INPUT: _patch_input,
+    compat.ASYNC: _patch_async,
     compat.BEAM_SEARCH: _patch_beam_search,
 }

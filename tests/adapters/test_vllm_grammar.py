@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import logging
 import random
 from collections.abc import Iterable
@@ -34,7 +36,7 @@ def filled(state: GrammarState, rows: int = 1, row: int = 0) -> set[int]:
 
 def test_kinds_of_requests() -> None:
     assert isinstance(spec_of("JSON", '{"type": "null"}'), cd.JsonSchema)
-    assert isinstance(spec_of("JSON_OBJECT", ""), cd.JsonObject)
+    assert spec_of("JSON_OBJECT", "").key() == cd.JsonSchema({"type": "object"}).key()
     assert spec_of("REGEX", "a+") == cd.Regex("a+")
     assert spec_of("CHOICE", '["a", "b"]').key() == cd.Choice(["a", "b"]).key()
     with pytest.raises(cd.GrammarError, match="unknown kind"):
@@ -104,10 +106,26 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options == Options(whitespace="compact", limits={"max_pairs": 7})
     assert options.budgets == cd.Limits(max_pairs=7, max_cache_bytes=vllm_grammar.MAX_CACHE_BYTES)
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact").key()
-    for wrong in ("{", "[]", '{"white": 1}', '{"limits": {"max": 1}}'):
+    exact = {"separators": [", ", ": "], "indent": 2, "unique_names": True, "regex_dialect": "ecma"}
+    monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, json.dumps(exact))
+    options = Options.from_environment()
+    del exact["regex_dialect"]
+    assert options.json_schema("{}").key() == cd.JsonSchema("{}", **exact).key() and options.regex_dialect == "ecma"
+    assert options.compact().json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact", unique_names=True).key()
+    known = [name for name in inspect.signature(cd.JsonSchema).parameters if name not in ("schema", "registry")]
+    for wrong in (
+        "{",
+        "[]",
+        '{"white": 1}',
+        '{"limits": {"max": 1}}',
+        '{"registry": 1}',
+        '{"indent": "x"}',
+        '{"separators": 1}',
+    ):
         monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, wrong)
-        with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE):
+        with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE) as caught:
             Options.from_environment()
+        assert all(name in str(caught.value) for name in [*known, "regex_dialect", "limits"])
 
 
 # --- states ---------------------------------------------------------------------------------------------------------------

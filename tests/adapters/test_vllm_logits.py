@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 from word_choice import CHOICE, END, VOCAB, WORDS, allowed
 
 import cdplugin as cd
+from cdplugin.adapters import vllm_compat as compat
 from cdplugin.adapters import vllm_logits
 from cdplugin.adapters.vllm_grammar import Engine, Options
 
@@ -128,3 +130,27 @@ def test_requests() -> None:
     validate(request())
     with pytest.raises(ValueError, match="position 0"):
         validate(request(regex="(a"))
+
+
+def test_requests_come_through_the_same_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the compiler refuses is refused there too, with the engine's options and vocabulary."""
+    unspellable = request(grammar="start: <|no-such-token|>")
+    made = vllm_logits.GrammarLogitsProcessor
+    made.validate_params(unspellable)  # nothing is known of the vocabulary
+    monkeypatch.setattr(made, "door", Engine(VOCAB, Options(limits={"max_spec_bytes": 40})))
+    for wrong, message in ((unspellable, "no-such-token"), (request(regex="a" * 50), "max_spec_bytes")):
+        with pytest.raises(cd.GrammarError, match=message):
+            asyncio.run(vllm_logits.check_off_loop(wrong))
+        with pytest.raises(cd.GrammarError, match=message):
+            made.validate_params(wrong)
+    for right in (request(choice=["a"]), request()):
+        asyncio.run(vllm_logits.check_off_loop(right))
+        made.validate_params(right)
+
+
+def test_a_configuration_that_names_the_processor() -> None:
+    def names(*processors: Any) -> bool:
+        return compat.names_our_processor(SimpleNamespace(logits_processors=list(processors) or None))
+
+    assert names("cdplugin.adapters.vllm_logits:GrammarLogitsProcessor") and names(int, vllm_logits.GrammarLogitsProcessor)
+    assert not names() and not names("other:Processor", int) and not compat.names_our_processor(SimpleNamespace())

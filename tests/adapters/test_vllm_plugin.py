@@ -131,6 +131,69 @@ def test_a_configuration_that_is_not_as_expected(tmp_path: Path, text: str, mess
     assert "imported" in out and message in out and "goes on with its own backends" in out
 
 
+ASYNC = """
+class AsyncLLM:
+    def __init__(self, vllm_config):
+        self.vllm_config, self.input_processor, self.tokenizer = vllm_config, self, "a tokenizer"
+    async def add_request(self, request_id, prompt, params, priority=0):
+        return f"added {request_id} {prompt} {priority}"
+"""
+KEY = """
+import json
+from types import SimpleNamespace
+def get_structured_output_key(params):
+    kind, text = ("JSON", json.dumps(params.json)) if params.json else ("REGEX", params.regex)
+    return SimpleNamespace(name=kind), text
+"""
+SERVE = """
+import asyncio, threading
+from types import SimpleNamespace as Any
+import cdplugin, vllm.sampling_params
+from cdplugin.adapters import vllm_grammar
+from vllm.v1.engine.async_llm import AsyncLLM
+VOCAB = cdplugin.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+class Engine(vllm_grammar.Engine):
+    def _refusal(self, kind, text):
+        print("checked", text, "on the loop" if threading.current_thread() is threading.main_thread() else "elsewhere")
+        return super()._refusal(kind, text)
+engine = Engine(VOCAB, vllm_grammar.Options())
+vllm_grammar.engine_for = lambda tokenizer, size, compact: engine
+class Asked(Any):
+    def __post_init__(self): pass
+def serve(backend, regex, json=None):
+    config = Any(backend=backend, disable_any_whitespace=False)
+    llm = AsyncLLM(Any(structured_outputs_config=config, model_config=Any(get_vocab_size=lambda: VOCAB.size)))
+    asked = (regex or json) and Asked(regex=regex, json=json, choice=None, json_object=None, structural_tag=None, _backend=None)
+    try:
+        print(asyncio.run(llm.add_request("r1", "prompt", params=Any(structured_outputs=asked), priority=2)))
+    except ValueError as error:
+        print("refused", str(error).splitlines()[0])
+    if asked:
+        print(asked._backend, asked.json)
+"""
+
+
+def test_a_request_waits_for_its_check_off_the_loop(tmp_path: Path) -> None:
+    modules = {**MODULES, "v1/engine/__init__": "", "v1/engine/async_llm": ASYNC, "v1/structured_output/request": KEY}
+    code = "register()\n" + SERVE + "for text in 'a+', '(a', 'a+': serve('cdplugin', text)\n"
+    code += "serve('other', '(a'); serve('cdplugin', None); serve('cdplugin', None, {'maximum': 1})"
+    assert run(tmp_path, code, modules).splitlines() == [
+        *("checked a+ elsewhere", "added r1 prompt 2", "None None"),
+        "checked (a elsewhere",
+        *("refused structured_outputs: unclosed group: expected ), found the end of the pattern - at position 0", "None None"),
+        *("added r1 prompt 2", "None None"),  # looked up
+        *("added r1 prompt 2", "None None", "added r1 prompt 2"),  # not ours
+        *('checked {"maximum": 1} elsewhere', "added r1 prompt 2", 'None {"maximum": 1}'),  # goes on as text
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "class AsyncLLM: pass", ASYNC.replace("async def", "def")])
+def test_without_the_server_that_we_know_requests_are_checked_on_the_loop(tmp_path: Path, text: str) -> None:
+    modules = {**MODULES, "v1/engine/__init__": "", "v1/engine/async_llm": text}
+    out = run(tmp_path, "register()\nimport vllm.v1.engine.async_llm\n" + USE + 'attempt(backend="cdplugin")', modules)
+    assert out.splitlines() == ["taken cdplugin"]
+
+
 def test_nothing_heavy_is_imported_and_nothing_raised_without_vllm(tmp_path: Path) -> None:
     code = "register()\nregister()\nprint([m for m in ('torch', 'vllm', 'numba', 'numpy', 'pydantic') if m in sys.modules])"
     assert run(tmp_path, code, {}).strip() == "[]"

@@ -1,0 +1,141 @@
+"""The door: where a request is refused, in the process that took it, before the engine hears of it.
+
+How a request comes to its grammar, and who says no where::
+
+    front end (an API server: one event loop; or ``LLM`` itself)
+      vllm_plugin   AsyncLLM.add_request, changed: a request of ours waits here, off the loop, for its check (:class:`OffLoop`)
+        vllm_compat   checked_request: vLLM's own conditions (empty, nested too deep, two kinds at once)
+        vllm_grammar  Engine.check: known already, or being found out for another request, or to be found out now
+          admission     admit: the front end's errors, the compiler's, and the budgets of the first steps
+      vllm_plugin   SamplingParams._validate_structured_outputs, changed: the same again, which now is looked up
+      vllm_logits   validate_params, where the logits processor is used: Engine.check as well
+    engine (the scheduler's process)
+      vllm_backend  compile_grammar: Engine.state compiles, on vLLM's threads; what fails here is HTTP 500
+        vllm_grammar  GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 500
+
+Each *no* at the door is HTTP 400 with the place. The two processes compile alike, so that the engine refuses nothing that the
+door let in.
+
+The check of a large request takes a good part of a second of Python. It runs on threads of its own, few of them, where large
+requests do not stand in the way of small ones; Python's lock goes round more often meanwhile (:data:`taking_turns`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from functools import lru_cache
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+from cdplugin import forking
+
+T = TypeVar("T")
+
+LARGE = 4096
+"""Characters of a request from which on it is large."""
+_SWITCH_SECONDS = 0.0005
+"""How long a thread keeps Python's lock, where others wait for it, while something is compiled."""
+
+
+class Lane:
+    """Threads that make calls in the order in which they came. They end with the process, whatever they are at."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        for number in range(threads):
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """A future of what ``call()`` returns or raises; one that is cancelled before its turn is never called."""
+        future: Future[T] = Future()
+        self._waiting.put((future, call))
+        return future
+
+    def _work(self) -> None:
+        while True:
+            future, call = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    with taking_turns:
+                        result = call()
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+            del future, call  # not kept until the next one comes
+
+
+class _TakingTurns:
+    """A context in which Python's threads take turns more often; any number of threads may be in it.
+
+    While one of them compiles, an event loop or a scheduler beside it, which gives the lock away whenever it waits for
+    something, gets it back within a fraction of a millisecond, and not 5.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._usual, _SWITCH_SECONDS))
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._usual)
+
+    def after_fork(self) -> None:
+        """In a forked child: nobody is inside."""
+        if self._inside:
+            sys.setswitchinterval(self._usual)
+        self._lock = threading.Lock()
+        self._inside = 0
+
+
+taking_turns = _TakingTurns()
+
+
+@lru_cache(maxsize=1)
+def _lanes() -> tuple[Lane, Lane]:
+    """For small requests, and for large ones."""
+    return Lane("cdplugin-check", 2), Lane("cdplugin-check-large", 1)
+
+
+@forking.in_child
+def _renew() -> None:
+    """A forked process has none of its parent's threads."""
+    _lanes.cache_clear()
+    taking_turns.after_fork()
+
+
+class OffLoop(Generic[T]):
+    """Calls on other threads while an event loop goes on: equal ones once, and none for which nobody waits any more."""
+
+    def __init__(self) -> None:
+        self._waited_for: dict[Hashable, tuple[Future[T], list[None]]] = {}
+
+    async def run(self, key: Hashable, size: int, call: Callable[[], T]) -> T:
+        """What ``call()`` returns; it does not raise. ``size``: characters of the request, which ``key`` stands for."""
+        waited_for = self._waited_for.get(key)
+        if waited_for is None:
+            waited_for = self._waited_for[key] = (_lanes()[size >= LARGE].submit(call), [])
+        future, waiters = waited_for
+        waiters.append(None)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(future))
+        finally:
+            waiters.pop()
+            if not waiters and self._waited_for.get(key) is waited_for:
+                del self._waited_for[key]
+                future.cancel()  # if it has not begun
