@@ -72,6 +72,7 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 
 
 _OVERDRAFT = 2  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
+_RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 _NOT_OWNED = frozenset(
@@ -393,8 +394,7 @@ class Arena:
         if status == layout.GROW:
             self._grow(int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO]))
         elif status in (layout.NEED_RULES, layout.NEED_VALUE, layout.NEED_REST):
-            with self._changing():
-                self._make_late(status)
+            self._make_late(status, int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
         elif status == layout.BROKEN:
             raise CdpluginError("an exception interrupted this grammar's engine in the middle of a change: compile it again")
         else:
@@ -413,16 +413,18 @@ class Arena:
             self.abandon()
             raise
 
-    def _make_late(self, status: int) -> None:
+    def _make_late(self, status: int, first: int, second: int) -> None:
         """Make the rules that are predicted for the first time, or note what a lexeme's text means."""
-        first, second = int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE])
         if status == layout.NEED_RULES:
             assert self.expand is not None
             for nonterminal in self.tables[layout.STACK][first:second].tolist():
-                self.expand(nonterminal)
-        else:
-            assert self.keeping is not None
-            note = self.keeping.note_value if status == layout.NEED_VALUE else self.keeping.note_rest
+                self.spend(_RULES_WORK)
+                with self._changing():
+                    self.expand(nonterminal)
+            return
+        assert self.keeping is not None
+        note = self.keeping.note_value if status == layout.NEED_VALUE else self.keeping.note_rest
+        with self._changing():
             note(first, second)
 
     def _grow(self, table: int, needed: int) -> None:

@@ -139,10 +139,12 @@ class Family:
 
     A parameter is any hashable value: a frozenset of keys that were seen, a count. Only the values that a text leads to cost
     anything, so an object with 30 properties in any order is no factorial. Subclasses give the methods; parts that they return
-    may be members of any family (:meth:`GrammarIR.member`). ``has_captures``: whether :meth:`captured` may give any.
+    may be members of any family (:meth:`GrammarIR.member`). ``has_captures``: whether :meth:`captured` may give any. ``work``:
+    units of work (``Limits.max_step_work``) that making rules has taken so far, besides a little for each symbol.
     """
 
     name = ""
+    work = 0
     has_captures = False
 
     def uses(self) -> Iterable[Symbol]:

@@ -254,6 +254,9 @@ def _renew_lock() -> None:
     _expanding = threading.Lock()
 
 
+_SYMBOL_WORK = 250  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
+
+
 class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
@@ -281,7 +284,11 @@ class Expander:
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
         with _expanding:  # families are shared by all arenas of a grammar
+            family, _ = self._family(nonterminal)
+            work, n_dots = family.work, self._n_dots
             self._expand(nonterminal)
+            work = family.work - work + _SYMBOL_WORK * (self._n_dots - n_dots)
+            self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
 
     @property
     def nbytes(self) -> int:

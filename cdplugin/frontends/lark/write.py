@@ -21,6 +21,7 @@ from cdplugin.frontends.lark.terminals import nullable, without_empty
 from cdplugin.grammar import LONGEST, Captured, Family, GrammarIR, Symbol, TokenSet
 
 _FUEL = 100_000
+_SIDE_WORK = 500  # units of work (Limits.max_step_work) of looking at a rule under some parameter
 _MOST_FUEL = 400_000
 """Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
 compiled.
@@ -43,6 +44,7 @@ class Writer:
         self._draft = draft
         self._ir = ir
         self._options = options
+        self.work = 0  # units of work that right sides have taken
         ignored = draft.ignored()
         self.skip: Symbol | None = None
         if ignored is not None:
@@ -166,6 +168,7 @@ class Writer:
     def sides(self, member: Member) -> Iterator[list[Symbol | Member]]:
         """The right sides of a member, as symbols of the IR and members."""
         for production in self._draft.rules[member.rule].productions:
+            self.work += _SIDE_WORK
             if not applies(production, member.parameter):
                 continue
             parts = production.parts
@@ -241,6 +244,10 @@ class Parametric(Family):
         self._nullable = Search(self._nullable_sides, _FUEL)
         self._plain: dict[Symbol, list[tuple[Symbol, ...]]] | None = None
         self.has_captures = any(rule.capture is not None or rule.stop is not None for rule in writer._draft.rules)
+
+    @property
+    def work(self) -> int:  # type: ignore[override]
+        return self._writer.work
 
     def captured(self, value: Hashable) -> Captured:
         assert isinstance(value, Member)
