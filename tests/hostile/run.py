@@ -29,7 +29,9 @@ from hostile.walk import STEPS, Report, run_entry
 import cdplugin as cd
 
 ALARM = 120
-"""Seconds for an entry: generous, since machines differ; work is what is counted."""
+"""Seconds of the processor for an entry: generous, since machines differ; work is what is counted."""
+_PATIENCE = 10
+"""On a machine that is busy with other things, so many times as long."""
 STOP_MEGABYTES = 1536
 """An entry is stopped when its process has grown by so much, far above what it may."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -96,7 +98,7 @@ class Farm:
 
 def _child(entry: Mapping[str, Any], compiler: cd.Compiler, file: int, steps: int, seconds: int) -> None:
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # should the parent be gone
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))  # then SIGXCPU, also if the parent is gone
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.nice(5)
         tell = lambda report: os.pwrite(file, (json.dumps(asdict(report)) + "\n").encode(), 0)  # noqa: E731
@@ -113,14 +115,21 @@ def _watch(child: int, alarm: float) -> tuple[str, float]:
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return (f"crash: signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else ""), most - at_first
+            return _end(status), most - at_first
         most = max(most, _megabytes(child))
-        too_large, too_late = most - at_first > STOP_MEGABYTES, time.monotonic() - began > alarm
+        too_large, too_late = most - at_first > STOP_MEGABYTES, time.monotonic() - began > alarm * _PATIENCE
         if too_large or too_late:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return "memory" if too_large else "timeout", most - at_first
         time.sleep(0.01)
+
+
+def _end(status: int) -> str:
+    """How a process went wrong, by what ``waitpid`` says."""
+    if not os.WIFSIGNALED(status):
+        return ""
+    return "timeout" if os.WTERMSIG(status) == signal.SIGXCPU else f"crash: signal {os.WTERMSIG(status)}"
 
 
 def _megabytes(process: int) -> float:
