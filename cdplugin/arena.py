@@ -304,7 +304,7 @@ class Arena:
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
-        if not is_finalizing() and hasattr(self, "_pages"):
+        if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
             self.tables.clear()
             freed = list(self._pages.values())
             self._pages.clear()

@@ -36,8 +36,8 @@ _PRINTABLE = range(0x20, 0x7F)
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
 
-_STEP_WORK = 4_000  # units of work (Limits.max_step_work) of one step of the search, which is done in Python
-_RULE_WORK = 300  # and of taking in one rule
+_STEP_WORK = 10_000  # units of work (Limits.max_step_work) of one step of the search, which is done in Python
+_RULE_WORK = 1_500  # and of taking in one rule
 
 
 class Budget:

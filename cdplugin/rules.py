@@ -254,7 +254,7 @@ def _renew_lock() -> None:
     _expanding = threading.Lock()
 
 
-_SYMBOL_WORK = 250  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
+_SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
 
 
 class Expander:

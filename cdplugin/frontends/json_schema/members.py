@@ -84,6 +84,18 @@ class _Usable:
     names: int
 
 
+class BitSet(int):
+    """A set of small numbers, as a key of tables.
+
+    Python's hash of an ``int`` is its residue by 2**61 - 1, so that the sets of one number each have 61 hashes in all.
+    """
+
+    def __hash__(self) -> int:
+        return hash(self.to_bytes((self.bit_length() + 7) // 8, "little"))
+
+    __eq__ = int.__eq__
+
+
 class Members(Family):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
@@ -164,7 +176,7 @@ class Members(Family):
         for i, entry in enumerate(self._entries):
             if self._is_past(seen, i) or not usable.names >> i & 1:
                 continue
-            after = i + 1 if self._ordered else seen | 1 << i
+            after = i + 1 if self._ordered else BitSet(seen | 1 << i)
             for symbol, marks in usable.values[i]:
                 if self._can_close(after, after_count, met | marks, usable, further):
                     following = (True, after, after_count, met | marks, firm)
@@ -503,7 +515,7 @@ class Distinct(Family):
             yield (self._closings[started],)
         lead = (self._comma,) if started else ()
         for i, symbol in enumerate(self._values):
-            after = seen | 1 << i
+            after = BitSet(seen | 1 << i)
             if usable & ~seen & 1 << i and after.bit_count() <= self._high and self._can_close(after, usable):
                 yield (*lead, symbol, self._ir.member(self, (True, after)))
 
