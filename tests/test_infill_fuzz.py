@@ -183,8 +183,8 @@ def with_rests(session: Session) -> tuple[int, bytes]:
     """
     work = session._tables.workspace
     with session._tables:
-        answer = session._build(session._parts)
-    if session._length(session._parts) is None:
+        answer = session._answers.build(session._parts)
+    if session._answers.length(session._parts) is None:
         return answer, b""
     width = int(work.header[ws.W_WIDTH])
     at = int(work.header[ws.W_FIRST]) * session._tables.n_nonterminals

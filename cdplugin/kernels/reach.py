@@ -243,7 +243,7 @@ def _note_ends(h, w, rows, accepted, k):
     """The lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
 
     The set may be smaller than those that the lattice found, so the nodes where at least what may follow it competes are meant.
-    After a skip, all nodes.
+    After a skip, all nodes: what may follow depends on where it began, which the caller knows.
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
