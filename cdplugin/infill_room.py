@@ -31,7 +31,7 @@ MOST_SETS = 256  # sets of competing lexemes that are looked at
 
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
-    """Per lexeme, whether it can be kept apart in a gap from all that may follow it. With too many cases, no LONGEST one can."""
+    """Per lexeme, whether a gap can keep it apart from all that may follow it. With too many cases, of no LONGEST one."""
     room = _Room(tables)
     crowded = room.crowded()
     return np.array([not crowded >> lexeme & 1 for lexeme in range(tables.n_lexemes)], np.int64)
