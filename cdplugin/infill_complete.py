@@ -290,18 +290,15 @@ class _Speller:
         numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
-        states = []
-        for exact in (True, False):
-            group = numbers[(records[numbers, layout.X_KIND] == layout.EXACT) == exact]
-            if not exact and node > 0:
-                skips = records[group, layout.X_SKIP]
-                group = np.union1d(group, skips[skips >= 0])
-            if len(group):
-                stack = (group << 32) | records[group, layout.X_EXPRESSION]
-                self._arena.reserve(layout.STACK, 4 * len(stack) + 16)
-                self._arena.tables[layout.STACK][: len(stack)] = stack
-                states.append(self._work.call(kernels.OP_START_STATE, len(stack)))
-        return states
+        is_exact = records[numbers, layout.X_KIND] == layout.EXACT
+        groups = [numbers[is_exact]]
+        if self._work.header[ws.W_SPLIT]:  # what may follow is told apart by which of them ended
+            groups = list(numbers[is_exact][:, None])
+        others = numbers[~is_exact]
+        if node > 0:
+            skips = records[others, layout.X_SKIP]
+            others = np.union1d(others, skips[skips >= 0])
+        return [self._grammar.start_state(group) for group in (*groups, others) if len(group)]
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text

@@ -30,7 +30,7 @@ class Fillings:
         self.parents: dict[State, list[State]] = {}
         self.complete = True
         self.goals: set[State] = set()
-        self.start = (0, grammar._start)
+        self.start = (0, grammar._arena.start)
         self.parents[self.start] = []
         pending = [self.start]
         for state in pending:

@@ -104,7 +104,7 @@ class Case:
 
     def word(self, rng: random.Random) -> bytes:
         """A text that is legal, or the beginning of one, or neither."""
-        arena, cursor, text = self.grammar._arena, self.grammar._start, b""
+        arena, cursor, text = self.grammar._arena, self.grammar._arena.start, b""
         for _ in range(rng.randint(0, 12)):
             try:
                 steps = [(byte, arena.call(engine.OP_STEP, cursor, byte)) for byte in self.alphabet]
