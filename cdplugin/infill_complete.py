@@ -312,7 +312,8 @@ class _Speller:
             return [(lexeme, self._chart.end) for lexeme in lexemes]
         if k <= -2:
             return [(lexeme, self._nodes[-1 - k]) for lexeme in lexemes]
-        nodes = list(range(self._nodes[k], self._last[k]))
+        behind_gap = k > 0 and self._elements[k - 1] == ws.GAP
+        nodes = list(range(self._nodes[k] + behind_gap, self._last[k]))
         if self._work.header[ws.W_SPLIT]:
             target = 0
             for lexeme in lexemes:

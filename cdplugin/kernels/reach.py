@@ -248,7 +248,10 @@ def _note_ends(h, w, rows, accepted, k):
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
     lexemes = i64(h, LEXEMES)
-    for node in range(tab(w, NODE_BEFORE)[k], tab(w, NODE_LAST)[k]):
+    first = tab(w, NODE_BEFORE)[k]
+    if whead(w)[W_SPLIT] and k > 0 and tab(w, ELEMENTS)[k - 1] == GAP:
+        first += 1  # behind the gap, not in it
+    for node in range(first, tab(w, NODE_LAST)[k]):
         if whead(w)[W_SPLIT] and not skips and not takes(w, node):
             continue
         for i in range(length_of(h, accepted)):
