@@ -100,8 +100,15 @@ class Answers:
         self._add_mask(parts, hole, row, False)
         if self.tables.is_exact:
             return
-        others = np.zeros_like(row)
-        self._add_mask(parts, hole, others, True)
+        others = np.full_like(row, -1)
+        if not any(part.is_open for part in parts[:hole]):  # then the matcher knows what may come, and mostly all of it may
+            before = b"".join(part.text for part in parts[: hole + 1])
+            others = self.tables.mask_at(self.tables.step(self.tables.start, before))
+            if not np.any(others & ~row):
+                return
+        possible = np.zeros_like(row)
+        self._add_mask(parts, hole, possible, True)
+        others &= possible
         search = Search(self, MOST_PLACES_OF_MASK)
         vocab = self.tables.vocab
         for token in members_of(others & ~row):

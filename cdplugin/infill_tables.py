@@ -332,11 +332,16 @@ class InfillGrammar:
             known = self._successors[cursor] = [(byte, after) for after, byte in found.items()]
         return known
 
-    def tokens_after(self, cursor: int) -> Iterator[bytes]:
-        """The texts of the tokens that the matcher allows at a cursor."""
+    def mask_at(self, cursor: int) -> np.ndarray:
+        """The matcher's mask row at a cursor, without end tokens."""
         row = np.zeros((self.vocab.size + 31) // 32, np.int32)
         no_stops = np.zeros(1, np.int64)
         self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        return row
+
+    def tokens_after(self, cursor: int) -> Iterator[bytes]:
+        """The texts of the tokens that the matcher allows at a cursor."""
+        row = self.mask_at(cursor)
         for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
             text = self.vocab.tokens[token]
             if text and token not in self.vocab.eos_token_ids:
