@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
     from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
-    from cdplugin.infill import GAP, Infill, Slots
+    from cdplugin.infill import Infill
+    from cdplugin.infill_parts import GAP, Slots
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
     from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "GAP": "infill",
+    "GAP": "infill_parts",
     "GrammarLogitsProcessor": "adapters.hf",
     "Infill": "infill",
-    "Slots": "infill",
+    "Slots": "infill_parts",
     "allocate_token_bitmask": "bitmask",
     "apply_token_bitmask_inplace": "bitmask",
     "Compiler": "compiler",

@@ -15,53 +15,26 @@ token that may come next, until the text is legal.
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.infill_complete import spell_gaps
+from cdplugin.errors import LimitExceeded
+from cdplugin.infill_answers import Answers, filled, members_of, with_token
+from cdplugin.infill_parts import Gap, Part, Slots
+from cdplugin.infill_search import MOST_PLACES
 from cdplugin.infill_tables import InfillGrammar
-from cdplugin.kernels import engine
-from cdplugin.kernels import infill_engine as kernels
-from cdplugin.kernels import workspace as ws
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 
 T = TypeVar("T")
-
-
-class _Gap:
-    """The type of :data:`GAP`."""
-
-    def __repr__(self) -> str:
-        return "GAP"
-
-
-GAP = _Gap()
-"""A place for text of any length, none included."""
-
-
-@dataclass(frozen=True)
-class Slots:
-    """A place for exactly ``count`` tokens."""
-
-    count: int
-
-
-Piece = "str | bytes | Sequence[int] | _Gap | Slots"
-_MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
-_MOST_COMPETING = 400  # where lexemes compete
-_FEWEST_CLASSES = 8  # of a slot near something fixed
-_NEAR = 2  # slots
 
 
 class Infill:
@@ -99,18 +72,18 @@ class Infill:
         ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
         (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
         """
-        parts: list[_Part] = []
+        parts: list[Part] = []
         for piece in pieces:
-            if isinstance(piece, _Gap):
-                parts.append(_Part(gap=True))
+            if isinstance(piece, Gap):
+                parts.append(Part(gap=True))
             elif isinstance(piece, Slots):
-                parts += [_Part(slot=True) for _ in range(piece.count)]
+                parts += [Part(slot=True) for _ in range(piece.count)]
             elif isinstance(piece, str):
-                parts.append(_Part(piece.encode()))
+                parts.append(Part(piece.encode()))
             elif isinstance(piece, (bytes, bytearray)):
-                parts.append(_Part(bytes(piece)))
+                parts.append(Part(bytes(piece)))
             else:
-                parts += [_Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
+                parts += [Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
         places = [i for i, part in enumerate(parts) if part.gap or part.slot]
         return Session(self, parts, places, padded=False)
 
@@ -120,9 +93,9 @@ class Infill:
         ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
         """
         tokens = [int(token) for token in ids]
-        parts = [_Part(slot=True) if t == mask_token_id else _Part(self._bytes_of(t, True), token=t) for t in tokens]
+        parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
         if not end:
-            parts.append(_Part(gap=True))
+            parts.append(Part(gap=True))
         return Session(self, parts, list(range(len(tokens))), padded=end)
 
     def map(self, function: Callable[[Session], T], sessions: Sequence[Session]) -> list[T]:
@@ -171,14 +144,8 @@ class Infill:
 
     def accepts(self, text: bytes) -> bool:
         """Whether the ordinary matcher accepts a text."""
-        tables = self._tables
-        with tables:
-            cursor = tables.start
-            for byte in text:
-                cursor = tables.arena.call(engine.OP_STEP, cursor, byte)
-                if cursor == 0:
-                    return False
-            return bool(tables.arena.call(engine.OP_ACCEPTS, cursor))
+        with self._tables:
+            return self._tables.accepts(text)
 
     def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
         if not 0 <= token < self.vocab.size:
@@ -191,58 +158,28 @@ class Infill:
         return text
 
 
-class _Part:
-    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None). Parts do not change.
-
-    ``written``: what was inserted at a gap's left edge. ``spelt``: the text, and a byte that stands for an open place.
-    """
-
-    __slots__ = ("closed", "gap", "is_open", "slot", "spelt", "text", "token", "written")
-
-    def __init__(
-        self,
-        text: bytes = b"",
-        gap: bool = False,
-        slot: bool = False,
-        token: int | None = None,
-        written: tuple[int, ...] = (),
-        closed: bool = False,
-    ) -> None:
-        self.text = text
-        self.gap = gap
-        self.slot = slot
-        self.token = token
-        self.written = written
-        self.closed = closed
-        self.is_open = (gap and not closed) or (slot and token is None)
-        self.spelt = text + b"?" if self.is_open else text
-
-
 class Session:
     """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing."""
 
-    def __init__(self, infill: Infill, parts: list[_Part], places: list[int], *, padded: bool) -> None:
+    def __init__(self, infill: Infill, parts: list[Part], places: list[int], *, padded: bool) -> None:
         self._infill = infill
         self._tables = infill._tables_in_turn()
         self._parts = parts
         self._places = places
         self._padded = padded and bool(infill.vocab.eos_token_ids)
-        self._eos = frozenset(infill.vocab.eos_token_ids)
-        self._history: list[tuple[int, _Part, bool | None]] = []
+        self._answers = Answers(self._tables, self._padded)
+        self._eos = self._answers.eos
+        self._history: list[tuple[int, Part, bool | None]] = []
         self._known: bool | None = None
         self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
-        self._nodes = 0  # of the last lattice
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
     def completable(self) -> bool:
         """Whether the open places can be filled so that the text is legal."""
         if self._known is None:
-            if self._tables.is_exact or any(part.is_open for part in self._parts):
-                with self._tables:
-                    self._known = self._build(self._parts) == 1
-            else:  # where lexemes compete (longest match), the matcher has the last word
-                self._known = self._length(self._parts) is not None and self._infill.accepts(self._bytes())
+            with self._tables:
+                self._known = self._answers.completable(self._parts)
         return self._known
 
     def open_slots(self) -> list[int]:
@@ -272,11 +209,7 @@ class Session:
         if not self.completable():
             return row
         with self._tables:
-            self._tables.classify()
-            if self._build(self._parts, hole=self._places[place]):  # not behind the first end token
-                work = self._tables.workspace
-                work.call(kernels.OP_ITEMS)
-                work.call(kernels.OP_MASK, row.ctypes.data)
+            self._answers.mask(self._parts, self._places[place], row)
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         if part.slot and self._padded and self._can_pad(place):
@@ -299,9 +232,9 @@ class Session:
             raise ValueError(f"place {place}: expected a slot, found a gap")
         token = int(token_id)
         if token in self._eos and self._padded:
-            return self._replace(place, _Part(slot=True, token=token), token)
+            return self._replace(place, Part(slot=True, token=token), token)
         text = self._text_of(token)
-        return bool(text) and self._replace(place, _Part(text, slot=True, token=token), token)
+        return bool(text) and self._replace(place, with_token([part], 0, token, text)[0], token)
 
     def insert(self, place: int, token_id: int) -> bool:
         """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
@@ -311,14 +244,14 @@ class Session:
         text = self._text_of(int(token_id))
         if not text:
             return False
-        return self._replace(place, _Part(part.text + text, gap=True, written=(*part.written, int(token_id))), int(token_id))
+        return self._replace(place, with_token([part], 0, int(token_id), text)[0], int(token_id))
 
     def close(self, place: int) -> bool:
         """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
         part = self._open_part(place)
         if not part.gap:
             raise ValueError(f"place {place}: expected a gap, found a slot")
-        return self._replace(place, _Part(part.text, gap=True, written=part.written, closed=True))
+        return self._replace(place, Part(part.text, gap=True, written=part.written, closed=True))
 
     def undo(self, n: int = 1) -> None:
         """Take back the last ``n`` changes. Raises ``ValueError`` if there are fewer."""
@@ -354,7 +287,7 @@ class Session:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _open_part(self, place: int) -> _Part:
+    def _open_part(self, place: int) -> Part:
         if not 0 <= place < len(self._places):
             raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
         part = self._parts[self._places[place]]
@@ -368,7 +301,7 @@ class Session:
             raise ValueError(f"token id: expected 0 to {vocab.size - 1}, found {token}")
         return b"" if token in self._eos else vocab.tokens[token] or b""
 
-    def _replace(self, place: int, part: _Part, token: int | None = None) -> bool:
+    def _replace(self, place: int, part: Part, token: int | None = None) -> bool:
         at = self._places[place]
         before = self._parts[at]
         known, row = self._known, self._row
@@ -389,94 +322,12 @@ class Session:
     def _bytes(self) -> bytes:
         return b"".join(part.text for part in self._parts)
 
-    def _is_padding(self, part: _Part) -> bool:
-        return part.slot and part.token in self._eos
-
-    def _length(self, parts: Sequence[_Part]) -> int | None:
-        """How many parts stand before the first end token; None if there is text after it."""
-        if not self._padded:
-            return len(parts)
-        last = next((i for i, p in enumerate(parts) if p.token in self._eos and not p.gap), len(parts))
-        return None if any(p.token is not None and p.token not in self._eos for p in parts[last:]) else last
-
-    def _build(self, parts: Sequence[_Part], hole: int = -1, keep: bool = True) -> int:
-        """Lay the text out as elements and find the facts; 1 if it can be completed. The caller holds the lock.
-
-        ``hole``: the part whose mask is asked for. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
-        """
-        last = self._length(parts)
-        if last is None or hole >= last:
-            return 0
-        parts = parts[:last]
-        spelt = [part.spelt for part in parts]
-        ends = list(itertools.accumulate(map(len, spelt)))
-        open_parts = [i for i, part in enumerate(parts) if part.is_open]
-        text = b"".join(spelt)
-        count = len(text)
-        work = self._tables.workspace
-        work.reserve(ws.ELEMENTS, count + 1)
-        work.reserve(ws.ACCEPTS, count + 1)
-        elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
-        elements[:count] = np.frombuffer(text, np.uint8)
-        elements[[ends[i] - 1 for i in open_parts]] = self._planned(parts, open_parts, hole)
-        accepts[: count + 1] = 0
-        accepts[count] = 1
-        if self._padded:  # the text may end in the last open run
-            first = len(parts)
-            while first > 0 and parts[first - 1].is_open:
-                first -= 1
-            accepts[count - (len(parts) - first) : count] = 1
-        i = count
-        while i > 0 and elements[i - 1] == ws.GAP:
-            i -= 1
-            accepts[i] = 1
-        work.header[ws.W_ELEMENTS] = count
-        work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
-        work.header[ws.W_KEEP] = keep and hole < 0
-        work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
-        work.call(kernels.OP_LATTICE)
-        self._nodes = int(work.header[ws.W_NODES])
-        return work.call(kernels.OP_FACTS)
-
-    def _planned(self, parts: Sequence[_Part], open_parts: list[int], hole: int) -> int | np.ndarray:
-        """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes to plan a
-        slot with.
-
-        All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs
-        only tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more
-        classes a slot has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
-        """
-        slots = [i for i in open_parts if parts[i].slot]
-        if not slots:
-            return ws.GAP
-        most = self._tables.classify()
-        n_open = len(slots) - (hole in slots)
-        planned = _MOST_PLANNED if self._tables.is_exact else _MOST_COMPETING
-        classes = np.full(len(parts), most)
-        if n_open * most > planned:
-            fixed = np.ones(len(parts) + 2 * _NEAR, bool)  # what lies outside counts as fixed
-            fixed[np.array(slots) + _NEAR] = False
-            if hole >= 0:
-                fixed[hole + _NEAR] = True
-            is_near = np.zeros(len(parts), bool)
-            for distance in range(2 * _NEAR + 1):
-                is_near |= fixed[distance : distance + len(parts)]
-            few = _FEWEST_CLASSES  # in steps, so that most changes leave the other slots as they were
-            while 3 * few // 2 <= min(planned // n_open, most):
-                few = 3 * few // 2
-            classes = np.where(is_near, min(few, most), 0)
-            if hole >= 0:
-                classes[hole] = most
-        elements = np.full(len(parts), ws.GAP)
-        elements[slots] = ws.SLOT - classes[slots]
-        return elements[open_parts]
-
     def _can_pad(self, place: int) -> bool:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
         parts = list(self._parts)
-        parts[self._places[place]] = _Part(slot=True, token=next(iter(self._eos)))
+        parts[self._places[place]] = Part(slot=True, token=next(iter(self._eos)))
         with self._tables:
-            return self._build(parts) == 1
+            return self._answers.completable(parts)
 
     # --- completions --------------------------------------------------------------------------------------------------------
 
@@ -485,11 +336,9 @@ class Session:
         for place in self.open_slots():
             if self._parts[self._places[place]].gap:
                 continue
-            bits = np.unpackbits(self.mask(place).view(np.uint8), bitorder="little")
-            tokens = np.flatnonzero(bits)
-            if len(tokens) == 0:
+            order = members_of(self.mask(place))
+            if not order:
                 raise AssertionError("a completable canvas without a token")
-            order = tokens.tolist()
             if rng is not None:
                 rng.shuffle(order)
             order.sort(key=lambda token: token not in self._eos)
@@ -502,28 +351,23 @@ class Session:
             return
         for place in self.open_slots():
             for _ in range(rng.randint(0, max(budget // 3, 0))):
-                tokens = np.flatnonzero(np.unpackbits(self.mask(place).view(np.uint8), bitorder="little"))
-                if len(tokens) == 0:
+                tokens = members_of(self.mask(place))
+                if not tokens:
                     break
-                self.insert(place, int(tokens[rng.randrange(len(tokens))]))
+                self.insert(place, rng.choice(tokens))
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
         with self._tables:
-            self._build(self._parts, keep=False)
-            fillings = spell_gaps(self._tables)
+            fillings = self._answers.fillings(self._parts)
+        if fillings is None:
+            raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")
         if max_tokens is not None:
             used = sum(len(self._tokens_in(filling)) for filling in fillings)
             used += sum(len(part.written) for part in self._parts)
             if used > max_tokens:
                 return None
-        out = b""
-        remaining = list(fillings)
-        for part in self._parts:
-            out += part.text
-            if part.gap and not part.closed:
-                out += remaining.pop(0)
-        return out
+        return filled(self._parts, fillings)
 
     def _tokens_in(self, text: bytes) -> list[int]:
         """A tokenization by longest match: how many tokens a filling takes."""

@@ -8,11 +8,13 @@ the bytes of it that lie in gaps. Slots must have been filled before.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.infill_tables import members
+from cdplugin.infill_parts import members
+from cdplugin.infill_tables import PREFERRED_BYTES
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine
 from cdplugin.kernels import infill_engine as kernels
@@ -22,20 +24,12 @@ from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_RE
 if TYPE_CHECKING:
     from cdplugin.infill_tables import InfillGrammar
 
-_ORDER = np.argsort(
-    np.array(
-        [
-            0 if 97 <= b <= 122 else 1 if 48 <= b <= 57 else 2 if 65 <= b <= 90 else 3 if 32 < b < 127 else 4 if b == 32 else 5
-            for b in range(256)
-        ]
-    ),
-    kind="stable",
-)
-"""Bytes in the order in which a filling prefers them."""
-
 _TEXT_END = -1  # in the place of an element
 
 Edge = tuple[int, int, int]
+Ends = dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
+"""By lexeme and node: the bytes in gaps, these as (element, byte), and the lexer state in which the lexeme matched."""
+
 Fact = tuple[int, int, int]
 
 
@@ -76,14 +70,17 @@ class _Chart:
         return self.row(ws.REST, node * self.grammar.n_dots + dot) | (1 << node if self.null_rest[dot] else 0)
 
 
-def spell_gaps(grammar: InfillGrammar) -> list[bytes]:
-    """The texts of the gaps, from left to right, of a cheapest completion. The workspace holds the facts of a completable text
-    without open slots.
+def spell_gaps(grammar: InfillGrammar) -> Iterator[list[bytes]]:
+    """The texts of the gaps, from left to right, of a cheapest completion: with as few separators as seem necessary, then with
+    one between any two lexemes. The workspace holds the facts of a completable text without open slots.
+
+    What is spelled need not be legal: that a gap has room for what keeps lexemes apart is taken for granted.
     """
     chart = _Chart(grammar)
     speller = _Speller(grammar, chart)
     leaves = _cheapest(chart, speller)
-    return speller.spell(leaves)
+    yield speller.spell(leaves, False)
+    yield speller.spell(leaves, True)
 
 
 def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
@@ -155,7 +152,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
             continue
         needs, edge, _ = ways[fact][chosen[fact]]
         stack += reversed(needs)
-        if edge is not None and edge[2] != chart.final:
+        if edge is not None and edge[0] != chart.end:
             stack.append(edge)
             edges.add(id(edge))
     return out
@@ -175,29 +172,37 @@ class _Speller:
         self._accepts = self._work.tables[ws.ACCEPTS][: count + 1].tolist()
         self._nodes = self._work.tables[ws.NODE_BEFORE][: count + 1].tolist()
         self._last = self._work.tables[ws.NODE_LAST][: count + 1].tolist()
+        self._text_end = (grammar.n_lexemes - 1, chart.final)  # the end symbol
         self._place: dict[int, int] = {}
         for k, first in enumerate(self._nodes):
             for node in range(first, self._last[k]):
                 inside = node == first and k > 0 and self._elements[k - 1] == ws.GAP
                 self._place.setdefault(node, k - 1 if inside else k)
-        self._found: dict[int, dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]] = {}
+        self._bare: dict[int, Ends] = {}  # without skips before
+        self._found: dict[int, Ends] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
-        """How many bytes of the lexeme lie in gaps."""
-        if end == self._chart.final:
-            return 0
+        """How many bytes of the lexeme, and of what is skipped before it, lie in gaps."""
         return self._from(start)[lexeme, end][0]
 
-    def _from(self, start: int) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
-        """For each lexeme and end: the cost, the gap bytes as (element, byte), and the state in which it matched."""
-        known = self._found.get(start)
-        if known is None:
-            known = self._found[start] = self._search(start)
-        return known
+    def _from(self, start: int) -> Ends:
+        """What begins at a node."""
+        pending = [] if start in self._found else [start]
+        while pending:  # what a skip leads to is found before what it leads on from
+            node = pending[-1]
+            if node not in self._bare:
+                self._bare[node] = self._search(node)
+                pending += [middle for _, middle in self._skips_from(node) if middle not in self._found]
+            else:
+                self._found[node] = self._with_skips(node)
+                pending.pop()
+        return self._found[start]
 
-    def _search(self, start: int) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
-        found: dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]] = {}
+    def _search(self, start: int) -> Ends:
+        found: Ends = {}
+        if start == self._chart.end:
+            return {self._text_end: (0, [], 0)}
         place = self._place[start]
         before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
         distance: dict[tuple[int, int], int] = {}
@@ -253,20 +258,25 @@ class _Speller:
                 if taken is not None:
                     path.append((at[0], taken))
             found[key] = (cost, path[::-1], state)
-        return self._after_skips(start, found)
+        if start == 0 and self._accepts[0]:
+            found[self._text_end] = (0, [], 0)
+        return found
 
-    def _after_skips(
-        self, start: int, found: dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
-    ) -> dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]:
-        """Add the lexemes that a skip stands before, one that ends further right; nodes are numbered from left to right."""
+    def _skips_from(self, start: int) -> list[tuple[int, int]]:
+        """The skips that begin at a node, and where they end, further right (nodes are numbered from left to right)."""
         if start == 0:
-            return found
+            return []
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
-        for (skip, middle), (cost, written, _) in list(found.items()):
-            if not records[skip, layout.X_IS_SKIP] or not start < middle < self._chart.end:
-                continue
-            for (lexeme, end), (more, rest, state) in self._from(middle).items():
-                if records[lexeme, layout.X_SKIP] != skip:
+        return [key for key in self._bare[start] if start < key[1] <= self._chart.end and records[key[0], layout.X_IS_SKIP]]
+
+    def _with_skips(self, start: int) -> Ends:
+        """What begins at a node, and what a skip from there stands before: lexemes, and the end of the text."""
+        found = dict(self._bare[start])
+        for skip, middle in self._skips_from(start):
+            cost, written, _ = self._bare[start][skip, middle]
+            skipped = self._set(ws.SKIPPED, skip)
+            for (lexeme, end), (more, rest, state) in self._found[middle].items():
+                if not skipped >> lexeme & 1:
                     continue
                 known = found.get((lexeme, end))
                 if known is None or cost + more < known[0]:
@@ -280,18 +290,15 @@ class _Speller:
         numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
-        states = []
-        for exact in (True, False):
-            group = numbers[(records[numbers, layout.X_KIND] == layout.EXACT) == exact]
-            if not exact and node > 0:
-                skips = records[group, layout.X_SKIP]
-                group = np.union1d(group, skips[skips >= 0])
-            if len(group):
-                stack = (group << 32) | records[group, layout.X_EXPRESSION]
-                self._arena.reserve(layout.STACK, 4 * len(stack) + 16)
-                self._arena.tables[layout.STACK][: len(stack)] = stack
-                states.append(self._work.call(kernels.OP_START_STATE, len(stack)))
-        return states
+        is_exact = records[numbers, layout.X_KIND] == layout.EXACT
+        groups = [numbers[is_exact]]
+        if self._work.header[ws.W_SPLIT]:  # what may follow is told apart by which of them ended
+            groups = list(numbers[is_exact][:, None])
+        others = numbers[~is_exact]
+        if node > 0:
+            skips = records[others, layout.X_SKIP]
+            others = np.union1d(others, skips[skips >= 0])
+        return [self._grammar.start_state(group) for group in (*groups, others) if len(group)]
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text
@@ -305,7 +312,8 @@ class _Speller:
             return [(lexeme, self._chart.end) for lexeme in lexemes]
         if k <= -2:
             return [(lexeme, self._nodes[-1 - k]) for lexeme in lexemes]
-        nodes = list(range(self._nodes[k], self._last[k]))
+        behind_gap = k > 0 and self._elements[k - 1] == ws.GAP
+        nodes = list(range(self._nodes[k] + behind_gap, self._last[k]))
         if self._work.header[ws.W_SPLIT]:
             target = 0
             for lexeme in lexemes:
@@ -347,10 +355,10 @@ class _Speller:
         known = self._targets_of.get(state)
         if known is None:
             self._work.call(kernels.OP_CLOSURE, state)
-            row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][_ORDER]
+            row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][PREFERRED_BYTES]
             targets, first = np.unique(row, return_index=True)
-            known = [(int(t), int(_ORDER[i])) for t, i in zip(targets, first, strict=True) if t > 0 and t != BEFORE]
-            known.sort(key=lambda pair: int(np.flatnonzero(pair[1] == _ORDER)[0]))
+            order = sorted(zip(first.tolist(), targets.tolist(), strict=True))
+            known = [(target, int(PREFERRED_BYTES[i])) for i, target in order if target > 0 and target != BEFORE]
             self._targets_of[state] = known
         return known
 
@@ -374,8 +382,8 @@ class _Speller:
                     return bytes([byte])
         return b""
 
-    def spell(self, leaves: list[Edge]) -> list[bytes]:
-        """The gaps' texts, given the lexemes."""
+    def spell(self, leaves: list[Edge], always_apart: bool) -> list[bytes]:
+        """The gaps' texts, given the lexemes. ``always_apart``: with a separator after each that ends in a gap."""
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
         for i, (start, lexeme, end) in enumerate(leaves):
             _, written, state = self._from(start)[lexeme, end]
@@ -383,6 +391,6 @@ class _Speller:
                 texts[k].append(byte)
             if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
                 following = self._first_byte(leaves[i + 1])
-                if following is not None and self._transition(state, following) != BEFORE:
+                if following is not None and (always_apart or self._transition(state, following) != BEFORE):
                     texts[self._place[end]] += self._separator(state)
         return [bytes(texts[k]) for k in sorted(texts)]

@@ -9,52 +9,43 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.arena import Arena
 from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.infill_parts import members
+from cdplugin.infill_room import that_end_in_gaps
+from cdplugin.infill_workspace import MOST_STATES, Workspace
 from cdplugin.kernels import arena as layout
+from cdplugin.kernels import engine
 from cdplugin.kernels import infill_engine as kernels
 from cdplugin.kernels import workspace as ws
-from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_KIND, X_SKIP
+from cdplugin.kernels.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_IS_SKIP, X_KIND, X_SKIP
 from cdplugin.kernels.corners import NOT_EXPANDED
-from cdplugin.kernels.jit import Notice
 from cdplugin.rules import Expander
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
-MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 MOST_CLASSES = 1 << 14
 MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
-_WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _TOKENS_AT_ONCE = 4096
+PREFERRED_BYTES = np.argsort(
+    np.array(
+        [
+            0 if 97 <= b <= 122 else 1 if 48 <= b <= 57 else 2 if 65 <= b <= 90 else 3 if 32 < b < 127 else 4 if b == 32 else 5
+            for b in range(256)
+        ]
+    ),
+    kind="stable",
+)
+"""Bytes in the order in which a filling prefers them."""
 _WALKS, _WALK_LENGTH = 16, 16
-
-# open addressing: powers of two
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
-
-_INITIAL = {
-    ws.POOL: 1 << 14,
-    ws.QUEUE: 1 << 10,
-    ws.BITS: 1 << 14,
-    ws.CLASS_RECORD: 256,
-    ws.CLASS_NODE: 256,
-    ws.COLUMN_HASH: 1024,
-    ws.CHECKED: 2048,
-    ws.CROSS_MARK: 1024,
-    ws.OUTCOME_HASH: 1024,
-    ws.WAY_HASH: 1024,
-    ws.REACH_HASH: 1024,
-    ws.PUSHED: 1024,
-    ws.STEPS: 1 << 14,
-    ws.LIVE_BITS: 1 << 14,
-}
 
 
 class InfillGrammar:
@@ -110,13 +101,29 @@ class InfillGrammar:
             )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
-        self.workspace = Workspace(self)
+        self.workspace = Workspace(self.arena)
         self._set_rules()
-        self._set_starts()
-        self._classified = False
         records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, X_KIND] == EXACT).all())
+        self._set_starts([np.flatnonzero(records[:, X_KIND] == EXACT), np.flatnonzero(records[:, X_KIND] != EXACT)])
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
+        self._loose: Workspace | None = None
+        self._successors: dict[int, list[tuple[int, int]]] = {}
+
+    @property
+    def loose(self) -> Workspace:
+        """A workspace in which each LONGEST lexeme competes with its skip alone: what it refuses is not legal."""
+        if self._loose is None:
+            self._loose = work = self.workspace.with_same_rules()
+            n = self.n_lexemes - 1
+            records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[:n]
+            exact = records[:, X_KIND] == EXACT
+            self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
+            skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
+            for skip in np.flatnonzero(records[:, X_IS_SKIP]):  # it may end any text
+                skipped[skip, n >> 6] |= np.int64(1) << np.int64(n & 63)
+            work.header[ws.W_LOOSE] = 1
+        return self._loose
 
     def _expand_all(self) -> tuple[int, int]:
         """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
@@ -287,20 +294,69 @@ class InfillGrammar:
                     pending.append(user)
         return found
 
-    def _set_starts(self) -> None:
-        """The lexer states in which every lexeme starts: one for the EXACT ones, one for the others."""
+    def _set_starts(self, groups: list[np.ndarray], work: Workspace | None = None) -> None:
+        """The lexer states in which every lexeme starts: one for each group of lexemes that compete."""
+        work = work or self.workspace
+        states = [self.start_state(numbers) for numbers in groups if len(numbers)]
+        work.set(ws.STARTS, np.array(states, np.int64))
+        work.header[ws.W_N_STARTS] = len(states)
+
+    # --- the matcher --------------------------------------------------------------------------------------------------------
+
+    def step(self, cursor: int, text: bytes) -> int:
+        """The matcher's cursor after a text; 0 if nothing legal begins so."""
+        for byte in text:
+            cursor = self.arena.call(engine.OP_STEP, cursor, byte)
+            if cursor == 0:
+                break
+        return cursor
+
+    def accepts_at(self, cursor: int) -> bool:
+        """Whether the text may end at a cursor."""
+        return bool(self.arena.call(engine.OP_ACCEPTS, cursor))
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether the ordinary matcher accepts a text."""
+        cursor = self.step(self.start, text)
+        return cursor != 0 and self.accepts_at(cursor)
+
+    def successors(self, cursor: int) -> list[tuple[int, int]]:
+        """The cursors that one byte leads to, each with the byte that a filling prefers."""
+        known = self._successors.get(cursor)
+        if known is None:
+            found: dict[int, int] = {}
+            for byte in PREFERRED_BYTES.tolist():
+                after = self.arena.call(engine.OP_STEP, cursor, byte)
+                if after:
+                    found.setdefault(after, byte)
+            known = self._successors[cursor] = [(byte, after) for after, byte in found.items()]
+        return known
+
+    def mask_at(self, cursor: int) -> np.ndarray:
+        """The matcher's mask row at a cursor, without end tokens."""
+        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
+        no_stops = np.zeros(1, np.int64)
+        self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        return row
+
+    def tokens_after(self, cursor: int) -> Iterator[bytes]:
+        """The texts of the tokens that the matcher allows at a cursor."""
+        row = self.mask_at(cursor)
+        for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+            text = self.vocab.tokens[token]
+            if text and token not in self.vocab.eos_token_ids:
+                yield text
+
+    # --- the lattice's tables -----------------------------------------------------------------------------------------------
+
+    def start_state(self, lexemes: np.ndarray) -> int:
+        """The lexer state in which some lexemes (sorted) start together."""
         arena = self.arena
-        records = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
-        states = []
-        for exact in (True, False):
-            numbers = np.flatnonzero((records[:, X_KIND] == EXACT) == exact)
-            if len(numbers):
-                words = (numbers << 32) | records[numbers, X_EXPRESSION]
-                arena.reserve(layout.STACK, 4 * len(words) + 16)
-                arena.tables[layout.STACK][: len(words)] = words
-                states.append(self.workspace.call(kernels.OP_START_STATE, len(words)))
-        self.workspace.set(ws.STARTS, np.array(states, np.int64))
-        self.workspace.header[ws.W_N_STARTS] = len(states)
+        records = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)
+        words = (lexemes << 32) | records[lexemes, X_EXPRESSION]
+        arena.reserve(layout.STACK, 4 * len(words) + 16)
+        arena.tables[layout.STACK][: len(words)] = words
+        return self.workspace.call(kernels.OP_START_STATE, len(words))
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
@@ -315,14 +371,20 @@ class InfillGrammar:
         self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
         self.workspace.reserve(ws.TARGET, words)
 
-    def classify(self) -> int:
+    def prepare_gaps(self, work: Workspace) -> None:
+        """Find which lexemes may end in gaps, once: in a loose workspace, all."""
+        if len(work.tables[ws.END_IN_GAPS]) < self.n_lexemes:
+            sure = not self.is_exact and not work.header[ws.W_LOOSE]
+            work.set(ws.END_IN_GAPS, that_end_in_gaps(self) if sure else np.ones(self.n_lexemes, np.int64))
+
+    def classify(self, work: Workspace | None = None) -> int:
         """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.
 
         The first classes are those that completions are made of: long canvases are planned with few classes.
         """
-        work = self.workspace
-        if not self._classified:
-            self._classified = True
+        work = work or self.workspace
+        if not work.classified:
+            work.classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
             for token in self._tokens_of_endings():
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
@@ -392,88 +454,3 @@ def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int
         assumed -= refuted
     start = rules[0][1][0]  # rule 0 is the start symbol, then the end symbol
     return start in assumed
-
-
-def members(word: int) -> list[int]:
-    """The positions of the bits that are set."""
-    out = []
-    while word:
-        low = word & -word
-        out.append(low.bit_length() - 1)
-        word ^= low
-    return out
-
-
-class Workspace:
-    """The tables of :mod:`cdplugin.kernels.workspace`, grown as the kernels ask."""
-
-    def __init__(self, grammar: InfillGrammar) -> None:
-        self.arena: Arena = grammar.arena
-        self.header = np.zeros(ws.WORKSPACE_WORDS, np.int64)
-        self.address: int = self.header.ctypes.data
-        self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
-        for table in range(ws.N_WORKSPACE):
-            self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
-        self.header[ws.W_POOL_USED] = 1
-        self.header[ws.W_BELOW_USED] = 1
-        self.header[ws.W_N_CLASSES] = 1
-        self.header[ws.W_WIDTH] = _WIDTHS[0]
-
-    def set(self, table: int, array: np.ndarray) -> None:
-        """Make a copy of ``array`` a table."""
-        array = np.array(array, np.int64)
-        self.tables[table] = array
-        self.header[2 * table] = array.ctypes.data
-        self.header[2 * table + 1] = len(array)
-
-    def reserve(self, table: int, size: int) -> None:
-        """Make a table hold at least ``size`` items; new ones are 0."""
-        if self.header[2 * table + 1] >= size:
-            return
-        # the kernels exchange two tables of live states, so the owner looks for the array by its address
-        address = self.header[2 * table]
-        old = next(a for a in self.tables if a.ctypes.data == address)
-        grown = np.zeros(max(size, 2 * len(old)), np.int64)
-        grown[: len(old)] = old
-        at = next(i for i, a in enumerate(self.tables) if a is old)
-        self.tables[at] = grown
-        self.header[2 * table] = grown.ctypes.data
-        self.header[2 * table + 1] = len(grown)
-
-    def begin_text(self, nodes: int) -> None:
-        """Make rows wide enough for about so many nodes; a text with more widens them.
-
-        If they are up to twice as wide they stay so: what is kept of the last text (facts) has rows of the same width, and of a
-        row only the words right of its node are looked at.
-        """
-        enough = next((i for i, width in enumerate(_WIDTHS) if 64 * width - 2 >= nodes), len(_WIDTHS) - 1)
-        if not _WIDTHS[enough] <= self.header[ws.W_WIDTH] <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
-            self.header[ws.W_WIDTH] = _WIDTHS[enough]
-
-    def forget_texts(self) -> None:
-        """Forget what is kept of texts for the next one (for measurements)."""
-        self.header[ws.W_KEPT_WIDTH] = 0
-
-    def call(self, op: int, a: int = 0, b: int = 0) -> int:
-        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""
-        engine = kernels.infill_engine
-        while True:
-            with Notice(engine):
-                result = int(engine(self.arena.address, self.address, op, a, b))
-            if result >= 0:
-                return result
-            if result == ws.W_GROW:
-                table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table in _HASHES:
-                    size = 1 << (size - 1).bit_length()
-                self.reserve(table, size)
-            elif result == ws.WIDEN:
-                width = int(self.header[ws.W_WIDTH])
-                wider = [n for n in _WIDTHS if n > width]
-                if not wider:
-                    raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
-                self.header[ws.W_WIDTH] = wider[0]
-            elif result == ws.LIMIT_STATES:
-                raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
-            else:
-                self.arena.recover(result)

@@ -77,7 +77,8 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
 
 
 def _warm_infill(grammar: Grammar) -> None:
-    from cdplugin.infill import GAP, Infill
+    from cdplugin.infill import Infill
+    from cdplugin.infill_parts import GAP
 
     Infill(grammar).new([GAP]).completable()
 

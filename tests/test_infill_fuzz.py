@@ -15,7 +15,7 @@ from naive import Naive, random_grammar, random_tokens
 from naive_infill import Piece, fits, random_pieces, short_words
 
 import cdplugin as cd
-from cdplugin import infill_tables
+from cdplugin import infill_tables, infill_workspace
 from cdplugin.infill import Session
 from cdplugin.kernels import workspace as ws
 
@@ -97,7 +97,7 @@ def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch)
         plain = [answers(cd.Infill(grammar), pieces) for pieces in problems]
         with monkeypatch.context() as patch:
             if switch == "wide rows":
-                patch.setattr(infill_tables, "_WIDTHS", (3, 8, 32))
+                patch.setattr(infill_workspace, "_WIDTHS", (3, 8, 32))
             else:
                 patch.setattr(infill_tables, "MOST_DOTS_ALIVE", 0)
             assert plain == [answers(cd.Infill(grammar), pieces) for pieces in problems], ir.rules
@@ -183,8 +183,8 @@ def with_rests(session: Session) -> tuple[int, bytes]:
     """
     work = session._tables.workspace
     with session._tables:
-        answer = session._build(session._parts)
-    if session._length(session._parts) is None:
+        answer = session._answers.build(session._parts)
+    if session._answers.length(session._parts) is None:
         return answer, b""
     width = int(work.header[ws.W_WIDTH])
     at = int(work.header[ws.W_FIRST]) * session._tables.n_nonterminals

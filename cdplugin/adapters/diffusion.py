@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from cdplugin.infill import GAP, Infill, Session
+from cdplugin.infill import Infill, Session
+from cdplugin.infill_parts import GAP
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")
 

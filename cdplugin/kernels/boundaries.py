@@ -9,7 +9,8 @@ the lattice says by itself who competes along it, whatever other paths lead thro
                          after "x": {= [ ; ...}          node 4
 
 What a fixed text has as competitors is never more than what an open slot had, so what could be completed stays so when the
-slot is filled. EXACT lexemes do not compete: without LONGEST ones there is one node a place (``W_SPLIT`` is 0).
+slot is filled. EXACT lexemes do not compete: without LONGEST ones there is one node a place (``W_SPLIT`` is 0), and so there is
+in a loose workspace.
 
 Nodes inside a slot (one for each class of what is left of a token) and in a gap are *open*: there, all lexemes of the
 grammar compete, or all that may come up in the gap.
@@ -121,7 +122,8 @@ def end_text(h, w, starts, accepted):
 def end_at(h, w, starts, accepted, first):
     """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status."""
     head = whead(w)
-    if has_skip(h, accepted):
+    skips = has_skip(h, accepted)
+    if skips and head[W_SPLIT]:
         return _end_skips(h, w, starts, accepted, first)
     if head[W_SPLIT]:
         may_follow(h, w, accepted)
@@ -134,6 +136,8 @@ def end_at(h, w, starts, accepted, first):
         return end
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
+        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
         if not head[W_SPLIT]:
             allow(h, w, starts, lexeme, end)
         status = _edges(w, starts, lexeme, end)

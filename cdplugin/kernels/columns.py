@@ -22,7 +22,6 @@ from cdplugin.kernels.arena import (
     X_EXPRESSION,
     X_IS_SKIP,
     X_KIND,
-    X_SKIP,
     X_SYMBOL,
     has_room,
     header,
@@ -35,11 +34,14 @@ from cdplugin.kernels.arena import (
 )
 from cdplugin.kernels.arena import EXACT as EXACT_KIND
 from cdplugin.kernels.arena import GROW as ARENA_GROW
+from cdplugin.kernels.boundaries import may_follow
 from cdplugin.kernels.intersect import END_OF_RULE
 from cdplugin.kernels.jit import kernel, low_bit
 from cdplugin.kernels.lexer import L_VALUE, LEXER_WORDS, lexer_state
+from cdplugin.kernels.starts import SKIPS, set_of_starts
 from cdplugin.kernels.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.workspace import (
+    ALLOWED,
     BITS,
     COLUMN_HASH,
     COLUMN_ITEMS,
@@ -48,17 +50,22 @@ from cdplugin.kernels.workspace import (
     FIRST_DOTS,
     FIRST_HEADS,
     ITEMS,
+    NODE_OPEN,
     NT_MARK,
     OUT,
     PUSHED,
     QUEUE,
     REST_NODES,
+    SET_HEADS,
+    SET_STATES,
     SKIPPED,
     SYMBOL_DOTS,
     SYMBOL_HEADS,
+    TARGET,
     W_COLUMN_ITEMS_USED,
     W_GROW,
     W_LEFT,
+    W_LOOSE,
     W_N_COLUMNS,
     W_N_DOTS,
     W_N_LEXEMES,
@@ -66,6 +73,7 @@ from cdplugin.kernels.workspace import (
     W_NODES,
     W_PUSH_STAMP,
     W_SET,
+    W_SPLIT,
     W_STAMP,
     W_WIDTH,
     end_node,
@@ -78,8 +86,10 @@ from cdplugin.kernels.workspace import (
     whead,
 )
 
-# record of a column: its kernel, its items that wait for something, its lexer states (0: none), whether it only scans
-K_START, K_COUNT, K_ITEMS, K_N_ITEMS, K_EXACT, K_LONGEST, K_SCANS = range(7)
+# record of a column: its kernel, its items that wait for something, the lexer state in which EXACT lexemes start (0: none),
+# whether it only scans, the set of lexer states in which the others start, and where in COLUMN_ITEMS the set of lexemes is that
+# compete there (W_SPLIT)
+K_START, K_COUNT, K_ITEMS, K_N_ITEMS, K_EXACT, K_SCANS, K_SET, K_TARGET = range(8)
 COLUMN_WORDS = 8
 
 
@@ -107,7 +117,8 @@ def column_origin(w, column):
 def make_column(h, w, start, count, scans, skips):
     """The column with the items ``QUEUE[start:start + count]`` (sorted here); 0 if there are none; or a status.
 
-    ``scans``: the items are all there is; nothing is predicted. ``skips``: whether a skip may come first.
+    ``scans``: the items are all there is; nothing is predicted. ``skips``: :data:`SKIPS` if a skip may come first.
+    ``TARGET``: the lexemes that compete there (``W_SPLIT``).
     """
     if count == 0:
         return np.int64(0)
@@ -115,6 +126,9 @@ def make_column(h, w, start, count, scans, skips):
     queue = tab(w, QUEUE)
     count = sort_unique(queue, start, count)
     hash_ = mix(2166136261, 2 * scans + skips)
+    compete = head[W_SET] if head[W_SPLIT] else np.int64(0)
+    for i in range(compete):
+        hash_ = mix(hash_, tab(w, TARGET)[i])
     for i in range(start, start + count):
         hash_ = mix(hash_, queue[i])
     index = tab(w, COLUMN_HASH)
@@ -126,6 +140,9 @@ def make_column(h, w, start, count, scans, skips):
         record = index[slot] * COLUMN_WORDS
         if columns[record + K_COUNT] == count and columns[record + K_SCANS] == 2 * scans + skips:
             same = True
+            for i in range(compete):
+                if items[columns[record + K_TARGET] + i] != tab(w, TARGET)[i]:
+                    same = False
             for i in range(count):
                 if items[columns[record + K_START] + i] != queue[start + i]:
                     same = False
@@ -138,9 +155,13 @@ def make_column(h, w, start, count, scans, skips):
         room(w, COLUMN_HASH, 2 * index.shape[0])
         return np.int64(W_GROW)
     used = head[W_COLUMN_ITEMS_USED]
-    if not room(w, COLUMN_ITEMS, used + count) or not room(w, COLUMNS, (column + 1) * COLUMN_WORDS):
+    if not room(w, COLUMN_ITEMS, used + compete + count) or not room(w, COLUMNS, (column + 1) * COLUMN_WORDS):
         return np.int64(W_GROW)
     items = tab(w, COLUMN_ITEMS)
+    target = used
+    for i in range(compete):
+        items[target + i] = tab(w, TARGET)[i]
+    used += compete
     for i in range(count):
         items[used + i] = queue[start + i]
     n_items = np.int64(count)
@@ -157,11 +178,19 @@ def make_column(h, w, start, count, scans, skips):
     columns[record + K_ITEMS] = first
     columns[record + K_N_ITEMS] = n_items
     columns[record + K_SCANS] = 2 * scans + skips
-    for group in (K_EXACT, K_LONGEST):
-        state = _start_state(h, w, first, n_items, group == K_EXACT, skips)
-        if state < 0:
-            return state
-        tab(w, COLUMNS)[record + group] = state
+    columns[record + K_TARGET] = target
+    state = _exact_start(h, w, first, n_items)
+    if state < 0:
+        return state
+    if head[W_LOOSE]:
+        _await(h, w, first, n_items)
+    set_ = np.int64(0)
+    if head[W_LOOSE] or head[W_SPLIT]:
+        set_ = set_of_starts(h, w, TARGET, np.int64(0), np.int64(skips))
+        if set_ < 0:
+            return set_
+    tab(w, COLUMNS)[record + K_EXACT] = state
+    tab(w, COLUMNS)[record + K_SET] = set_
     if not scans:
         status = _build_out(h, w, column, first, n_items)
         if status < 0:
@@ -218,34 +247,21 @@ def _skip_null(w, symbols, nullable, first, total, dot, origin):
 
 
 @kernel
-def _start_state(h, w, first, n_items, exact, skips):
-    """The lexer state in which the EXACT, or the other, lexemes that some items wait for start; 0 if there are none; or a
-    status.
-    """
+def _exact_start(h, w, first, n_items):
+    """The lexer state in which the EXACT lexemes that some items wait for start; 0 if there are none; or a status."""
     symbols = i64(h, DOT_SYMBOL)
     end_lexeme = whead(w)[W_N_LEXEMES] - 1
     head = header(h)
     base = head[STACK_TOP]
-    if not has_room(h, STACK, base + 2 * n_items + end_lexeme + 2):
+    if not has_room(h, STACK, base + n_items + 1):
         return np.int64(ARENA_GROW)
     words = i64(h, STACK)
     lexemes = i64(h, LEXEMES)
     count = 0
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, COLUMN_ITEMS)[first + i] >> 32]
-        if lexeme < 0:
-            continue
-        if lexeme == end_lexeme:
-            if not exact and skips:
-                count = _skips_at_end(h, w, words, base, count)
-            continue
-        record = lexeme * LEXEME_WORDS
-        if (lexemes[record + X_KIND] == EXACT_KIND) != exact:
-            continue
-        words[base + count] = lexeme
-        count += 1
-        if not exact and skips and lexemes[record + X_SKIP] >= 0:
-            words[base + count] = lexemes[record + X_SKIP]
+        if 0 <= lexeme < end_lexeme and lexemes[lexeme * LEXEME_WORDS + X_KIND] == EXACT_KIND:
+            words[base + count] = lexeme
             count += 1
     count = sort_unique(words, base, count)
     for i in range(base, base + count):
@@ -257,16 +273,22 @@ def _start_state(h, w, first, n_items, exact, skips):
 
 
 @kernel
-def _skips_at_end(h, w, words, base, count):
-    """Append the skips that may end every text (there are few skips, and items that wait for the end); how many words then."""
-    lexemes = i64(h, LEXEMES)
-    set_ = whead(w)[W_SET]
+def _await(h, w, first, n_items):
+    """Write to ``TARGET`` the lexemes that some items wait for, and all skips if one waits for the end of the text."""
+    words = whead(w)[W_SET]
     end_lexeme = whead(w)[W_N_LEXEMES] - 1
-    for skip in range(end_lexeme):
-        if lexemes[skip * LEXEME_WORDS + X_IS_SKIP] and has_bit(tab(w, SKIPPED), skip * set_, end_lexeme):
-            words[base + count] = skip
-            count += 1
-    return count
+    symbols = i64(h, DOT_SYMBOL)
+    target = tab(w, TARGET)
+    for i in range(words):
+        target[i] = 0
+    for i in range(n_items):
+        lexeme = -2 - symbols[tab(w, COLUMN_ITEMS)[first + i] >> 32]
+        if lexeme >= 0:
+            target[lexeme >> 6] |= np.int64(1) << (lexeme & 63)
+    if has_bit(target, 0, end_lexeme):
+        for skip in range(end_lexeme):
+            if i64(h, LEXEMES)[skip * LEXEME_WORDS + X_IS_SKIP]:
+                target[skip >> 6] |= np.int64(1) << (skip & 63)
 
 
 @kernel
@@ -377,7 +399,7 @@ def _nodes_right(w, i):
 def scan(h, w, column, accepted):
     """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
 
-    If one of them is a skip, the column stays.
+    If one of them is a skip, nothing is scanned.
     """
     symbols = i64(h, DOT_SYMBOL)
     lexemes = i64(h, LEXEMES)
@@ -388,7 +410,7 @@ def scan(h, w, column, accepted):
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
-            return column_with_skips(h, w, column)
+            return _after_skips(h, w, column, accepted)
         for i in range(first, first + n_items):
             item = tab(w, COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
@@ -411,22 +433,42 @@ def scan(h, w, column, accepted):
         if symbols[queue[i] >> 32] != END_OF_RULE:
             queue[kept] = queue[i]
             kept += 1
-    return make_column(h, w, 0, kept, 0, 1)
+    may_follow(h, w, accepted)
+    return make_column(h, w, 0, kept, 0, SKIPS)
 
 
 @kernel
-def column_with_skips(h, w, column):
-    """The same column after a skip: from now on skips may come (at the beginning of a text none does)."""
+def _after_skips(h, w, column, accepted):
+    """The column after the skips of a set: the items that wait for a lexeme that one of them may stand before; 0 if there are
+    none, or a status.
+    """
+    head = whead(w)
+    words = head[W_SET]
+    symbols = i64(h, DOT_SYMBOL)
+    lexemes = i64(h, LEXEMES)
     record = column * COLUMN_WORDS
-    columns = tab(w, COLUMNS)
-    if columns[record + K_SCANS] & 1:
-        return np.int64(column)
-    count = columns[record + K_COUNT]
-    if not room(w, QUEUE, count + 1):
-        return np.int64(W_GROW)
-    for i in range(count):
-        tab(w, QUEUE)[i] = tab(w, COLUMN_ITEMS)[columns[record + K_START] + i]
-    return make_column(h, w, 0, count, columns[record + K_SCANS] >> 1, 1)
+    target = tab(w, TARGET)
+    for i in range(words):
+        target[i] = 0
+    for j in range(length_of(h, accepted)):
+        skip = word_of(h, accepted, j)
+        if lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+            for i in range(words):
+                target[i] |= tab(w, SKIPPED)[skip * words + i]
+    count = np.int64(0)
+    first = tab(w, COLUMNS)[record + K_ITEMS]
+    for i in range(first, first + tab(w, COLUMNS)[record + K_N_ITEMS]):
+        item = tab(w, COLUMN_ITEMS)[i]
+        lexeme = -2 - symbols[item >> 32]
+        if lexeme >= 0 and has_bit(target, 0, lexeme):
+            count = _push(w, count, item)
+            if count < 0:
+                return count
+    if head[W_SPLIT]:
+        allowed = tab(w, COLUMNS)[record + K_TARGET]
+        for i in range(words):
+            target[i] &= tab(w, COLUMN_ITEMS)[allowed + i]
+    return make_column(h, w, 0, count, 1, SKIPS)
 
 
 @kernel
@@ -488,9 +530,20 @@ def _push(w, count, item):
 def column_at_nodes(h, w, starts, state):
     """A column that holds the items that wait for the lexemes of a lexer state at the nodes of the row ``starts``.
 
-    In the middle of a skip, the items that wait for any lexeme. 0 if there are none; or a status.
+    In the middle of a skip, the items that wait for any lexeme; at a node (``state`` 0), too. 0 if there are none; or a status.
     """
     head = whead(w)
+    words = head[W_SET]
+    target = tab(w, TARGET)
+    for i in range(words):
+        target[i] = 0
+    for i in range(head[W_WIDTH]):
+        word = tab(w, BITS)[starts + i]
+        while word:
+            node = 64 * i + low_bit(word)
+            word &= word - 1
+            for j in range(words):
+                target[j] |= tab(w, ALLOWED)[node * words + j]
     n_lexemes = head[W_N_LEXEMES]
     lexemes = i64(h, LEXEMES)
     count = np.int64(0)
@@ -511,7 +564,38 @@ def column_at_nodes(h, w, starts, state):
             count = _waiting_at(w, starts, np.int64(symbol), count)
             if count < 0:
                 return count
-    return make_column(h, w, 0, count, 1, 0 if has_bit(tab(w, BITS), starts, 0) else 1)
+    return make_column(h, w, 0, count, 1, 0 if state == 0 and has_bit(tab(w, BITS), starts, 0) else SKIPS)
+
+
+@kernel
+def n_starts(w, column):
+    """How many lexer states what comes next in a column starts in, at most."""
+    set_ = tab(w, COLUMNS)[column * COLUMN_WORDS + K_SET]
+    return 1 + tab(w, SET_HEADS)[set_ + 1] - tab(w, SET_HEADS)[set_]
+
+
+@kernel
+def start_at(w, column, i):
+    """One of these lexer states; 0: none."""
+    record = column * COLUMN_WORDS
+    if i == 0:
+        return tab(w, COLUMNS)[record + K_EXACT]
+    return tab(w, SET_STATES)[tab(w, SET_HEADS)[tab(w, COLUMNS)[record + K_SET]] + i - 1]
+
+
+@kernel
+def fits_at(w, column, node):
+    """Whether all that competes in a column competes at a node of the lattice."""
+    head = whead(w)
+    if not head[W_SPLIT] or tab(w, NODE_OPEN)[node]:
+        return True
+    words = head[W_SET]
+    allowed = tab(w, ALLOWED)
+    first = tab(w, COLUMNS)[column * COLUMN_WORDS + K_TARGET]
+    for i in range(words):
+        if tab(w, COLUMN_ITEMS)[first + i] & ~allowed[node * words + i]:
+            return False
+    return True
 
 
 @kernel

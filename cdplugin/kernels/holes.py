@@ -27,23 +27,27 @@ from cdplugin.kernels.arena import (
     header,
     i32,
     i64,
+    length_of,
     mix,
     u8,
+    word_of,
 )
 from cdplugin.kernels.columns import (
     COLUMN_WORDS,
     K_COUNT,
-    K_EXACT,
     K_ITEMS,
-    K_LONGEST,
     K_N_ITEMS,
     K_START,
+    K_TARGET,
     column_at_nodes,
+    fits_at,
     forget_columns,
+    n_starts,
     scan,
+    start_at,
 )
 from cdplugin.kernels.jit import kernel, low_bit
-from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK, transition
+from cdplugin.kernels.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, L_VALUE, LEXER_WORDS, STATE_MASK, transition
 from cdplugin.kernels.profiles import (
     ENDS,
     INSIDE,
@@ -62,6 +66,7 @@ from cdplugin.kernels.views import view_i32
 from cdplugin.kernels.ways import forget_ways, leads_out, some_leads_out
 from cdplugin.kernels.workspace import (
     ACCEPTS,
+    ALLOWED,
     BITS,
     CHECKED,
     COLUMN_ITEMS,
@@ -73,11 +78,13 @@ from cdplugin.kernels.workspace import (
     LIVE_BITS,
     NODE_BEFORE,
     NODE_LAST,
+    NODE_OPEN,
     OUT,
     OUTCOMES,
     POOL,
     SET_HEADS,
     SET_STATES,
+    SKIPPED,
     SNAPSHOT,
     W_BITS_KEPT,
     W_BITS_USED,
@@ -90,10 +97,13 @@ from cdplugin.kernels.workspace import (
     W_N_SNAPSHOT,
     W_N_SYMBOLS_NT,
     W_PROFILES,
+    W_SET,
+    W_SPLIT,
     W_WIDTH,
     WALK,
     WALK_AT,
     end_node,
+    has_bit,
     new_row,
     room,
     set_bit,
@@ -101,8 +111,8 @@ from cdplugin.kernels.workspace import (
     whead,
 )
 
-BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte
-PAIR_WORDS = 3  # column, lexer state, whether the state has read nothing yet
+BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
+PAIR_WORDS = 2  # column, lexer state
 
 
 @kernel
@@ -139,13 +149,8 @@ def fill_hole(h, w, row_address):
         some = False
         for j in range(width):
             some = some or bits[starts + j] != 0
-        if not some:
-            continue
-        column = column_at_nodes(h, w, starts, state)
-        if column < 0:
-            return column
-        if column > 0:
-            status = _add_mask(h, w, column, state, out)
+        if some:
+            status = _add_mask_of_starts(h, w, starts, state, out)
             if status < 0:
                 return status
     for node in range(first, last):
@@ -156,12 +161,44 @@ def fill_hole(h, w, row_address):
         column = column_at_nodes(h, w, starts, np.int64(0))
         if column < 0:
             return column
-        for group in (K_EXACT, K_LONGEST):
-            state = tab(w, COLUMNS)[column * COLUMN_WORDS + group] if column > 0 else np.int64(0)
+        for i in range(n_starts(w, column) if column > 0 else 0):
+            state = start_at(w, column, i)
             if state > 0:
                 status = _add_mask(h, w, column, state, out)
                 if status < 0:
                     return status
+    return np.int64(0)
+
+
+@kernel
+def _add_mask_of_starts(h, w, starts, state, out):
+    """Add to ``out`` the tokens that a lexer state can go on with which what began at the nodes of a row is in; 0 or a status.
+
+    In the middle of a skip each of them is looked at by itself: what competes after the skip depends on it.
+    """
+    head = whead(w)
+    apart = False
+    if head[W_SPLIT]:
+        value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+        for i in range(length_of(h, value)):
+            apart = apart or i64(h, LEXEMES)[(word_of(h, value, i) >> 32) * LEXEME_WORDS + X_IS_SKIP] != 0
+    if not apart:
+        column = column_at_nodes(h, w, starts, state)
+        return column if column <= 0 else _add_mask(h, w, column, state, out)
+    for i in range(head[W_WIDTH]):
+        word = tab(w, BITS)[starts + i]
+        while word:
+            node = np.int64(64 * i + low_bit(word))
+            word &= word - 1
+            one = new_row(w)
+            if one < 0:
+                return one
+            set_bit(tab(w, BITS), one, node)
+            column = column_at_nodes(h, w, one, state)
+            if column > 0:
+                column = _add_mask(h, w, column, state, out)
+            if column < 0:
+                return column
     return np.int64(0)
 
 
@@ -268,7 +305,7 @@ def _walk(h, w, column, state, out):
         return np.int64(W_GROW)
     walk = tab(w, WALK)
     at = tab(w, WALK_AT)
-    walk[0], walk[1], walk[2] = column, state, 0
+    walk[0], walk[1] = column, state
     at[0] = 0
     at[1] = 1
     stamp = fresh_stamp(w)
@@ -303,7 +340,6 @@ def _walk(h, w, column, state, out):
                 return np.int64(W_GROW)
             walk[PAIR_WORDS * bottom] = column
             walk[PAIR_WORDS * bottom + 1] = inside
-            walk[PAIR_WORDS * bottom + 2] = 0
             at[depth + 1] = bottom + 1
             if wanted:
                 answer = _completes_inside(h, w, column, inside, stamp)
@@ -324,7 +360,7 @@ def _walk(h, w, column, state, out):
         at[depth + 1] = top
         if wanted:
             for i in range(bottom, top):
-                answer = _can_end(h, w, i)
+                answer = _completes(h, w, walk[PAIR_WORDS * i], walk[PAIR_WORDS * i + 1])
                 if answer < 0:
                     return answer
                 if answer:
@@ -388,26 +424,25 @@ def _follow(h, w, entry, byte, bottom, top):
     walk = tab(w, WALK)
     column = walk[PAIR_WORDS * entry]
     state = walk[PAIR_WORDS * entry + 1]
-    if state == BOUNDARY:
-        return top
-    after = transition(h, state, byte)
-    if after <= 0:
-        return after if after < 0 else top
-    if after == BEFORE:
+    if state != BOUNDARY:
+        after = transition(h, state, byte)
+        if after < 0:
+            return after
+        if after != BEFORE:
+            return _land(h, w, column, after, bottom, top)
         column = _scanned(h, w, column, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
         if column <= 0:
             return column if column < 0 else top
-        for group in (K_EXACT, K_LONGEST):
-            state = tab(w, COLUMNS)[column * COLUMN_WORDS + group]
-            if state > 0:
-                after = transition(h, state, byte)
-                if after < 0:
-                    return after
-                top = _land(h, w, column, after, bottom, top)
-                if top < 0:
-                    return top
-        return top
-    return _land(h, w, column, after, bottom, top)
+    for i in range(n_starts(w, column)):
+        state = start_at(w, column, i)
+        if state > 0:
+            after = transition(h, state, byte)
+            if after < 0:
+                return after
+            top = _land(h, w, column, after, bottom, top)
+            if top < 0:
+                return top
+    return top
 
 
 @kernel
@@ -424,41 +459,26 @@ def _land(h, w, column, after, bottom, top):
         if following < 0:
             return following
         if following > 0:
-            top = _add(w, following, BOUNDARY, 0, bottom, top)
-            for group in (K_EXACT, K_LONGEST):
-                state = tab(w, COLUMNS)[following * COLUMN_WORDS + group]
-                if state > 0 and top >= 0:
-                    top = _add(w, following, state, 1, bottom, top)
+            top = _add(w, following, BOUNDARY, bottom, top)
             if top < 0:
                 return top
     if after > 0:
-        top = _add(w, column, after, 0, bottom, top)
+        top = _add(w, column, after, bottom, top)
     return top
 
 
 @kernel
-def _add(w, column, state, fresh, bottom, top):
+def _add(w, column, state, bottom, top):
     """Append a pair to ``WALK`` if it is new since ``bottom``; the new top, or ``W_GROW``."""
     if not room(w, WALK, PAIR_WORDS * (top + 1)):
         return np.int64(W_GROW)
     walk = tab(w, WALK)
     for i in range(bottom, top):
         if walk[PAIR_WORDS * i] == column and walk[PAIR_WORDS * i + 1] == state:
-            walk[PAIR_WORDS * i + 2] &= fresh
             return np.int64(top)
     walk[PAIR_WORDS * top] = column
     walk[PAIR_WORDS * top + 1] = state
-    walk[PAIR_WORDS * top + 2] = fresh
     return np.int64(top + 1)
-
-
-@kernel
-def _can_end(h, w, entry):
-    """Whether the text can be completed where a token ends with a pair of ``WALK``; 1, 0 or a status."""
-    walk = tab(w, WALK)
-    if walk[PAIR_WORDS * entry + 2]:
-        return np.int64(0)  # nothing was read of it: the boundary says it all
-    return _completes(h, w, walk[PAIR_WORDS * entry], walk[PAIR_WORDS * entry + 1])
 
 
 @kernel
@@ -474,7 +494,7 @@ def _completes(h, w, column, state):
     if state == BOUNDARY:
         answer = np.int64(0)
         for node in range(tab(w, NODE_BEFORE)[after], tab(w, NODE_LAST)[after]):
-            if _goes_on(h, w, column, np.int64(node)):
+            if fits_at(w, column, node) and _goes_on(h, w, column, np.int64(node)):
                 answer = np.int64(1)
                 break
         if answer == 0 and tab(w, ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
@@ -508,7 +528,6 @@ def _goes_on_inside(h, w, column, state):
     rows = ends_from(h, w, state)
     if rows < 0:
         return rows
-    width = head[W_WIDTH]
     symbols = i64(h, DOT_SYMBOL)
     lefts = i64(h, DOT_LEFT)
     lexemes = i64(h, LEXEMES)
@@ -520,13 +539,8 @@ def _goes_on_inside(h, w, column, state):
         if row == 0:
             continue
         if lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
-            for i in range(width):
-                word = tab(w, BITS)[row + i]
-                while word:
-                    node = 64 * i + low_bit(word)
-                    word &= word - 1
-                    if _goes_on(h, w, column, node):
-                        return np.int64(1)
+            if _goes_on_after_skip(h, w, column, lexeme, row):
+                return np.int64(1)
             continue
         for j in range(first, first + n_items):
             item = tab(w, COLUMN_ITEMS)[j]
@@ -538,3 +552,44 @@ def _goes_on_inside(h, w, column, state):
             if answer != 0:
                 return answer
     return np.int64(0)
+
+
+@kernel
+def _goes_on_after_skip(h, w, column, skip, ends):
+    """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``."""
+    head = whead(w)
+    symbols = i64(h, DOT_SYMBOL)
+    lefts = i64(h, DOT_LEFT)
+    record = column * COLUMN_WORDS
+    first = tab(w, COLUMNS)[record + K_ITEMS]
+    for i in range(head[W_WIDTH]):
+        word = tab(w, BITS)[ends + i]
+        while word:
+            node = np.int64(64 * i + low_bit(word))
+            word &= word - 1
+            if not _competes_after_skip(w, column, skip, node):
+                continue
+            for j in range(first, first + tab(w, COLUMNS)[record + K_N_ITEMS]):
+                item = tab(w, COLUMN_ITEMS)[j]
+                dot = item >> 32
+                lexeme = -2 - symbols[dot]
+                if lexeme < 0 or not has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+                    continue
+                if leads_out(h, w, node, dot, tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]):
+                    return True
+    return False
+
+
+@kernel
+def _competes_after_skip(w, column, skip, node):
+    """Whether what competes after a skip in a column competes at a node of the lattice."""
+    head = whead(w)
+    if not head[W_SPLIT] or node == end_node(w) or tab(w, NODE_OPEN)[node]:
+        return True
+    words = head[W_SET]
+    first = tab(w, COLUMNS)[column * COLUMN_WORDS + K_TARGET]
+    for i in range(words):
+        competing = tab(w, COLUMN_ITEMS)[first + i] & tab(w, SKIPPED)[skip * words + i]
+        if competing & ~tab(w, ALLOWED)[node * words + i]:
+            return False
+    return True

@@ -118,7 +118,8 @@ def build_lattice(h, w):
             return np.int64(W_GROW)
         element = elements[k]
         if element >= 0:
-            status = _end_matched(h, w, element, first)
+            outside = head[W_NODES] if k > 0 and elements[k - 1] == GAP else first  # what ends behind a gap is not in it
+            status = _end_matched(h, w, element, outside)
             if status < 0:
                 return status
         tab(w, NODE_BEFORE)[k] = first

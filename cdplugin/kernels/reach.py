@@ -243,12 +243,15 @@ def _note_ends(h, w, rows, accepted, k):
     """The lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
 
     The set may be smaller than those that the lattice found, so the nodes where at least what may follow it competes are meant.
-    After a skip, all nodes.
+    After a skip, all nodes: what may follow depends on where it began, which the caller knows.
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
     lexemes = i64(h, LEXEMES)
-    for node in range(tab(w, NODE_BEFORE)[k], tab(w, NODE_LAST)[k]):
+    first = tab(w, NODE_BEFORE)[k]
+    if whead(w)[W_SPLIT] and k > 0 and tab(w, ELEMENTS)[k - 1] == GAP:
+        first += 1  # behind the gap, not in it
+    for node in range(first, tab(w, NODE_LAST)[k]):
         if whead(w)[W_SPLIT] and not skips and not takes(w, node):
             continue
         for i in range(length_of(h, accepted)):

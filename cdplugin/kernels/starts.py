@@ -1,4 +1,9 @@
-"""What may start at a node: the lexemes that may follow those that end there, and their skips."""
+"""What may start at a node: the lexemes that may follow those that end there, and their skips.
+
+LONGEST lexemes that may follow start in one lexer state: there they compete. What is found so is legal, but not all that is
+legal is found, since the parser may allow fewer of them. A *loose* workspace (``W_LOOSE``) has the opposite: each starts in a
+state of its own, beside its skip, with which it competes wherever it is allowed. What is not found there is not legal.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +37,19 @@ from cdplugin.kernels.workspace import (
     START_HASH,
     START_SETS,
     W_GROW,
+    W_LOOSE,
     W_N_LEXEMES,
     W_N_START_SETS,
     W_SET,
     W_WIDTH,
+    has_bit,
     room,
     tab,
     whead,
 )
 
 MOST_START_SETS = 2048
+SKIPS, WITH_EXACT = 1, 2  # what of a set of lexemes starts
 
 
 @kernel
@@ -66,9 +74,18 @@ def allow(h, w, starts, lexeme, end):
 
 @kernel
 def start_set(h, w, node):
-    """The set of the lexer states in which what may start at a node starts; or a status.
+    """The set of the lexer states in which what may start at a node starts; or a status. At the beginning of a text no skip
+    comes.
+    """
+    return set_of_starts(h, w, ALLOWED, node * whead(w)[W_SET], WITH_EXACT | (SKIPS if node > 0 else 0))
 
-    It depends on the lexemes that may start there alone, and is kept for other texts.
+
+@kernel
+def set_of_starts(h, w, table, first, which):
+    """The set of the lexer states in which the lexemes of a set (in a table, from word ``first`` on) start; or a status.
+
+    ``which``: :data:`SKIPS` if their skips may come first, :data:`WITH_EXACT` if EXACT ones count. The set is kept for other
+    texts.
     """
     head = whead(w)
     words = head[W_SET]
@@ -83,18 +100,16 @@ def start_set(h, w, node):
         for i in range(index.shape[0]):
             index[i] = 0
     sets = tab(w, START_SETS)
-    allowed = tab(w, ALLOWED)
-    skips = 1 if node > 0 else 0
-    hash_ = mix(2166136261, skips)
+    hash_ = mix(2166136261, which)
     for i in range(words):
-        hash_ = mix(hash_, allowed[node * words + i])
+        hash_ = mix(hash_, tab(w, table)[first + i])
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
     while index[slot] != 0:
         at = (index[slot] - 1) * (words + 2)
-        same = sets[at + words] == skips
+        same = sets[at + words] == which
         for i in range(words):
-            if sets[at + i] != allowed[node * words + i]:
+            if sets[at + i] != tab(w, table)[first + i]:
                 same = False
                 break
         if same:
@@ -102,17 +117,22 @@ def start_set(h, w, node):
         slot = (slot + 1) & size
     at = count * (words + 2)
     for i in range(words):
-        sets[at + i] = allowed[node * words + i]
-    sets[at + words] = skips
+        sets[at + i] = tab(w, table)[first + i]
+    sets[at + words] = which
     n_states = np.int64(0)
     stamp = fresh_stamp(w)
-    for group in range(2):
-        state = _start_state(h, w, node, group == 0)
-        if state < 0:
-            return state
-        n_states = add_parts(h, w, n_states, state, stamp)
-        if n_states < 0:
-            return n_states
+    if which & WITH_EXACT:
+        n_states = _add_starts(h, w, at, -1, True, False, n_states, stamp)
+    if not head[W_LOOSE]:
+        if n_states >= 0:
+            n_states = _add_starts(h, w, at, -1, False, which & SKIPS != 0, n_states, stamp)
+    else:
+        for lexeme in range(head[W_N_LEXEMES] - 1):
+            if n_states >= 0 and has_bit(tab(w, START_SETS), at, lexeme):
+                n_states = _add_starts(h, w, at, lexeme, False, which & SKIPS != 0, n_states, stamp)
+    if n_states < 0:
+        return n_states
+    sets = tab(w, START_SETS)
     found = end_set(w, n_states)
     if found < 0:
         return found
@@ -123,10 +143,9 @@ def start_set(h, w, node):
 
 
 @kernel
-def _start_state(h, w, node, exact):
-    """The lexer state in which the EXACT, or the other, lexemes that may start at a node start; 0: none; or a status.
-
-    At the beginning of a text no skip comes.
+def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
+    """Add to the set under construction the state in which the EXACT, or the other, lexemes of the set at ``at`` of
+    ``START_SETS`` start (``only`` that one, if it is not -1); how many states there are then, or a status.
     """
     head = whead(w)
     words = head[W_SET]
@@ -137,16 +156,18 @@ def _start_state(h, w, node, exact):
     stack = i64(h, STACK)
     count = 0
     for i in range(words):
-        word = tab(w, ALLOWED)[node * words + i]
+        word = tab(w, START_SETS)[at + i]
         while word:
             lexeme = 64 * i + low_bit(word)
             word &= word - 1
             record = lexeme * LEXEME_WORDS
             if lexeme == head[W_N_LEXEMES] - 1 or (lexemes[record + X_KIND] == EXACT_KIND) != exact:
                 continue
+            if only >= 0 and lexeme != only:
+                continue
             stack[base + count] = lexeme
             count += 1
-            if not exact and node > 0 and lexemes[record + X_SKIP] >= 0:
+            if skips and lexemes[record + X_SKIP] >= 0:
                 stack[base + count] = lexemes[record + X_SKIP]
                 count += 1
     count = sort_unique(stack, base, count)
@@ -155,4 +176,6 @@ def _start_state(h, w, node, exact):
     header(h)[STACK_TOP] = base + count
     state = lexer_state(h, base, count)
     header(h)[STACK_TOP] = base
-    return np.int64(state)
+    if state < 0:
+        return np.int64(state)
+    return add_parts(h, w, n_states, np.int64(state), stamp)

@@ -27,6 +27,7 @@ from cdplugin.kernels.workspace import (
     CLASS_RECORD,
     CLASS_SET,
     CROSS_MARK,
+    END_IN_GAPS,
     GAP,
     LEXEME_MARK,
     POOL,
@@ -212,7 +213,7 @@ def _by_gap(h, w, set_, record):
             if count < 0:
                 return count
         for j in range(middle, middle + pool[closure + C_LEXEMES]):
-            if mark[pool[j]] != stamp:
+            if mark[pool[j]] != stamp and tab(w, END_IN_GAPS)[pool[j]]:
                 mark[pool[j]] = stamp
                 if _note(w, record, pool[j], S_ENDS) < 0:
                     return np.int64(W_GROW)

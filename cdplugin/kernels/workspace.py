@@ -114,8 +114,9 @@ from cdplugin.kernels.views import view_i64
     BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
     BELOW_LISTS,  # numbers of classes, and classes
     CLASS_MARK,  # per class: a stamp
-) = range(95)
-N_WORKSPACE = 95
+    END_IN_GAPS,  # lexeme -> whether it may end in a gap, whatever comes next (cdplugin.infill_room)
+) = range(96)
+N_WORKSPACE = 96
 
 _S = 2 * N_WORKSPACE
 (
@@ -178,8 +179,9 @@ _S = 2 * N_WORKSPACE
     W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
     W_C_FACTS,
     W_BELOW_USED,
-) = range(_S, _S + 59)
-WORKSPACE_WORDS = _S + 60
+    W_LOOSE,  # whether each LONGEST lexeme competes with its skip alone (kernels/starts.py)
+) = range(_S, _S + 60)
+WORKSPACE_WORDS = _S + 61
 
 GAP, SLOT = -1, -2
 
