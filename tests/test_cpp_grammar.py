@@ -181,6 +181,11 @@ def test_refuses(text: str) -> None:
         'static_assert(sizeof(int) == 4, "int");',
         "typedef unsigned long ul; using V = vector<int>;",
         "do x--; while (x > 0);",
+        "while (t --> 0) { x >>= 1; x ^= y | 1 << 3; } for (;;);",
+        "set<int, decltype(cmp)> s(cmp); vector<int>().swap(v); std::cin.tie(nullptr)->sync_with_stdio(false);",
+        "bool (*f)(int) = [](int x) { return x > 0; }; int once = [] { return 1; }();",
+        "if (auto [it, fresh] = m.insert(x); !fresh) delete this; else if (i < n && j > m) ; else { }",
+        's = string(1, c) + "x"; d = double(x) / (double)y; memset(dp, -1, sizeof(dp)); (void)x;',
         'cout << x << \' \' << (y ? "a" : "b") << endl;',
     ],
 )

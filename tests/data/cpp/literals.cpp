@@ -13,3 +13,6 @@ const wchar_t *wide = L"wide";
 auto suffixed = "text"s + std::string("x");
 bool flags[3] = {true, false, not true};
 int *nothing = nullptr;
+auto pause = 100ms + 2s;
+constexpr long double operator""_km(long double x) { return x * 1000; }
+auto distance = 1.5_km;
