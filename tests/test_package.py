@@ -17,6 +17,7 @@ INSIDE = """
 import cdplugin as cd, sys
 from pathlib import Path
 assert Path(cd.__file__).is_relative_to(sys.prefix), cd.__file__
+assert "start:" in cd.grammars.CPP.grammar
 vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
 matcher = cd.Compiler(vocab).compile(cd.Regex("[0-9]{3}")).matcher()
 print(matcher.accept_tokens(b"42"), matcher.accept_token(ord("x")), matcher.accept_token(ord("7")), matcher.is_accepting())

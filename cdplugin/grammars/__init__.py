@@ -1,0 +1,57 @@
+"""Grammars that ship: ``cd.grammars.CPP`` and others, each in a file of Lark's notation beside this one.
+
+docs/grammars.md has a table of what each covers and how that was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+
+from cdplugin.grammars import _sql
+from cdplugin.specs_lark import Lark
+
+__all__ = ["ARITHMETIC", "CPP", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
+
+
+def _shipped(name: str) -> Lark:
+    return Lark(files(__name__).joinpath(f"{name}.lark").read_text(encoding="utf-8"))
+
+
+ARITHMETIC = _shipped("arithmetic")
+"""Sums, products and parentheses over decimal numbers."""
+
+CPP = _shipped("cpp")
+"""C++17 as programs are written. Names are not looked up, so what is a type and what a value is left open."""
+
+FUNQL = _shipped("funql")
+"""FunQL, GeoQuery's functional query language, by the types of its predicates."""
+
+PYTHON = _shipped("python")
+"""Python, with indentation kept simple. Left out: nested parentheses over several lines, f-strings, ``async``, ``match``,
+``global``, ``*args``, triple quotes, comments that are indented.
+"""
+
+SMILES = _shipped("smiles")
+"""SMILES (OpenSMILES 1.0) by its syntax: that ring closures come in pairs and valences add up is not checked."""
+
+SQL = _shipped("sql")
+"""One statement of SQL: queries, changes, definitions. Any names; :func:`sql` takes lists of them."""
+
+
+def sql(
+    tables: Mapping[str, Iterable[str]],
+    *,
+    aliases: Iterable[str] = _sql.ALIASES,
+    functions: Iterable[str] | None = None,
+) -> Lark:
+    """:data:`SQL` over the tables and columns of a schema.
+
+    ``tables``: names of tables with the names of their columns. ``users.id`` needs a column of that table, ``id`` alone one of
+    any. ``aliases``: what a statement may call tables, columns and queries of its own. ``functions``: None allows any name.
+    Names that are no plain words are written in quotes. Raises :class:`cdplugin.GrammarError` for what is no list of names.
+
+    >>> "users" in sql({"users": ["id", "name"]}).grammar
+    True
+    """
+    return _sql.restricted(SQL.grammar, tables, aliases, functions)

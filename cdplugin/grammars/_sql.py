@@ -1,0 +1,83 @@
+"""SQL whose names come from lists: the rules below ``// Names.`` in ``sql.lark``, written for a schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from cdplugin.errors import GrammarError
+from cdplugin.specs_lark import Lark
+
+ALIASES = ("t1", "t2", "t3", "t4", "c1", "c2", "c3", "c4")
+_MARK = "// Names.\n"
+
+
+def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable[str], functions: Iterable[str] | None) -> Lark:
+    """The grammar ``text`` (``sql.lark``) with tables, columns, aliases and functions out of lists.
+
+    Raises :class:`cdplugin.GrammarError` for what is no list of names, empty names, and control characters in them.
+    """
+    if not isinstance(tables, Mapping) or not tables:
+        raise GrammarError(
+            "wrong tables",
+            location="/tables",
+            expected="a mapping of table names to column names, not empty",
+            found=repr(tables),
+        )
+    fixed, names = text.split(_MARK)
+    reserved = _reserved(fixed)
+    columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
+    lines = [
+        "table: TABLE | ALIAS",
+        "local_table: TABLE",
+        "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *_qualified(tables, reserved)]),
+        "qualifier: TABLE | ALIAS",
+        "column_name: COLUMN | ALIAS",
+        "new_table: ALIAS",
+        "new_column: ALIAS",
+        "function: FUNCTION",
+        "_NEW_TABLE: WHITE ALIAS",
+        "_NEW_COLUMN: WHITE ALIAS",
+        "TABLE: " + " | ".join(_names(tables, "/tables", reserved)),
+        "ALIAS: " + " | ".join(_names(aliases, "/aliases", reserved)),
+        "COLUMN: " + " | ".join(dict.fromkeys(name for listed in columns.values() for name in listed)),
+        *(f"COLUMN_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
+    ]
+    if functions is None:
+        lines.append(names[names.index("FUNCTION: ") : names.index("_NEW_TABLE")].rstrip())
+    else:
+        lines.append("FUNCTION: " + " | ".join(_names(functions, "/functions", frozenset())))
+    return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
+
+
+def _qualified(tables: Mapping[str, Iterable[str]], reserved: frozenset[str]) -> list[str]:
+    """``table.column`` for the columns of that table."""
+    spelled = _names(tables, "/tables", reserved)
+    return [f'({table}) "." COLUMN_{number}' for number, table in enumerate(spelled)]
+
+
+def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:
+    """How each name may be written, in Lark's notation: as it is in any case, or in quotes where it is no plain word."""
+    if isinstance(listed, str) or not isinstance(listed, Iterable):
+        raise GrammarError("wrong names", location=location, expected="a list of names", found=repr(listed))
+    names = list(listed)
+    if not names:
+        raise GrammarError("no names", location=location, expected="at least one", found="none")
+    for name in names:
+        if not isinstance(name, str) or not name.isprintable() or not name:
+            raise GrammarError("wrong name", location=location, expected="text without control characters", found=repr(name))
+    return [_spelled(name, reserved) for name in names]
+
+
+def _spelled(name: str, reserved: frozenset[str]) -> str:
+    quoted = json.dumps('"' + name.replace('"', '""') + '"', ensure_ascii=False)
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in reserved
+    return f"/(?i-u:{name})/ | {quoted}" if plain else quoted
+
+
+def _reserved(text: str) -> frozenset[str]:
+    """The words that the grammar's RESERVED lists."""
+    block = re.search(r"^RESERVED:(.*(?:\n    .*)*)", text, re.MULTILINE)
+    assert block is not None
+    return frozenset(re.findall(r'"(\w+)"i', block[1]))

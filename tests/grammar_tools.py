@@ -1,0 +1,66 @@
+"""What the tests of the shipped grammars share: a vocabulary of words and signs, texts followed, random walks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+import cdplugin as cd
+
+
+class Walker:
+    """Random texts of a grammar over the 256 bytes and ``words``, which are also tokens with a space before and after."""
+
+    def __init__(self, words: Iterable[str], signs: Iterable[str]) -> None:
+        listed = [word.encode() for word in words]
+        tokens = [bytes([b]) for b in range(256)] + listed + [b" " + w for w in listed] + [w + b" " for w in listed]
+        self.tokens = list(dict.fromkeys([*tokens, *(sign.encode() for sign in signs)]))
+        vocab = cd.Vocabulary.from_bytes([*self.tokens, b"</s>"], eos_token_ids=len(self.tokens))
+        self.compiler = cd.Compiler(vocab)
+        self._row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+        self._closing = [i for i, token in enumerate(self.tokens) if token[-1:] in b")]};:\n"]
+
+    def follow(self, spec: cd.Spec, text: str) -> cd.Matcher:
+        """A matcher after ``text``, which must be taken."""
+        matcher = self.compiler.compile(spec).matcher()
+        data = text.encode()
+        taken = matcher.accept_tokens(list(data))
+        assert taken == len(data), (data[max(0, taken - 60) : taken], data[taken : taken + 20])
+        return matcher
+
+    def takes(self, spec: cd.Spec, text: str) -> bool:
+        """Whether the whole text is in the language."""
+        matcher = self.compiler.compile(spec).matcher()
+        data = list(text.encode())
+        return matcher.accept_tokens(data) == len(data) and matcher.is_accepting()
+
+    def walk(self, matcher: cd.Matcher, rng: random.Random, steps: int) -> str:
+        """A word of the language: some random tokens, most of them long, then the shortest ending."""
+        for _ in range(steps):
+            matcher.fill_next_token_bitmask(self._row)
+            bits = np.unpackbits(self._row.view(np.uint8)[0], bitorder="little")[: len(self.tokens)]
+            allowed = [i for i in np.flatnonzero(bits).tolist() if self.tokens[i].isascii() or rng.random() < 0.02]
+            if not allowed:
+                break
+            closing = [i for i in self._closing if bits[i]]
+            long = [i for i in allowed if len(self.tokens[i]) > 1]
+            choice = rng.random()
+            pool = closing if closing and choice < 0.25 else long if long and choice < 0.85 else allowed
+            assert matcher.accept_token(rng.choice(pool))
+        ending = matcher.shortest_completion()
+        assert matcher.accept_tokens(ending) == len(ending) and matcher.is_accepting()
+        return b"".join(self.tokens[i] for i in matcher.tokens if i < len(self.tokens)).decode()
+
+    def walks(self, spec: cd.Spec, beginnings: list[str], count: int, keep: Callable[[str], bool] = bool) -> list[str]:
+        """``count`` texts; those that ``keep`` turns down are walked again."""
+        out: list[str] = []
+        for number in range(4 * count):
+            rng = random.Random(f"{number} of {beginnings[0]}")
+            text = self.walk(self.follow(spec, beginnings[number % len(beginnings)]), rng, rng.choice([5, 15, 40, 80]))
+            if keep(text):
+                out.append(text)
+            if len(out) == count:
+                return out
+        raise AssertionError("most walks are turned down")

@@ -1,0 +1,215 @@
+"""``cd.grammars.SQL`` and ``cd.grammars.sql`` beside sqlglot and SQLite."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+from typing import Any
+
+import pytest
+from engine_tools import cases
+from grammar_tools import Walker
+
+import cdplugin as cd
+
+WORDS = (
+    "select from where and or not in is null join left inner on group by order having limit offset union all distinct as case "
+    "when then else end cast exists count sum avg row_number rank over partition between like insert into values update set "
+    "delete create table index view primary key unique default references drop alter add column rename to integer text varchar "
+    "with recursive using cross true false current_date asc desc nulls first last rows unbounded preceding users id name orders"
+).split()
+SIGNS = [
+    "(",
+    ")",
+    ", ",
+    "*",
+    " = ",
+    " < ",
+    "1",
+    "10",
+    "2.5",
+    "'a'",
+    "''",
+    '"q"',
+    ".",
+    "-- c\n",
+    "/* c */",
+    " ",
+    "\n",
+    "||",
+    "(1, 2)",
+]
+WALKER = Walker([*WORDS, *(word.upper() for word in WORDS)], SIGNS)
+SCHEMA = {"users": ["id", "name"], "orders": ["id", "user_id", "total price", "select"], 'we"ird': ["a.b", "ünï"]}
+BEGINNINGS = ["", "select ", "select a from ", "insert into t ", "update t set ", "create table t (", "select sum(a) over ("]
+BEGINNINGS += ["with x as (", "select case ", "alter table t ", "select a from t where a "]
+
+
+@pytest.fixture(scope="module")
+def database() -> sqlite3.Connection:
+    out = sqlite3.connect(":memory:")
+    for table, columns in [*SCHEMA.items(), ("t", ["a", "b", "c", "d"])]:
+        listed = ", ".join('"' + column + '"' for column in columns)
+        out.execute(f'CREATE TABLE "{table.replace(chr(34), 2 * chr(34))}" ({listed})')
+    return out
+
+
+def fault(database: sqlite3.Connection, text: str) -> str:
+    """What SQLite says when it prepares the text; nothing is run."""
+    try:
+        database.execute("EXPLAIN " + text)
+    except sqlite3.Error as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM t",
+        "select a, t.b AS x, count(*) n from t where a = 1 and not (b > 2 or c is not null) group by a having count(*) > 1;",
+        "SELECT DISTINCT a FROM t ORDER BY a DESC NULLS LAST, b LIMIT 10 OFFSET 5",
+        "SELECT x.a FROM t x LEFT JOIN t AS y ON x.a = y.b INNER JOIN t z USING (a), t w CROSS JOIN t v WHERE x.a IN (1, 2)",
+        "WITH x(n) AS (SELECT 1 UNION ALL SELECT 2), y AS (SELECT * FROM x) SELECT n FROM x WHERE n IN (SELECT n FROM y)",
+        "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c WHERE n < 5) SELECT sum(n) FROM c",
+        "SELECT a, rank() OVER (PARTITION BY b ORDER BY c DESC) FROM t",
+        "SELECT sum(a) OVER (ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), avg(a) OVER () FROM t",
+        "SELECT CASE WHEN a > 1 THEN 'x' WHEN b THEN 'y''z' ELSE NULL END, CASE a WHEN 1 THEN 2 END FROM t",
+        "SELECT CAST(a AS DECIMAL(10, 2)), coalesce(a, b, 0), count(DISTINCT a), a || '-' || b FROM t",
+        "SELECT a FROM t WHERE a BETWEEN 1 AND 2 AND b NOT LIKE 'x%' AND EXISTS (SELECT 1 FROM t) AND c NOT IN (1)",
+        "SELECT (SELECT max(a) FROM t), -a * (b + 1.5e3) % 2 FROM (SELECT a, b FROM t) AS s -- the end\n",
+        "SELECT a FROM t UNION SELECT b FROM t INTERSECT SELECT 1 EXCEPT SELECT 2 ORDER BY 1",
+        "INSERT INTO t (a, b) VALUES (1, 'x'), (2, NULL)",
+        "INSERT INTO t SELECT a, b, c, d FROM t WHERE a IS NULL",
+        "insert into t default values",
+        "UPDATE t SET a = a + 1, b = (SELECT max(b) FROM t) WHERE c <> 'x'",
+        "DELETE FROM t WHERE a < 3",
+        "CREATE TABLE IF NOT EXISTS n (id INTEGER PRIMARY KEY, s VARCHAR(20) NOT NULL DEFAULT 'x' CHECK (s <> ''), "
+        "t REAL REFERENCES t (a), UNIQUE (s), FOREIGN KEY (t) REFERENCES t (b))",
+        "CREATE TABLE n AS SELECT * FROM t",
+        "CREATE UNIQUE INDEX i ON t (a DESC, b)",
+        "CREATE VIEW v AS SELECT a FROM t",
+        "DROP TABLE IF EXISTS t",
+        "DROP INDEX IF EXISTS i",
+        "ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 0",
+        "ALTER TABLE t RENAME COLUMN a TO q",
+        "ALTER TABLE t DROP COLUMN b",
+    ],
+)
+def test_statements(text: str, database: sqlite3.Connection) -> None:
+    assert not fault(database, text)
+    assert WALKER.follow(cd.grammars.SQL, text).is_accepting()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT",
+        "SELECT FROM t",
+        "SELECTa FROM t",
+        "SELECT 1AND 2",
+        "SELECT a FROM t wherea = 1",
+        "SELECT a, FROM t",
+        "SELECT a FROM t WHERE",
+        "SELECT a FROM t GROUP a",
+        "SELECT (a FROM t",
+        "SELECT 'a FROM t",
+        "SELECT a FROM t ORDER BY a LIMIT",
+        "SELECT CASE WHEN a THEN b FROM t",
+        "INSERT INTO t VALUES",
+        "UPDATE t WHERE a = 1",
+        "DELETE t",
+        "CREATE TABLE n ()",
+        "SELECT a FROM t; SELECT b FROM t",
+        "SELECT a FROM select",
+    ],
+)
+def test_refuses(text: str, database: sqlite3.Connection) -> None:
+    assert not WALKER.takes(cd.grammars.SQL, text)
+    try:
+        assert fault(database, text)
+    except sqlite3.Warning:  # two statements at once
+        assert ";" in text
+
+
+def test_walks_are_parsed() -> None:
+    sqlglot: Any = pytest.importorskip("sqlglot", reason="sqlglot is not installed (the extra 'test')")
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    with pytest.raises(sqlglot.errors.ParseError):
+        sqlglot.parse_one("SELECT a FROM")
+    for text in WALKER.walks(cd.grammars.SQL, BEGINNINGS, cases(1000, 20)):
+        try:
+            parsed = sqlglot.parse_one(text)
+        except sqlglot.errors.SqlglotError as error:
+            raise AssertionError(text) from error
+        assert not isinstance(parsed, sqlglot.exp.Command), f"not understood: {text}"
+
+
+def test_walks_are_no_syntax_errors(database: sqlite3.Connection) -> None:
+    """What is wrong with them is their meaning, and never that a name is missing from the schema."""
+    functions = ["lower", "count", "coalesce", "round", "max", "min"]
+    spec = cd.grammars.sql(SCHEMA, aliases=["t1"], functions=functions)
+    begins = ["", "select ", "select id from ", "insert into users ", "with t1 as (", "update users set "]
+    sound = 0
+    for text in WALKER.walks(spec, begins, cases(400, 20)):
+        found = fault(database, text)
+        sound += not found
+        assert not re.search("syntax error|unrecognized|incomplete", found), (found, text)
+        named = re.match(r"no such (?:table|column|function): (.*)", found)
+        assert named is None or all(known(name) for name in named[1].split(".")), (found, text)
+    assert sound > cases(50, 0)
+
+
+def known(name: str) -> bool:
+    """A name out of the lists, though not one that stands for something in that statement."""
+    listed = ["t1", *SCHEMA, *(column for columns in SCHEMA.values() for column in columns)]
+    return name.lower() in (each.lower() for each in listed)
+
+
+@pytest.mark.parametrize(
+    ("text", "legal"),
+    [
+        ("SELECT id, NAME FROM Users", True),
+        ("SELECT users.name FROM users", True),
+        ('SELECT t1."total price" FROM orders t1 JOIN users AS t2 ON t1.user_id = t2.id', True),
+        ('SELECT "select" FROM orders', True),
+        ('SELECT "we""ird"."a.b" FROM "we""ird"', True),
+        ("WITH t1 AS (SELECT max(id) AS c1 FROM users) SELECT c1 FROM t1", True),
+        ("UPDATE users SET name = 'x' WHERE id = 1", True),
+        ("SELECT users.user_id FROM users", False),
+        ("SELECT age FROM users", False),
+        ("SELECT idx FROM users", False),
+        ("SELECT id FROM userswhere id = 1", False),
+        ("SELECT id FROM products", False),
+        ("SELECT select FROM orders", False),
+        ("SELECT id FROM users AS u", False),
+        ("SELECT total price FROM orders", False),
+    ],
+)
+def test_restricted(text: str, legal: bool) -> None:
+    assert WALKER.takes(cd.grammars.sql(SCHEMA), text) == legal
+
+
+def test_restricted_functions() -> None:
+    spec = cd.grammars.sql({"users": ["id"]}, functions=["max"])
+    assert WALKER.takes(spec, "SELECT max(id) FROM users") and not WALKER.takes(spec, "SELECT median(id) FROM users")
+    assert WALKER.takes(cd.grammars.sql({"users": ["id"]}), "SELECT median(id) FROM users")
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({}, "wrong tables: expected a mapping of table names to column names, not empty, found {} - at /tables"),
+        (["users"], "wrong tables: expected a mapping"),
+        ({"users": []}, "no names: expected at least one, found none - at /tables/users"),
+        ({"users": "id"}, "wrong names: expected a list of names, found 'id' - at /tables/users"),
+        ({"users": ["id", ""]}, "wrong name: expected text without control characters, found '' - at /tables/users"),
+        ({"users": ["a\nb"]}, r"found 'a\\nb' - at /tables/users"),
+        ({"users": [7]}, "found 7 - at /tables/users"),
+        ({"": ["id"]}, "found '' - at /tables"),
+    ],
+)
+def test_wrong_names(tables: Any, message: str) -> None:
+    with pytest.raises(cd.GrammarError, match=message):
+        cd.grammars.sql(tables)
