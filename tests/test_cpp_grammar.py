@@ -181,6 +181,7 @@ def test_refuses(text: str) -> None:
         'static_assert(sizeof(int) == 4, "int");',
         "typedef unsigned long ul; using V = vector<int>;",
         "do x--; while (x > 0);",
+        "namespace fs = std::filesystem; auto v = t.template get<int>(0)->template as<T>();",
         "while (t --> 0) { x >>= 1; x ^= y | 1 << 3; } for (;;);",
         "set<int, decltype(cmp)> s(cmp); vector<int>().swap(v); std::cin.tie(nullptr)->sync_with_stdio(false);",
         "bool (*f)(int) = [](int x) { return x > 0; }; int once = [] { return 1; }();",
