@@ -11,7 +11,7 @@ from importlib.resources import files
 from cdplugin.grammars import _sql
 from cdplugin.specs_lark import Lark
 
-__all__ = ["ARITHMETIC", "CPP", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
+__all__ = ["ARITHMETIC", "CPP", "CPP17", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
 
 
 def _shipped(name: str) -> Lark:
@@ -22,6 +22,11 @@ ARITHMETIC = _shipped("arithmetic")
 """Sums, products and parentheses over decimal numbers."""
 
 CPP = _shipped("cpp")
+"""A C subset of C++, for infilling and diffusion: small functions, no ``bool``, templates, references, classes. Programs are matched
+by :data:`CPP17`, on which infilling is slow and incomplete so far.
+"""
+
+CPP17 = _shipped("cpp17")
 """C++17 as programs are written. Names are not looked up, so what is a type and what a value is left open."""
 
 FUNQL = _shipped("funql")
