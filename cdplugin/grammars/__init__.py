@@ -22,8 +22,8 @@ ARITHMETIC = _shipped("arithmetic")
 """Sums, products and parentheses over decimal numbers."""
 
 CPP = _shipped("cpp")
-"""A C subset of C++, for infilling and diffusion: small functions, no ``bool``, templates, references, classes. Programs are matched
-by :data:`CPP17`, on which infilling is slow and incomplete so far.
+"""A C subset of C++, for infilling and diffusion: small functions, no ``bool``, templates, references, classes. Programs are
+matched by :data:`CPP17`, on which infilling is slow and incomplete so far.
 """
 
 CPP17 = _shipped("cpp17")
