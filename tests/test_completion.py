@@ -139,7 +139,7 @@ def _is_dead(matcher: cd.Matcher) -> bool:
     """Whether the engine finds no ending: longest match may lead where there is none."""
     try:
         matcher.shortest_completion()
-    except cd.GrammarError:
+    except cd.EngineError:
         return True
     return False
 
