@@ -234,6 +234,8 @@ def keywords(args: argparse.Namespace) -> int:
     """``cdplugin keywords``: which keywords of JSON Schema are enforced, and what of them is refused?"""
     from cdplugin import cli_keywords
 
+    if args.draft is not None and args.draft not in cli_keywords.DRAFTS:
+        raise CommandError(f"--draft: expected one of {', '.join(cli_keywords.DRAFTS)}, found {args.draft!r}")
     return OK if cli_keywords.keywords(args) else REFUSED
 
 
