@@ -38,3 +38,10 @@ def test_vocabulary_and_errors() -> None:
     vocab = cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1)
     assert listed(cd.Vocabulary) == {name for name in vars(vocab) if not name.startswith("_")}
     assert listed(GrammarError) == set(vars(GrammarError("what")))
+
+
+def test_json_schema_takes_and_documents_every_option() -> None:
+    taken = {name: p.default for name, p in inspect.signature(cd.JsonSchema).parameters.items() if name != "schema"}
+    assert taken == {field.name: field.default for field in dataclasses.fields(Options)}
+    heads = re.findall(r"^(\w+(?:, \w+)*) : ", inspect.getdoc(cd.JsonSchema) or "", re.MULTILINE)
+    assert {name for head in heads for name in head.split(", ")} == {"schema", *taken}
