@@ -16,11 +16,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cdplugin import grammars
     from cdplugin.adapters.hf import GrammarLogitsProcessor
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
-    from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
-    from cdplugin.infill import Infill
+    from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
+    from cdplugin.infill import Infill, InfillSession
     from cdplugin.infill_parts import GAP, Slots
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
@@ -31,41 +32,44 @@ if TYPE_CHECKING:
     from cdplugin.specs_text import Ebnf, Gbnf
     from cdplugin.vocab import Vocabulary
 
-__version__ = "0.1.0"
+    __version__: str
 
 _HOME = {
-    "GAP": "infill_parts",
-    "GrammarLogitsProcessor": "adapters.hf",
-    "Infill": "infill",
-    "Slots": "infill_parts",
-    "allocate_token_bitmask": "bitmask",
-    "apply_token_bitmask_inplace": "bitmask",
-    "Compiler": "compiler",
-    "CdpluginError": "errors",
-    "GrammarError": "errors",
-    "LimitExceeded": "errors",
-    "UnsupportedError": "errors",
-    "VocabularyError": "errors",
-    "Limits": "limits",
-    "Grammar": "matcher",
-    "Matcher": "matcher",
-    "fill_next_token_bitmasks": "matcher",
-    "Choice": "specs",
-    "JsonObject": "specs",
-    "JsonSchema": "specs",
-    "Regex": "specs",
-    "Spec": "specs",
-    "After": "specs_tags",
-    "StructuralTag": "specs_tags",
-    "TOOL_FORMATS": "specs_tags",
-    "ToolFormat": "specs_tags",
-    "Tools": "specs_tags",
-    "Template": "specs_template",
-    "Ebnf": "specs_text",
-    "Gbnf": "specs_text",
-    "Lark": "specs_lark",
-    "Vocabulary": "vocab",
+    "GrammarLogitsProcessor": "cdplugin.adapters.hf",
+    "allocate_token_bitmask": "cdplugin.bitmask",
+    "apply_token_bitmask_inplace": "cdplugin.bitmask",
+    "Compiler": "cdplugin.compiler",
+    "CdpluginError": "cdplugin.errors",
+    "EngineError": "cdplugin.errors",
+    "GrammarError": "cdplugin.errors",
+    "LimitExceeded": "cdplugin.errors",
+    "UnsupportedError": "cdplugin.errors",
+    "VocabularyError": "cdplugin.errors",
+    "GAP": "cdplugin.infill_parts",
+    "Infill": "cdplugin.infill",
+    "InfillSession": "cdplugin.infill",
+    "Slots": "cdplugin.infill_parts",
+    "Limits": "cdplugin.limits",
+    "fill_next_token_bitmasks": "cdplugin.matcher",
+    "Grammar": "cdplugin.matcher",
+    "Matcher": "cdplugin.matcher",
+    "Choice": "cdplugin.specs",
+    "JsonObject": "cdplugin.specs",
+    "JsonSchema": "cdplugin.specs",
+    "Regex": "cdplugin.specs",
+    "Spec": "cdplugin.specs",
+    "Lark": "cdplugin.specs_lark",
+    "After": "cdplugin.specs_tags",
+    "StructuralTag": "cdplugin.specs_tags",
+    "TOOL_FORMATS": "cdplugin.specs_tags",
+    "ToolFormat": "cdplugin.specs_tags",
+    "Tools": "cdplugin.specs_tags",
+    "Template": "cdplugin.specs_template",
+    "Ebnf": "cdplugin.specs_text",
+    "Gbnf": "cdplugin.specs_text",
+    "Vocabulary": "cdplugin.vocab",
 }
+"""The module of each public name."""
 
 __all__ = [
     "GAP",
@@ -75,11 +79,13 @@ __all__ = [
     "Choice",
     "Compiler",
     "Ebnf",
+    "EngineError",
     "Gbnf",
     "Grammar",
     "GrammarError",
     "GrammarLogitsProcessor",
     "Infill",
+    "InfillSession",
     "JsonObject",
     "JsonSchema",
     "Lark",
@@ -99,19 +105,33 @@ __all__ = [
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
     "fill_next_token_bitmasks",
+    "grammars",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name == "grammars":
         return import_module("cdplugin.grammars")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'cdplugin' has no attribute {name!r}")
-    value = getattr(import_module(f"cdplugin.{home}"), name)
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
 
+def _version() -> str:
+    """The version of the installed distribution, which ``pyproject.toml`` holds; "0+unknown" where none is installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("cdplugin")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names and the module's own attributes, whatever has been imported so far."""
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, "__version__"})

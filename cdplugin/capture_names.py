@@ -11,7 +11,7 @@ from cdplugin.arena import Arena
 from cdplugin.capture_lexing import Lexing, Units
 from cdplugin.captures import Chart
 from cdplugin.derivatives import Program
-from cdplugin.errors import GrammarError
+from cdplugin.errors import EngineError
 from cdplugin.expr import Expr
 from cdplugin.grammar import Captured
 from cdplugin.kernels import arena as layout
@@ -41,7 +41,7 @@ def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
         lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
-            raise GrammarError("the captures of this text were not found")
+            raise EngineError("the captures of this text were not found")
     captured = _captured(arena, grammar)
     wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
     stops = _Stops(grammar, lexing)

@@ -1,4 +1,4 @@
-"""The command line: ``cdplugin check``, ``mask``, ``warmup``, ``doctor``.
+"""The command line: ``cdplugin check``, ``mask``, ``keywords``, ``warmup``, ``doctor``.
 
 Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
 the argument parser is imported at the start; each command imports what it needs.
@@ -230,6 +230,15 @@ def warmup(args: argparse.Namespace) -> int:
     return OK
 
 
+def keywords(args: argparse.Namespace) -> int:
+    """``cdplugin keywords``: which keywords of JSON Schema are enforced, and what of them is refused?"""
+    from cdplugin import cli_keywords
+
+    if args.draft is not None and args.draft not in cli_keywords.DRAFTS:
+        raise CommandError(f"--draft: expected one of {', '.join(cli_keywords.DRAFTS)}, found {args.draft!r}")
+    return OK if cli_keywords.keywords(args) else REFUSED
+
+
 def doctor(args: argparse.Namespace) -> int:
     """``cdplugin doctor``: what is installed, where caches lie, does it work?"""
     from cdplugin import cli_doctor
@@ -243,9 +252,13 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--version", action="store_true", help="print the version")
     commands = out.add_subparsers(dest="command", metavar="COMMAND")
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, *, spec: bool) -> argparse.ArgumentParser:
+    def add_plain(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
         command.set_defaults(run=run)
+        return command
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, *, spec: bool) -> argparse.ArgumentParser:
+        command = add_plain(name, run, text)
         if spec:
             command.add_argument(
                 "spec", metavar="SPEC", help="grammar file: .json (JSON Schema), .regex, .choice (a text per line)"
@@ -263,6 +276,10 @@ def parser() -> argparse.ArgumentParser:
     command = add("mask", mask, "What is allowed next after a text?", spec=True)
     command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
     command.add_argument("--samples", type=int, default=10, metavar="N", help="tokens to show of each kind")
+    command = add_plain("keywords", keywords, "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
+    command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
+    command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")
+    command.add_argument("--json", action="store_true", help="for programs: a list of objects")
     add("warmup", warmup, "Compile the kernels and build the vocabulary's cache, ahead of the first request.", spec=False)
     add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     return out

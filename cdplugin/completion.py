@@ -17,7 +17,7 @@ import numpy as np
 
 from cdplugin.arena import Arena
 from cdplugin.costs import FAR, Budget, Costs
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import arena as layout
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels import expressions
@@ -97,7 +97,7 @@ class Endings:
                 if end is not None:
                     return end
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
-        raise GrammarError("the text has no legal ending: the grammar's longest match leads to a dead end")
+        raise EngineError("the text has no legal ending: the grammar's longest match leads to a dead end")
 
     def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
@@ -339,7 +339,7 @@ def _flat(edges: list[bytes | int]) -> list[int]:
 def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
     """Edges as token ids: each run of bytes as the fewest tokens that spell it, terminals as they are.
 
-    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`GrammarError` where no others spell a
+    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`EngineError` where no others spell a
     run. The caller holds the arena's lock.
     """
 
@@ -347,7 +347,7 @@ def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int
         data = np.frombuffer(text, np.uint8)
         found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
         if found >= NOT_SPELT:
-            raise GrammarError(f"no tokens spell {text[found - NOT_SPELT :][:40]!r}")
+            raise EngineError(f"no tokens spell {text[found - NOT_SPELT :][:40]!r}")
         return arena.tables[layout.STACK][:found].tolist()
 
     return _tokens(edges, spell)
@@ -360,7 +360,7 @@ def single_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int
     def spell(text: bytes) -> list[int]:
         found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
         if -1 in found or not banned.isdisjoint(found):
-            raise GrammarError(f"no tokens spell the bytes of {text[:40]!r}")
+            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
         return found
 
     return _tokens(edges, spell)

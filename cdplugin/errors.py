@@ -101,6 +101,14 @@ class LimitExceeded(GrammarError):  # noqa: N818 - the public name of the design
     """A budget of :class:`cdplugin.Limits` was crossed. Only the request that crossed it is affected."""
 
 
+class EngineError(CdpluginError, RuntimeError):
+    """A question to a running matcher that has no answer: no ending is reachable, no tokens spell it, captures are not found.
+
+    The grammar compiled and the matcher is unchanged. Not raised by ``compile``, and never for a budget: that is
+    :class:`LimitExceeded`.
+    """
+
+
 class VocabularyError(CdpluginError, ValueError):
     """A tokenizer whose tokens cannot be mapped to bytes without guessing."""
 

@@ -66,7 +66,7 @@ class Infill:
         """In a forked child: a new lock; what it guards is a count and a list."""
         self._turns = threading.Lock()
 
-    def new(self, pieces: Iterable[Any]) -> Session:
+    def new(self, pieces: Iterable[Any]) -> InfillSession:
         """A session for text with gaps.
 
         ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
@@ -85,9 +85,9 @@ class Infill:
             else:
                 parts += [Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
         places = [i for i, part in enumerate(parts) if part.gap or part.slot]
-        return Session(self, parts, places, padded=False)
+        return InfillSession(self, parts, places, padded=False)
 
-    def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> Session:
+    def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> InfillSession:
         """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions.
 
         ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
@@ -96,9 +96,9 @@ class Infill:
         parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
         if not end:
             parts.append(Part(gap=True))
-        return Session(self, parts, list(range(len(tokens))), padded=end)
+        return InfillSession(self, parts, list(range(len(tokens))), padded=end)
 
-    def map(self, function: Callable[[Session], T], sessions: Sequence[Session]) -> list[T]:
+    def map(self, function: Callable[[InfillSession], T], sessions: Sequence[InfillSession]) -> list[T]:
         """``[function(session) for session in sessions]``, up to ``threads`` at once; the kernels run without the GIL.
 
         Sessions that have tables in common come one after another, in their order. If calls raise, the others are made all the
@@ -158,7 +158,7 @@ class Infill:
         return text
 
 
-class Session:
+class InfillSession:
     """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing."""
 
     def __init__(self, infill: Infill, parts: list[Part], places: list[int], *, padded: bool) -> None:
@@ -182,9 +182,17 @@ class Session:
                 self._known = self._answers.completable(self._parts)
         return self._known
 
-    def open_slots(self) -> list[int]:
-        """The places that are still open."""
+    def open_places(self) -> list[int]:
+        """The places that are still open: slots without a token, gaps that were not closed. From left to right."""
         return [place for place, at in enumerate(self._places) if self._parts[at].is_open]
+
+    def open_slots(self) -> list[int]:
+        """The slots without a token: the places that :meth:`set` fills."""
+        return [place for place in self.open_places() if not self._parts[self._places[place]].gap]
+
+    def open_gaps(self) -> list[int]:
+        """The gaps that were not closed: the places of :meth:`insert` and :meth:`close`."""
+        return [place for place in self.open_places() if self._parts[self._places[place]].gap]
 
     def text(self) -> str | None:
         """The text, or None while some place is open."""
@@ -334,8 +342,6 @@ class Session:
     def _fill_slots(self, rng: random.Random | None) -> None:
         """Fill every open slot with a token that its mask allows."""
         for place in self.open_slots():
-            if self._parts[self._places[place]].gap:
-                continue
             order = members_of(self.mask(place))
             if not order:
                 raise AssertionError("a completable canvas without a token")
@@ -349,7 +355,7 @@ class Session:
         """With a generator, begin each gap with a few random tokens."""
         if rng is None:
             return
-        for place in self.open_slots():
+        for place in self.open_gaps():
             for _ in range(rng.randint(0, max(budget // 3, 0))):
                 tokens = members_of(self.mask(place))
                 if not tokens:

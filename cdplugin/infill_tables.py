@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill_parts import members
 from cdplugin.infill_room import that_end_in_gaps
 from cdplugin.infill_workspace import MOST_STATES, Workspace
@@ -407,7 +407,7 @@ class InfillGrammar:
                     ending = matcher.shortest_completion()
                 except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
                     return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-                except GrammarError:  # and to where there is none
+                except EngineError:  # and to where there is none
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)

@@ -20,7 +20,7 @@ import numpy as np
 from cdplugin import capture_names, completion, explain, forced, forking
 from cdplugin.arena import Arena
 from cdplugin.bitmask import bitmask_view
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import engine as kernels
 from cdplugin.kernels.arena import HAS_TERMINALS, WORK_LEFT
 from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
@@ -279,7 +279,8 @@ class Matcher:
 
         Each answer was followed by the matcher. Once its first token is followed, the next answer is shorter by one at least,
         so it bounds a budget of tokens. It is the fewest tokens for a shortest text in most grammars, but this is not promised.
-        Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``.
+        Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``, and
+        :class:`EngineError` where there is none: longest match may lead to a dead end.
         """
         cursor = self._cursor()
         if self.is_accepting():
@@ -292,7 +293,7 @@ class Matcher:
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
             found = self._find_ending(cursor)
         if found is None:
-            raise GrammarError("no short ending was found that the matcher follows")
+            raise EngineError("the endings that were found are not followed by the matcher")
         ending = found
         self._ending = (len(self._tokens), ending)
         return ending.copy()

@@ -65,7 +65,7 @@ class JsonSchema(Spec):
     whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
     separators, indent : as ``json.dumps`` takes them: the layout is then exactly what it prints (arrays and objects at most 24
         deep with ``indent``).
-    property_order : ``"schema"``: properties come in the order in which the schema declares them.
+    property_order : ``"schema"``: properties come in the order in which the schema declares them; ``"any"``: in any order.
     unique_names : whether undeclared names occur at most once in an object too. (RFC 8259 only says that names should be
         unique; of equal ones, readers keep the last.)
     formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the

@@ -55,11 +55,12 @@ class Tools(Spec):
         ``{"type": "allowed_tools", …}``. A named tool is called once.
     parallel : whether there may be several calls.
     on_broken : what becomes of a tool whose schema cannot be compiled. ``"error"``: the error names it; ``"skip"``: it cannot
-        be called; ``"any"``: its arguments may be any JSON object. Either way the others are spared, and :attr:`broken` tells.
+        be called; ``"any"``: its arguments may be any JSON object. The other tools
+        compile either way; :meth:`broken_tools` lists the broken ones.
 
     >>> from cdplugin.limits import Limits
     >>> weather = {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
-    >>> Tools([weather, {"name": "x", "parameters": {"type": "strin"}}], on_broken="skip").broken["x"].location
+    >>> Tools([weather, {"name": "x", "parameters": {"type": "strin"}}], on_broken="skip").broken_tools()["x"].location
     '/1/parameters/type'
     """
 
@@ -87,11 +88,13 @@ class Tools(Spec):
         self.on_broken = on_broken
         self._chosen, self._mode = choose(self.tools, tool_choice)
 
-    @property
-    def broken(self) -> dict[str, GrammarError]:
-        """The tools whose schemas cannot be compiled (under default limits), by name, with what is wrong."""
+    def broken_tools(self, limits: Limits | None = None) -> dict[str, GrammarError]:
+        """The tools whose schemas cannot be compiled, by name, with the error of each.
+
+        Compiles all of them at every call, under ``limits`` (default: those of :class:`cdplugin.Limits`).
+        """
         on_broken = "skip" if self.on_broken == "error" else self.on_broken
-        return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, Limits())[1]
+        return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, limits or Limits())[1]
 
     def key(self) -> Hashable | None:
         text = json_key([[tool.name, tool.parameters] for tool in self._chosen])

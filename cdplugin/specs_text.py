@@ -44,9 +44,10 @@ class Ebnf(Spec):
 
     ``syntax``: ``"xgrammar"`` (also called ``"ebnf"``; what xgrammar's and vLLM's users write), ``"gbnf"`` (llama.cpp),
     ``"lark"``, or ``"auto"``, which looks at the rules: ``:`` is Lark; ``::=`` is xgrammar's notation if the text is legal
-    there, else GBNF. :attr:`taken` says which it is. ``root``: the rule that the whole text must match (``"start"`` in Lark).
+    there, else GBNF. :meth:`resolved_syntax` says which it is. ``root``: the rule that the whole text must match (``"start"``
+    in Lark).
 
-    >>> Ebnf('root ::= "a" . "b"', syntax="auto").taken
+    >>> Ebnf('root ::= "a" . "b"', syntax="auto").resolved_syntax()
     'gbnf'
     """
 
@@ -56,21 +57,24 @@ class Ebnf(Spec):
         self.grammar = grammar
         self.syntax = syntax
         self.root = root
-        self._taken = "" if syntax == "auto" else _SYNTAXES[syntax]
+        self._syntax = "" if syntax == "auto" else _SYNTAXES[syntax]
 
-    @property
-    def taken(self) -> str:
-        """The syntax that the grammar is read in: ``"xgrammar"``, ``"gbnf"`` or ``"lark"``."""
-        if not self._taken:
-            self._taken = _recognise(self.grammar, self.root)
-        return self._taken
+    def resolved_syntax(self) -> str:
+        """The syntax that the grammar is read in: ``"xgrammar"``, ``"gbnf"`` or ``"lark"``.
+
+        With ``syntax="auto"`` the first call reads the grammar. Raises :class:`UnsupportedError` for an unknown notation.
+        """
+        if not self._syntax:
+            self._syntax = _recognise(self.grammar, self.root)
+        return self._syntax
 
     def key(self) -> Hashable | None:
         return key_of(Ebnf, self.grammar, self.syntax, self.root)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        if self.taken != "lark":
-            return compile_bnf(self.grammar, self.taken, self.root, limits, ir)
+        syntax = self.resolved_syntax()
+        if syntax != "lark":
+            return compile_bnf(self.grammar, syntax, self.root, limits, ir)
         if self.root not in ("root", "start"):
             raise UnsupportedError(
                 "a Lark grammar begins with the rule 'start'; no other root is supported", found=shown(self.root)

@@ -47,9 +47,17 @@ _PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 class TokenSource:
     """What a tokenizer says about its tokens, before the trie is built.
 
-    ``tokens`` : bytes by id, None for what never matches as text. ``names`` : special and added tokens by name, specials
-    first in ``special``. ``context`` : what, besides the tokens, the self-check depends on. ``encode``: text → ids, no
-    special tokens added.
+    Attributes
+    ----------
+    label : the tokenizer's name, for messages.
+    tokens : bytes by id; None: never matches as text.
+    special : name → id of the tokens that never match as text.
+    eos : the ids that end a text.
+    added : name → id of added tokens that are text.
+    unreadable : added tokens that the tokenizer cannot decode to UTF-8.
+    context : what, besides the tokens, the self-check depends on.
+    encode : text → ids, no special tokens added; None without a tokenizer.
+    check : compares the tokens with the tokenizer; raises ``VocabularyError``. None without a tokenizer.
     """
 
     label: str

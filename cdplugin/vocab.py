@@ -83,21 +83,26 @@ class Vocabulary:
     size : width of the logits. Ids that the tokenizer does not have are absent and never allowed.
     tokens : list of ``bytes | None``, length ``size``; None: special, end token or absent, never matches as text.
     eos_token_ids : the ids that end a text. They never match as text.
-    special_tokens : name → id of the tokens that never match as text. ``added_tokens`` : name → id of added tokens that are
-    text. empty_token_ids : text tokens without bytes; never allowed, since they would make no progress.
-    unreadable_token_ids : added tokens that the tokenizer itself cannot decode to UTF-8; never allowed. max_token_bytes :
-    bytes of the longest text token. byte_tokens : 256-bit int, bit b set where a token is the single byte b.
-    ``missing_bytes`` : its complement. absent_bytes : 256-bit int of the bytes that occur in no text token at all.
-    fingerprint : sha256 (hex) of all of the above. token_bytes : uint8[...], the text tokens' bytes one after the other.
-    ``token_offsets`` : int64[size + 1], token t lies in
-        ``[token_offsets[t], token_offsets[t + 1])``; special and absent tokens have length 0.
-    trie : :class:`Trie`. ``slice_end`` : its ``slice_end``. The slice tokens are complete UTF-8 without ``"``, ``\\``,
-    0x00-0x1F, 0x7F, U+2028, U+2029. max_chars : int32[len(trie)], for slice nodes the most code points of a token in the
-    subtree; 0 elsewhere. slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code
-    points, row K all of them;
-        K is ``slice_chars``, the largest count, or 64 if that is smaller.
+    special_tokens : name → id of the tokens that never match as text.
+    added_tokens : name → id of added tokens that are text.
+    empty_token_ids : text tokens without bytes; never allowed, since they would make no progress.
+    unreadable_token_ids : added tokens that the tokenizer itself cannot decode to UTF-8; never allowed.
+    max_token_bytes : bytes of the longest text token.
+    byte_tokens : 256-bit int, bit b set where a token is the single byte b.
+    missing_bytes : its complement.
+    absent_bytes : 256-bit int of the bytes that occur in no text token at all.
+    fingerprint : sha256 (hex) of the tokens and of all ids above.
+    token_bytes : uint8[...], the text tokens' bytes one after the other.
+    token_offsets : int64[size + 1]; token t lies in ``[token_offsets[t], token_offsets[t + 1])``. Special and absent tokens
+        have length 0.
+    trie : :class:`Trie`.
+    slice_end : that of the trie. Slice tokens are complete UTF-8 without ``"``, ``\\``, 0x00-0x1F, 0x7F, U+2028, U+2029.
     slice_chars : the most code points of a slice token (0 without slice tokens).
+    slice_masks : int32[K + 1, ceil(size / 32)]: row k < K holds the slice tokens of at most k code points, row K all of them.
+        K is ``slice_chars``, or 64 if that is smaller.
+    max_chars : int32[len(trie)], for slice nodes the most code points of a token in the subtree; 0 elsewhere.
     encode : text → ids without special tokens, as at the start of a text, or None where there is no tokenizer.
+    label : the tokenizer's name, for messages.
     """
 
     def __init__(self, source: tokenizer_bytes.TokenSource, cache: bool = True) -> None:

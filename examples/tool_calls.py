@@ -55,7 +55,7 @@ def main() -> int:
     vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
 
     spec = cd.Tools(tools, format="hermes", tool_choice="required", parallel=False, on_broken="skip")
-    for broken, problem in spec.broken.items():
+    for broken, problem in spec.broken_tools().items():
         print(f"left out: {broken}: {problem}")
     grammar = cd.Compiler(vocab).compile(spec)
 

@@ -35,7 +35,7 @@ def compare(infill: cd.Infill, texts: list[str], places: int, tokens: int) -> di
         if not session.completable():
             continue
         found["places"] += 1
-        place = rng.choice(session.open_slots())
+        place = rng.choice(session.open_places())
         allowed = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")[: infill.vocab.size]
         inside, outside = np.flatnonzero(allowed), np.flatnonzero(allowed == 0)
         picked = [rng.choice(part) for part in (inside, outside) if len(part) for _ in range(tokens // 2)]

@@ -183,7 +183,7 @@ def main() -> int:
     if not args.data.exists():
         print(f"skipped: no such file: {args.data}", file=sys.stderr)
         return 0
-    from cdplugin.errors import GrammarError
+    from cdplugin.errors import CdpluginError, GrammarError
 
     sys.set_int_max_str_digits(0)
     with gzip.open(args.data) if args.data.suffix == ".gz" else open(args.data, "rb") as f:
@@ -213,7 +213,7 @@ def main() -> int:
         for _ in range(args.walks):
             try:
                 outcome, text = walker.walk(engine, grammar, args.steer, args.longest)
-            except GrammarError as error:  # a budget
+            except CdpluginError as error:  # a budget, a dead end
                 outcome, text = "gave up", b""
                 faults.append({"id": case["id"], "why": str(error), "text": ""})
             counts[outcome] += 1

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from cdplugin.errors import CdpluginError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError, shown
+from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError, shown
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.shapes import MultipliesError
 
@@ -25,7 +25,7 @@ def all_errors() -> Iterator[type[CdpluginError]]:
 def examples() -> dict[type[CdpluginError], CdpluginError]:
     out: dict[type[CdpluginError], CdpluginError] = {
         TooManyResiduesError: TooManyResiduesError(),
-        **{kind: kind("what") for kind in (CdpluginError, VocabularyError, MultipliesError)},
+        **{kind: kind("what") for kind in (CdpluginError, EngineError, VocabularyError, MultipliesError)},
     }
     for kind in (GrammarError, UnsupportedError, LimitExceeded):
         out[kind] = kind("what", location="/a", keyword="k", expected="x", found="y", context="  a\n  ^")

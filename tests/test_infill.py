@@ -13,7 +13,7 @@ from engine_tools import ALL_BYTES, vocabulary
 
 import cdplugin as cd
 from cdplugin.grammar import GrammarIR, TokenSet
-from cdplugin.infill import Session
+from cdplugin.infill import InfillSession
 
 TOKENS = [b"12", b"+1", b"1=", b'{"', b'": ', b'", "', b"true", b"ab"]
 SUM = cd.Regex(r"[0-9]+(\+[0-9]+)*=[0-9]+")
@@ -42,7 +42,7 @@ def person(vocab: cd.Vocabulary) -> cd.Infill:
     return cd.Infill(cd.Compiler(vocab).compile(PERSON))
 
 
-def words(session: Session, place: int) -> set[bytes]:
+def words(session: InfillSession, place: int) -> set[bytes]:
     """The tokens of a mask, end tokens as b"<end>"."""
     vocab = session._infill.vocab
     bits = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")
@@ -54,17 +54,18 @@ DIGITS = {bytes([b]) for b in b"0123456789"} | {b"12"}
 
 def test_gap_and_slots(sums: cd.Infill) -> None:
     s = sums.new(["1", cd.GAP, "=", cd.Slots(2)])
-    assert s.completable() and s.open_slots() == [0, 1, 2] and s.text() is None
+    assert s.completable() and s.open_places() == [0, 1, 2] and s.text() is None
+    assert s.open_gaps() == [0] and s.open_slots() == [1, 2]
     assert words(s, 0) == DIGITS | {b"+", b"+1"}
     assert words(s, 1) == words(s, 2) == DIGITS
     assert s.insert(0, ord("+")) and not s.close(0), "a sum must go on"
     assert not s.insert(0, ord("="))
     assert s.insert(0, ord("2")) and s.close(0) and s.set(2, ord("9")) and s.set(1, 256)
-    assert s.text() == "1+2=129" and s.open_slots() == []
+    assert s.text() == "1+2=129" and s.open_places() == s.open_gaps() == s.open_slots() == []
     s.undo(2)
-    assert s.open_slots() == [1, 2] and s.text() is None
+    assert s.open_places() == s.open_slots() == [1, 2] and s.text() is None
     s.undo(3)
-    assert s.open_slots() == [0, 1, 2]
+    assert s.open_places() == [0, 1, 2]
 
 
 def test_spanning_lexeme(person: cd.Infill) -> None:
@@ -226,7 +227,7 @@ def test_token_terminals_are_refused() -> None:
 
 def test_masks_of_several_places(sums: cd.Infill) -> None:
     s = sums.new(["1", cd.GAP, "=", cd.Slots(2)])
-    places: Sequence[int] = s.open_slots()
+    places: Sequence[int] = s.open_places()
     rows = s.masks(places)
     assert rows.dtype == np.int32 and rows.shape == (3, (sums.vocab.size + 31) // 32)
     assert all((rows[i] == s.mask(place)).all() for i, place in enumerate(places))
@@ -246,7 +247,7 @@ def test_sessions_on_threads(person: cd.Infill) -> None:
     assert threads[0] == threads[2]
     done = []
 
-    def fail(session: Session) -> None:
+    def fail(session: InfillSession) -> None:
         if session is sessions[1]:
             raise KeyError("one")
         done.append(session)

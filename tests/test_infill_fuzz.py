@@ -16,7 +16,7 @@ from naive_infill import Piece, fits, random_pieces, short_words
 
 import cdplugin as cd
 from cdplugin import infill_tables, infill_workspace
-from cdplugin.infill import Session
+from cdplugin.infill import InfillSession
 from cdplugin.kernels import workspace as ws
 
 pytestmark = pytest.mark.kernel
@@ -26,7 +26,7 @@ N_SEEDS = 4
 PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_PROBLEMS", "0")) or cases(800, 8)
 
 
-def session_of(infill: cd.Infill, pieces: list[Piece]) -> Session:
+def session_of(infill: cd.Infill, pieces: list[Piece]) -> InfillSession:
     return infill.new(p if isinstance(p, bytes) else cd.GAP if p[0] == "gap" else cd.Slots(p[1]) for p in pieces)
 
 
@@ -65,13 +65,13 @@ def test_equal_to_brute_force(seed: int) -> None:
             data = text.encode()
             assert naive.accepts(data), (ir.rules, ir.lexemes, pieces, text)
             assert fits(data, pieces, texts), (pieces, text)
-            places = session.open_slots()
+            places = session.open_places()
             if places and rng.random() < 0.15:
                 check_mask(session, infill, rng.choice(places))
     assert done < 100 or (accepted > done // 20 and refused > done // 20), (accepted, refused)
 
 
-def check_mask(session: Session, infill: cd.Infill, place: int) -> None:
+def check_mask(session: InfillSession, infill: cd.Infill, place: int) -> None:
     """A mask holds a token exactly if the text is completable after it."""
     allowed = bits(session.mask(place))
     is_gap = session._parts[session._places[place]].gap
@@ -107,7 +107,7 @@ def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch)
 def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]]]:
     """Whether a problem is completable, and its masks."""
     session = session_of(infill, pieces)
-    return session.completable(), [bits(session.mask(place)) for place in session.open_slots()[:2]]
+    return session.completable(), [bits(session.mask(place)) for place in session.open_places()[:2]]
 
 
 @pytest.mark.parametrize("kind", ["random", "json", "arithmetic", "cpp"])
@@ -133,7 +133,7 @@ def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
     assert saved > 0 or cases(1, 0) == 0  # a few changes may all be at the first element
 
 
-def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[Session]]:
+def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[InfillSession]]:
     """An infilling grammar over bytes and some tokens, and two sessions."""
     tokens = (
         random_tokens(rng, ALPHABET, 12, 4) if kind == "random" else [b'": ', b'"a"', b"int ", b"; ", b"return", b", ", b"{}"]
@@ -158,9 +158,9 @@ def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[Session]
     return infill, [infill.new([text[:at], cd.GAP, text[at + 4 : 40], cd.GAP, text[44:]]) for at in (9, 22)]
 
 
-def change(session: Session, infill: cd.Infill, rng: random.Random) -> None:
+def change(session: InfillSession, infill: cd.Infill, rng: random.Random) -> None:
     """Set, insert, close or undo something, with whatever answer."""
-    places = session.open_slots()
+    places = session.open_places()
     if session._history and (not places or rng.random() < 0.2):
         session.undo(rng.randint(1, len(session._history)))
     elif places:
@@ -176,7 +176,7 @@ def change(session: Session, infill: cd.Infill, rng: random.Random) -> None:
             session.set(place, token)
 
 
-def with_rests(session: Session) -> tuple[int, bytes]:
+def with_rests(session: InfillSession) -> tuple[int, bytes]:
     """Whether a session's text can be completed, and where the nonterminals may end that begin where the text does.
 
     (Elsewhere there may be kept facts that nobody asks for any more.)

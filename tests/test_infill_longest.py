@@ -19,7 +19,7 @@ from test_infill_fuzz import bits
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR
-from cdplugin.infill import Session
+from cdplugin.infill import InfillSession
 
 pytestmark = pytest.mark.kernel
 
@@ -68,7 +68,7 @@ def fillings(canvas: list[bytes | None], tokens: list[bytes]) -> list[bytes]:
     return [b"".join(parts) for parts in itertools.product(*([part] if part is not None else tokens for part in canvas))]
 
 
-def session_of(infill: cd.Infill, canvas: list[bytes | None]) -> Session:
+def session_of(infill: cd.Infill, canvas: list[bytes | None]) -> InfillSession:
     return infill.new(cd.Slots(1) if part is None else part for part in canvas)
 
 

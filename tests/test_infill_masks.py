@@ -71,7 +71,7 @@ def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> 
         while not session.completable():
             pieces = problem(rng, rng.choice(texts))
             session = infill.new(pieces)
-        place = rng.choice(session.open_slots())
+        place = rng.choice(session.open_places())
         mask = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")[: vocab.size].astype(bool)
         other = infill.new(pieces)  # has seen no mask: every answer is looked for
         change = other.set if other._parts[other._places[place]].slot else other.insert

@@ -23,7 +23,7 @@ from test_infill_longest import KINDS, TooManyThreadsError, legal, random_longes
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR
-from cdplugin.infill import Session
+from cdplugin.infill import InfillSession
 from cdplugin.kernels import engine
 
 pytestmark = pytest.mark.kernel
@@ -130,7 +130,7 @@ class Case:
             out[at : at + cut] = [GAP] if rng.random() < 0.6 else [SLOT] * rng.choice([1, 1, 2, 2, 3])
         return out
 
-    def session(self, elements: list[Element]) -> Session:
+    def session(self, elements: list[Element]) -> InfillSession:
         return self.infill.new(
             cd.GAP if element == GAP else cd.Slots(1) if element == SLOT else bytes([element])  # type: ignore[list-item]
             for element in elements
@@ -176,12 +176,14 @@ def check(case: Case, elements: list[Element], rng: random.Random, counts: Count
         counts["completions"] += 1
         data = session.complete(generator).encode()
         assert case.legal(data) and case.fits(elements, data), (*where, data)
-    if session.open_slots() and rng.random() < MASKS:
-        check_mask(case, elements, session, fillings, rng.choice(session.open_slots()), where)
+    if session.open_places() and rng.random() < MASKS:
+        check_mask(case, elements, session, fillings, rng.choice(session.open_places()), where)
         counts["masks"] += 1
 
 
-def check_mask(case: Case, elements: list[Element], session: Session, fillings: Fillings, place: int, where: tuple) -> None:
+def check_mask(
+    case: Case, elements: list[Element], session: InfillSession, fillings: Fillings, place: int, where: tuple
+) -> None:
     """A mask has the tokens after which some filling is legal, and these are what the session takes."""
     allowed, unknown = fillings.mask([i for i, element in enumerate(elements) if not isinstance(element, int)][place])
     found = bits(session.mask(place))

@@ -26,7 +26,7 @@ ARROWS = {
     "warmup": {"warmup", "compiler", "specs", "core", "kernels", "base"},
     "adapters": {"adapters", "package", "warmup", "compiler", "matcher", "specs", "core", "base"},
     "package": {"package", "adapters", "compiler", "matcher", "specs", "core", "base"},
-    "cli": {"cli", "package", "warmup", "compiler", "matcher", "specs", "core", "kernels", "base"},
+    "cli": {"cli", "frontends", "package", "warmup", "compiler", "matcher", "specs", "core", "kernels", "base"},
 }
 BASE = {"errors", "limits", "memory", "expr", "grammar", "version"}
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cdplugin.infill import Infill, Session
+from cdplugin.infill import Infill, InfillSession
 from cdplugin.infill_parts import GAP
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")
@@ -56,7 +56,7 @@ def diffuse(
     shift: bool = False,
     seed: int = 0,
     history: bool = False,
-    on_step: Callable[[Session], None] | None = None,
+    on_step: Callable[[InfillSession], None] | None = None,
 ) -> Canvas:
     """Fill a canvas under a grammar.
 
@@ -112,7 +112,13 @@ def diffuse(
 
 
 def _logits(
-    model: Any, prompt: torch.Tensor, session: Session, mask_token_id: int, places: list[int], shift: bool, device: torch.device
+    model: Any,
+    prompt: torch.Tensor,
+    session: InfillSession,
+    mask_token_id: int,
+    places: list[int],
+    shift: bool,
+    device: torch.device,
 ) -> torch.Tensor:
     """The model's logits at some places of the canvas: float32 ``(len(places), vocabulary)`` on the CPU."""
     tokens = torch.tensor([mask_token_id if t is None else t for t in session.tokens()], dtype=torch.int64)
@@ -148,7 +154,7 @@ def _certainty(logits: torch.Tensor, tokens: torch.Tensor, order: str, generator
 
 
 def _commit(
-    session: Session,
+    session: InfillSession,
     places: list[int],
     logits: torch.Tensor,
     count: int,
@@ -222,7 +228,7 @@ def fill_in(
     size = infill.vocab.size
     device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
     generator = torch.Generator().manual_seed(seed)
-    for place in session.open_slots():
+    for place in session.open_gaps():
         at = session._places[place]
         for _ in range(max_new_tokens):
             part = session._parts[at]

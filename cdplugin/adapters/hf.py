@@ -54,10 +54,11 @@ class GrammarLogitsProcessor(LogitsProcessor):
     grammar : a compiled :class:`cdplugin.Grammar` for all rows; or a sequence with one per prompt, None for a prompt that is
         free. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
         ``generate()``.
-    max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends inside
-        them: a token is only left if the text can be ended in time after it (of at most the 256 likeliest, and none once
-        those left have 99.9 % of the probability). :class:`cdplugin.adapters.hf_budget.BudgetError` if no legal output is
-        so short. Pass ``generate()`` the same number, or a larger one.
+    max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends within
+        them: a token stays allowed only if an ending is found that fits after it. Tokens are judged from the likeliest on,
+        until those not yet judged have less than a thousandth of the probability of those that fit.
+        :class:`cdplugin.adapters.hf_budget.BudgetError` if no legal output is so short. Pass ``generate()`` the same number,
+        or a larger one.
 
     A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids, and takes a call for the
     continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it

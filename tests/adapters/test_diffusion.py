@@ -137,3 +137,7 @@ def test_fill_in_the_middle() -> None:
     text = fill_in(RandomModel(infill.vocab.size), infill, ['{"', cd.GAP, '": ', cd.GAP, "}"], prompt, max_new_tokens=3)
     assert json.loads(text)["a"] % 1 == 0
     assert seen[0] == (b'{"', b'": }')
+    beside_slots = fill_in(
+        RandomModel(infill.vocab.size), infill, ['{"', cd.Slots(1), '": ', cd.GAP, "}"], prompt, max_new_tokens=3
+    )
+    assert json.loads(beside_slots)["a"] % 1 == 0, "slots are filled by complete()"

@@ -190,8 +190,8 @@ def test_syntaxes() -> None:
         "?start: /a/ | b\nb: X\nX: /x/": "lark",
         '%ignore " "\nstart{x}: "a"': "lark",
     }
-    assert {text: cd.Ebnf(text, "auto").taken for text in taken} == taken
-    assert cd.Ebnf("x", "ebnf").taken == "xgrammar"
+    assert {text: cd.Ebnf(text, "auto").resolved_syntax() for text in taken} == taken
+    assert cd.Ebnf("x", "ebnf").resolved_syntax() == "xgrammar"
     with pytest.raises(
         UnsupportedError, match=re.escape("expected name ::= … (GBNF, xgrammar) or name: … (Lark), found root =")
     ):

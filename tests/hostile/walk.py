@@ -87,7 +87,7 @@ def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[R
         return _done(report, "wrong" if problem else "ok", problem)
     except cd.LimitExceeded as error:
         return _error(report, "limit", f"{report.message}, step {report.steps}: {error}")
-    except cd.GrammarError as error:
+    except (cd.EngineError, cd.GrammarError) as error:
         return _error(report, "dead end", f"{report.message}, step {report.steps}: {error}")
     except BaseException as error:
         return _foreign(report, error)

@@ -1,10 +1,10 @@
 """From a JSON Schema to rules over lexemes.
 
-Serialisation choices (promise 2 of the design counts completeness up to these): properties in schema order, then required names
-that are not declared, then further names; no whitespace before or after the whole value; numbers as ``numbers.py`` says; fixed
-texts as ``json.dumps`` spells them. Two *further* names (which ``additionalProperties`` allows) may be equal to each other:
-a grammar without memory cannot forbid that. Both values are then valid under ``additionalProperties``, so that the value a
-reader keeps is valid too. Declared names occur at most once.
+Serialisation choices, up to which the grammar is complete (:class:`Options` has those of the caller): properties in schema
+order, then required names that are not declared, then further names; no whitespace before or after the whole value; numbers as
+``numbers.py`` says; fixed texts as ``json.dumps`` spells them. Declared names occur at most once. *Further* names, which
+``additionalProperties`` allows, may repeat: each value is then valid by itself, so that the one a reader keeps is valid too.
+Under ``unique_names``, and where ``minProperties`` or a complement counts on it, they are told apart (``_told_apart``).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 # Groups of keywords. One bit each: reading a schema ORs the bits of its keywords, so that absent groups cost nothing.
-ANNOTATION, TYPE, VALUES, NUMBER, STRING, ARRAY, OBJECT, IN_PLACE, REFUSED, IDENTITY = (0, *(1 << i for i in range(9)))
+ANNOTATION, TYPE, VALUES, NUMBER, STRING, ARRAY, OBJECT, IN_PLACE, IDENTITY = (0, *(1 << i for i in range(8)))
 
 NULL_BIT, TRUE_BIT, FALSE_BIT, INTEGER_BIT, FRACTION_BIT, STRING_BIT, ARRAY_BIT, OBJECT_BIT = (1 << i for i in range(8))
 BOOLEAN_BITS = TRUE_BIT | FALSE_BIT
@@ -34,6 +34,7 @@ _GROUPS = {
     "maximum": NUMBER,
     "exclusiveMinimum": NUMBER,
     "exclusiveMaximum": NUMBER,
+    "multipleOf": NUMBER,
     "minLength": STRING,
     "maxLength": STRING,
     "pattern": STRING,
@@ -55,7 +56,6 @@ _GROUPS = {
     "if": IN_PLACE,
     "$dynamicRef": IN_PLACE,
     "$recursiveRef": IN_PLACE,
-    "multipleOf": REFUSED,
     "contains": ARRAY,
     "uniqueItems": ARRAY,
     "unevaluatedItems": IN_PLACE,
@@ -69,11 +69,6 @@ _GROUPS = {
     "unevaluatedProperties": IN_PLACE,
     "$id": IDENTITY,
 }
-
-REFUSED_TYPES = {
-    "multipleOf": NUMBER_BITS,
-}
-"""Keywords that are not enforced, and the types of instances they constrain (those not listed: all)."""
 
 _SINCE_6 = ("const", "contains", "propertyNames", "$id")
 _SINCE_7 = ("if", "contentEncoding")

@@ -21,10 +21,9 @@ from cdplugin.frontends.json_schema.dialect import (
     IDENTITY,
     IN_PLACE,
     NUMBER,
+    NUMBER_BITS,
     OBJECT,
     OBJECT_BIT,
-    REFUSED,
-    REFUSED_TYPES,
     STRING,
     STRING_BIT,
     TYPE,
@@ -132,8 +131,6 @@ class Reader:
             self._read_values(sub, schema)
         if groups & IN_PLACE:
             self._read_in_place(sub, schema)
-        if groups & REFUSED:
-            self._read_refused(sub, schema)
 
     def wrong(self, sub: Subschema, keyword: str, expected: str, found: Any) -> GrammarError:
         """The error for a keyword whose value has the wrong form."""
@@ -279,6 +276,21 @@ class Reader:
     def _read_number(self, sub: Subschema, schema: dict) -> None:
         sub.low = self._bound(sub, schema, "minimum", "exclusiveMinimum", 1)
         sub.high = self._bound(sub, schema, "maximum", "exclusiveMaximum", -1)
+        if "multipleOf" in schema:
+            self._read_multiple(sub, schema["multipleOf"])
+
+    def _read_multiple(self, sub: Subschema, unit: Any) -> None:
+        if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < math.inf:
+            raise self.wrong(sub, "multipleOf", "a number above 0", unit)
+        if unit == 1:
+            # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
+            twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
+            twin.types = ALL_TYPES & ~FRACTION_BIT
+            sub.after += (twin,)
+        elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
+            sub.multiples = (unit,)
+        else:
+            sub.refused += (("multipleOf", NUMBER_BITS),)
 
     def _bound(self, sub: Subschema, schema: dict, closed: str, opened: str, sign: int) -> Bound | None:
         bound: Bound | None = None
@@ -423,34 +435,6 @@ class Reader:
             return scope
         known = {name for name, _ in scope}
         return scope + tuple((name, resource.number) for name in self.documents.dynamic_names(resource) if name not in known)
-
-    def _read_refused(self, sub: Subschema, schema: dict) -> None:
-        groups = sub.resource.dialect.groups
-        refused = list(sub.refused)
-        for keyword, value in schema.items():
-            if groups.get(keyword) != REFUSED:
-                continue
-            check, expected = _FORMS[keyword]
-            if not check(value):
-                raise self.wrong(sub, keyword, expected, value)
-            if keyword == "multipleOf" and value == 1:
-                # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
-                twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
-                twin.types = ALL_TYPES & ~FRACTION_BIT
-                sub.after += (twin,)
-            elif keyword == "multipleOf" and is_supported(value, bool(sub.types & FRACTION_BIT)):
-                sub.multiples = (value,)
-            else:
-                refused.append((keyword, REFUSED_TYPES.get(keyword, ALL_TYPES)))
-        sub.refused = tuple(refused)
-
-
-_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "multipleOf": (
-        lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < math.inf,
-        "a number above 0",
-    ),
-}
 
 
 _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {

@@ -68,18 +68,23 @@ class Subschema:
 
     Attributes
     ----------
+    schema, pointer, resource : the object as it stands in the document, where, and in which resource.
+    scope : the dynamic scope in which it was met.
     types : bits of the types that ``type`` allows.
-    values : the members of ``enum`` (or the value of ``const``), or None. excluded : scalars that are not allowed.
-    low, high, multiples, no_multiples : numeric bounds, values of ``multipleOf``, of the same below ``not``.
-    text : ``(minLength, maxLength, patterns)``. array, object : parts, or None.
-    before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
-        schema's own properties, whose order they thus share. choices : the branches of ``anyOf``.
-    logic : ``oneOf``, ``not`` and ``if`` in the same place.
+    values : the members of ``enum`` (or the value of ``const``), or None.
+    excluded : scalars that are not allowed (below ``not``).
+    low, high : numeric bounds, or None.
+    multiples, no_multiples : values of ``multipleOf``; of ``multipleOf`` below ``not``.
+    text : ``(minLength, maxLength, patterns)``, or None.
+    formats : what ``format`` and ``contentEncoding`` ask of a string.
     unlike : patterns that must find no match in a string, and formats that it must not have.
-    unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, or None where absent.
-    scope : the dynamic scope it is met in.
-    refused : keywords that are not enforced, with the type bits they matter to.
-    plain : whether nothing but ``types`` and parts is set (no before, after, choices).
+    array, object : parts, or None.
+    before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
+        schema's own properties, whose order they thus share.
+    choices : for each ``anyOf`` in the same place, its branches.
+    logic : ``oneOf``, ``not`` and ``if`` in the same place.
+    unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
+    refused : keywords that are not enforced, with the bits of the types that they constrain.
     """
 
     __slots__ = (

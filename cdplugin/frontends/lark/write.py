@@ -26,7 +26,6 @@ _MOST_FUEL = 400_000
 """Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
 compiled.
 """
-_LONG_PREFIX = 8
 
 
 class Member(NamedTuple):
