@@ -50,7 +50,7 @@ class Matcher:
         self._nullable: dict[int, bool] = {}
         self._keep: list[Expr] = [expression]
         self._start = expression
-        self._taken = 0
+        self.taken = 0
         self.account = Account()
 
     @property
@@ -64,10 +64,11 @@ class Matcher:
 
     def matches(self, data: bytes) -> bool:
         """Whether the whole of ``data`` matches."""
-        state = self._start
+        state, steps = self._start, self._steps
         try:
             for byte in data:
-                state = self._derive(state, byte)
+                known = steps.get((id(state), byte))
+                state = self._derive(state, byte) if known is None else known
                 if state is EMPTY:
                     return False
             return self._accepts(state)
@@ -76,28 +77,28 @@ class Matcher:
 
     def matches_nothing(self, fuel: int) -> tuple[bool, int]:
         """Whether no text matches, found with about ``fuel`` derivatives at most; and how many were taken."""
-        self._taken = 0
+        self.taken = 0
         seen = {id(self._start)}
         stack = [self._start]
         while stack:
             state = stack.pop()
             if self._accepts(state):
-                return False, self._taken
+                return False, self.taken
             for byte_class in _classes(state):
-                if self._taken > fuel:
-                    return False, self._taken
+                if self.taken > fuel:
+                    return False, self.taken
                 following = self._derive(state, _lowest(byte_class))
                 if following is not EMPTY and id(following) not in seen:
                     seen.add(id(following))
                     self._keep.append(following)
                     stack.append(following)
-        return True, self._taken
+        return True, self.taken
 
     def texts(self, most: int, fuel: int) -> tuple[list[bytes] | None, int]:
         """All texts that match, if these are found to be at most ``most`` with about ``fuel`` derivatives, else None; and how
         many were taken.
         """
-        self._taken = 0
+        self.taken = 0
         out: list[bytes] = []
         stack = [(self._start, b"")]
         while stack:
@@ -107,11 +108,11 @@ class Matcher:
             for byte_class in sorted(_classes(state), key=int.bit_count, reverse=True):  # too many are soon found
                 following = self._derive(state, _lowest(byte_class))
                 if following is not EMPTY:
-                    if len(out) + len(stack) + byte_class.bit_count() > most or self._taken > fuel:
-                        return None, self._taken
+                    if len(out) + len(stack) + byte_class.bit_count() > most or self.taken > fuel:
+                        return None, self.taken
                     self._keep.append(following)
                     stack += [(following, text + bytes((byte,))) for byte in range(256) if byte_class >> byte & 1]
-        return out, self._taken
+        return out, self.taken
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
@@ -146,7 +147,7 @@ class Matcher:
             return EPSILON if node.args[0] >> byte & 1 else EMPTY
         found = self._steps.get((id(node), byte))
         if found is None:
-            self._taken += 1
+            self.taken += 1
             found = self._steps[id(node), byte] = self._derivative(node, byte)
         return found
 
@@ -241,10 +242,12 @@ def _matches(wanted: str | Format, text: str) -> bool:
             matcher = Matcher(wanted.text(UTF8))
         _, serial = _matchers.put(key, matcher, matcher.nbytes)
         matcher.account.keep_in(_matchers, key, serial)
+    taken = matcher.taken
     try:
         return matcher.matches(text.encode("utf-8", "surrogatepass"))
     finally:
-        matcher.account.note("states", matcher.nbytes)
+        if matcher.taken != taken:
+            matcher.account.note("states", matcher.nbytes)
 
 
 def finds(pattern: str, text: str) -> bool:
