@@ -311,6 +311,8 @@ class GrammarIR:
                 expected=f"at most {MOST_COUNTED}",
                 found=str(keeper.needs),
             )
+        if self.restriction is not None:
+            expression = both(expression, self.restriction)
         symbols = []
         for _ in range(2):
             self.lexemes.append(expression)

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 
 from cdplugin.errors import GrammarError
-from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
-from cdplugin.frontends.lark.options import grammar_options, json_options
+from cdplugin.frontends.lark.json_options import Guided, json_options
+from cdplugin.frontends.lark.options import grammar_options
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.source import Source
@@ -87,14 +88,12 @@ class _Compiler:
         if not isinstance(schema, (dict, bool)):
             found = type(schema).__name__
             self.source.fail("what follows %json", node.at, expected="a JSON Schema: an object, true or false", found=found)
-        options = None
-        if isinstance(schema, dict):
-            schema, options = json_options(self.source, schema, node.at)
-        from cdplugin.frontends.json_schema.options import Options
-
+        guided = json_options(self.source, schema, node.at) if isinstance(schema, dict) else Guided(schema, Options())
         with _at(self.source, node.at, "%json"):
             inner = self.ir.nested()
-            return self.ir.adopt(compile_schema(schema, options or Options(), self.limits, inner))
+            if guided.restriction is not None:
+                inner.restriction = guided.restriction
+            return self.ir.adopt(compile_schema(guided.schema, guided.options, self.limits, inner))
 
     def _referenced(self, node: Node) -> Symbol:
         with _at(self.source, node.at, f"@{node.args[0]}"):
