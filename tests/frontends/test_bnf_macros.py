@@ -152,6 +152,11 @@ def test_wrong_macros_and_options(grammar: str, message: str) -> None:
         cd.Ebnf(grammar).to_ir(cd.Limits())
 
 
+def test_options_do_not_hide_the_notation() -> None:
+    assert cd.Ebnf('root[capture="x", max_chars=3] ::= [a-z]*', syntax="auto").taken == "xgrammar"
+    assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").taken == "lark"
+
+
 def test_what_xgrammar_prints_is_read() -> None:
     xgr = pytest.importorskip("xgrammar")
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^a\\d+$"}}, "required": ["x"]}

@@ -255,10 +255,11 @@ def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     out: dict[str, Any] = {}
     for part in parts:
         for keyword, value in part.items():
-            earlier = out.get(keyword)
             if keyword not in out:
                 out[keyword] = value
-            elif keyword == "required":
+                continue
+            earlier = out[keyword]
+            if keyword == "required":
                 out[keyword] = [*earlier, *(name for name in value if name not in earlier)]
             elif keyword == "properties" and not earlier.keys() & value.keys():
                 out[keyword] = {**earlier, **value}
