@@ -46,7 +46,11 @@ class Case:
         listed = [bytes([b]) for b in range(256)] + sorted(token for token in tokens if len(token) > 1)
         self.special_ids = {token: len(listed) + i for i, token in enumerate(self.specials)}
         listed += [token.encode() for token in self.specials]
-        most = max([int(n) for ids in _IDS.findall(text) for n in re.findall(r"\d+", ids)] or [0]) if is_lark else 0
+        most = (
+            max([int(n) for ids in _IDS.findall(text) for n in re.findall(r"\d+", ids)] or [0])
+            if is_lark or self.kind == "gbnf"
+            else 0
+        )
         filler = [f"<[{i}]>".encode() for i in range(len(listed), min(most, _MOST_ID) + 1)]
         self.end = len(listed) + len(filler)
         self.tokens = [*listed, *filler, b"</s>"]
@@ -55,7 +59,8 @@ class Case:
     def needs_ids(self) -> bool:
         """Whether the case is about the ids of a tokenizer's own tokens."""
         texts = [token for _, token in self.trace if not _IDS.fullmatch(token) and token != _END]
-        return bool(texts) and bool(re.search(r"<\[[\d^]", str(self.data["spec"])))
+        named = self.kind == "gbnf" and "parts" in str(self.data["accept"]) and re.search(r"<\w+>", self.data["spec"])
+        return bool(named) or (bool(texts) and bool(re.search(r"<\[[\d^]", str(self.data["spec"]))))
 
     def compiler(self) -> cd.Compiler:
         """A compiler for the vocabulary of this case; equal vocabularies share one."""
@@ -71,6 +76,12 @@ class Case:
                 cd.Vocabulary.from_bytes(self.tokens, eos_token_ids=self.end, special_token_ids=special)
             )
         return _COMPILERS[key]
+
+    def ids_of(self, text: Any) -> list[int]:
+        """The tokens of a recorded text; some of llama.cpp's name ids among their parts."""
+        if isinstance(text, dict) and "parts" in text:
+            return [i for part in text["parts"] for i in ([part] if isinstance(part, int) else part.encode())]
+        return self.ids(_bytes(text))
 
     def ids(self, text: bytes) -> list[int]:
         """The tokens of a text: special tokens by their names, everything else byte by byte."""
@@ -100,7 +111,7 @@ def spec_of(kind: str, spec: Any, options: dict[str, Any], data: dict[str, Any])
     if kind == "structural_tag":
         return cd.StructuralTag(spec)
     if kind in ("concat", "union"):
-        parts = [spec_of(inner, one, given, data) for inner, one, given in spec]
+        parts = [spec_of(inner, one, given, data) for inner, one, given in _flat(kind, spec)]
         shape = "sequence" if kind == "concat" else "or"
         return cd.StructuralTag({"type": "structural_tag", "format": {"type": shape, "elements": parts}})
     grammars = _named((options.get("x") or {}).get("named_grammars"), data)
@@ -109,6 +120,17 @@ def spec_of(kind: str, spec: Any, options: dict[str, Any], data: dict[str, Any])
     if data.get("schema") is not None:
         grammars["sub"] = cd.JsonSchema(data["schema"])
     return cd.Lark(spec, grammars=grammars)
+
+
+def _flat(kind: str, parts: list[Any]) -> Iterator[Any]:
+    """The parts of a ``concat`` or ``union``, those of such a part instead of it."""
+    stack = list(reversed(parts))
+    while stack:
+        part = stack.pop()
+        if part[0] == kind:
+            stack += reversed(part[1])
+        else:
+            yield part
 
 
 def _named(given: Any, data: dict[str, Any]) -> dict[str, cd.Spec]:
@@ -153,7 +175,7 @@ def disagreements(case: Case, grammar: cd.Grammar) -> Iterator[str]:
     data = case.data
 
     def run(text: Any) -> tuple[int, bool, int]:
-        ids = case.ids(_bytes(text))
+        ids = case.ids_of(text)
         matcher = grammar.matcher()
         taken = matcher.accept_tokens(ids)
         return taken, taken == len(ids) and matcher.is_accepting(), len(ids)

@@ -344,6 +344,11 @@ def test_x_guidance() -> None:
         ir_of('start: %json {"x-guidance": {"lenien": true}}')
 
 
+def test_grammar_options_is_xgrammars_name() -> None:
+    accepted = accepts('%grammar_options {"allow_initial_skip": true}\nstart: "a"\n%ignore " "')
+    assert accepted(" a") and not accepts('start: "a"\n%ignore " "')(" a")
+
+
 def test_declared_terminals() -> None:
     assert accepts("%declare NUMBER word\nstart: NUMBER word", NUMBER=cd.Regex("[0-9]+"), word=cd.Choice(["x"]))("12x")
 
