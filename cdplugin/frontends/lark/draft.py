@@ -143,6 +143,14 @@ class Draft:
         self.rules.append(Rule(owner, takes_parameter, is_helper=is_helper))
         return len(self.rules) - 1
 
+    def add_rule(self, rule: Rule) -> int:
+        """The number of a further rule, with productions. Raises ``LimitExceeded``."""
+        number = self._new(rule.owner, rule.takes_parameter)
+        for production in rule.productions:
+            self._add(number, *production.parts, condition=production.condition)
+        self.rules[number] = rule
+        return number
+
     def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
         self._count += 1
         if self._count > self._max_rules:

@@ -25,8 +25,10 @@ def share_stops(draft: Draft) -> None:
     if not any(rule.stop is not None and not rule.owner.attributes.is_suffix for rule in draft.rules):
         return
     sharer = _Sharer(draft)
-    for number in range(len(draft.rules)):
+    number = 0
+    while number < len(draft.rules):  # rules are added on the way
         sharer.share(number)
+        number += 1
     _forget_unused(draft)
 
 
@@ -49,21 +51,26 @@ def _forget_unused(draft: Draft) -> None:
 
 
 class _Sharer:
+    """``_written``: the productions of each rule before anything in them was cut by what stands before it."""
+
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
+        self._written = [list(rule.productions) for rule in draft.rules]
         self._endings: dict[int, bytes | None] = {}
         self._cut: dict[tuple[int, bytes], int | None] = {}
 
     def share(self, number: int) -> None:
         """Cut in the productions of one rule."""
-        for production in self._draft.rules[number].productions:
+        productions = []
+        for production in self._written[number]:
             parts: list[Part] = []
             text: bytes | None = None
             for part in production.parts:
                 after = self._after(part, text, 0) if text else None
                 text = self._ending(part, 0)
                 parts += [part] if after is None else after
-            production.parts = tuple(parts)
+            productions.append(replace(production, parts=tuple(parts)))
+        self._draft.rules[number].productions = productions
 
     def _ending(self, part: Part, depth: int) -> bytes | None:
         """The text of ``stop=`` that all texts of a part end with; None if there is none."""
@@ -77,7 +84,7 @@ class _Sharer:
                 is_stop = not rule.owner.attributes.is_suffix and not rule.is_helper
                 self._endings[number] = _only_text(rule.stop) if is_stop else None
             else:
-                endings = {self._ending(one.parts[-1], depth + 1) if one.parts else None for one in rule.productions}
+                endings = {self._ending(one.parts[-1], depth + 1) if one.parts else None for one in self._written[number]}
                 self._endings[number] = endings.pop() if len(endings) == 1 else None
         return self._endings[number]
 
@@ -98,7 +105,7 @@ class _Sharer:
         """The number of a rule for what is left of another one."""
         rule = self._draft.rules[number]
         productions = []
-        for production in rule.productions:
+        for production in self._written[number]:
             first = self._after(production.parts[0], text, depth + 1) if production.parts else None
             if first is None:
                 return None
@@ -109,8 +116,8 @@ class _Sharer:
                 rule.owner.at,
                 expected="suffix= there, and a rule here that begins after it",
             )
-        self._draft.rules.append(replace(rule, productions=productions, is_helper=True))
-        return len(self._draft.rules) - 1
+        self._written.append(productions)
+        return self._draft.add_rule(replace(rule, productions=list(productions), is_helper=True))
 
 
 def _only_text(expression: Expr) -> bytes | None:
