@@ -153,8 +153,8 @@ def test_wrong_macros_and_options(grammar: str, message: str) -> None:
 
 
 def test_options_do_not_hide_the_notation() -> None:
-    assert cd.Ebnf('root[capture="x", max_chars=3] ::= [a-z]*', syntax="auto").taken == "xgrammar"
-    assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").taken == "lark"
+    assert cd.Ebnf('root[capture="x", max_chars=3] ::= [a-z]*', syntax="auto").resolved_syntax() == "xgrammar"
+    assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").resolved_syntax() == "lark"
 
 
 def test_what_xgrammar_prints_is_read() -> None:
