@@ -36,7 +36,8 @@ class TokenSet:
 
     ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``:
     all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token;
-    ``optional``: names that are no special tokens of the vocabulary are left out instead; ``ends``: whether a negated set holds
+    ``optional``: names that are no special tokens of the vocabulary are left out instead; ``ordinary``: names may also be the
+    texts of tokens that are text; ``ends``: whether a negated set holds
     the vocabulary's end tokens, which end the output wherever they are written.
     """
 
@@ -46,6 +47,7 @@ class TokenSet:
     where: str = ""
     optional: bool = False
     ends: bool = True
+    ordinary: bool = False
 
 
 MOST_COUNTED = 100_000
@@ -311,6 +313,8 @@ class GrammarIR:
                 expected=f"at most {MOST_COUNTED}",
                 found=str(keeper.needs),
             )
+        if self.restriction is not None:
+            expression = both(expression, self.restriction)
         symbols = []
         for _ in range(2):
             self.lexemes.append(expression)

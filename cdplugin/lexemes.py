@@ -136,10 +136,12 @@ def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
 
 
 def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
-    """The id of a special or added token."""
+    """The id of a special or added token, or of one whose text is the name."""
     for known in (vocab.special_tokens, vocab.added_tokens):
         if name in known:
             return known[name]
+    if tokens.ordinary and name.encode() in vocab.token_of[0]:
+        return vocab.token_of[0][name.encode()]
     some = sorted([*vocab.special_tokens, *vocab.added_tokens])
     raise GrammarError(
         f"the vocabulary has no token {name!r}",

@@ -13,7 +13,7 @@ from cdplugin.limits import Limits
 from cdplugin.specs import Spec, key_of
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
-_RULE = re.compile(r"^[ \t]*[?!]?[A-Za-z_][\w.-]*[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:\[[^\]\n]*\])?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
 
 
 class Gbnf(Spec):

@@ -103,7 +103,6 @@ XGRAMMAR = {
     "a look-ahead assertion (= is not supported": ['1:14 root ::= "a" (="b") "c"', '1:15 root ::= ("a" (="b"))'],
     "a look-ahead assertion (?= is not supported": ['1:14 root ::= "a" (?="b")'],
     "a group (?: of regular expressions is not supported": ['1:10 root ::= (?:"b")'],
-    "an option of a rule is not supported": ['1:5 root[temperature=0.7] ::= "a"'],
     "bad element (any character is [^])": [],
     "bad argument of TagDispatch: expected pairs: (tag, rule), found 'x'": ['1:10 root ::= TagDispatch("x")'],
     "bad tag: expected a literal": ["1:10 root ::= TagDispatch((1, root))", '1:10 root ::= TagDispatch(("", root))'],

@@ -340,11 +340,13 @@ def test_x_guidance() -> None:
     spaced = schema | {"x-guidance": {"whitespace_flexible": False, "item_separator": ", "}}
     accepted = accepts("start: %json " + json.dumps(spaced))
     assert accepted("[1, 1]") and not accepted("[1,1]") and not accepted("[ 1]")
-    for key, value in {"item_separator": "; ", "json_allowed_escapes": "n"}.items():
-        with pytest.raises(cd.UnsupportedError, match=key):
-            ir_of("start: %json " + json.dumps({"x-guidance": {key: value}}))
     with pytest.raises(cd.GrammarError, match="did you mean 'lenient'"):
         ir_of('start: %json {"x-guidance": {"lenien": true}}')
+
+
+def test_grammar_options_is_xgrammars_name() -> None:
+    accepted = accepts('%grammar_options {"allow_initial_skip": true}\nstart: "a"\n%ignore " "')
+    assert accepted(" a") and not accepts('start: "a"\n%ignore " "')(" a")
 
 
 def test_declared_terminals() -> None:

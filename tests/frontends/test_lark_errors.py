@@ -124,11 +124,13 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     "an attribute twice": [('start[lazy, lazy]: "a"', "line 1, column 13", "found 'lazy'")],
     "stop= and suffix= together": [('start[stop="a", suffix="b"]: /x*/', "line 1, column 17", "one of them")],
     "stop_capture= without stop= or suffix=": [('start[stop_capture="x"]: "a"', "line 1, column 7", "")],
-    'stop="" (the end token inside the text)': [('start: x "a"\nx[stop=""]: /b*/', "line 2, column 3", "")],
+    'stop_capture= of stop=""': [('start: x "a"\nx[stop="", stop_capture="e"]: /b*/', "line 2, column 12", "that is text")],
+    "the rule 'b' captures what it begins with": [
+        ('start: a b\na[stop="x"]: /y*/\nb[capture]: "xz"', "line 3, column 1", "suffix=")
+    ],
     "suffix= that may be empty": [('start: x "a"\nx[suffix=/c*/]: /b*/', "line 2, column 3", "at least one character")],
     "a lazy rule that the empty text matches": [('start: x "a"\nx[lazy]: /b*/', "line 2, column 1", "always empty")],
     "max_tokens=": [('start[max_tokens=0]: "a"', "line 1, column 18", "at least 1, found 0")],
-    "max_tokens= of %json": [("start: x\nx[max_tokens=3]: %json {}", "line 2, column 3", "of terminals only")],
     "lazy of a rule with a parameter": [('start: x::0\nx::_[lazy]: "a"', "line 2, column 1", "without '::_'")],
     "the rule 'x' without its parameter": [('start: x\nx::_: "a"', "line 1, column 8", "x::…")],
     "a parameter for the rule 'x'": [('start: x::0\nx: "a"', "line 1, column 8", "a rule defined as x::_")],

@@ -42,6 +42,9 @@ def compile_bnf(
     ir.count_text(len(text), limits)
     source = parse(text, syntax, limits)
     mentioned = check_references(source, root)
-    writer = Writer(source, ir, fold_rules(source, mentioned) if fold else {}, limits, fold)
+    folded = fold_rules(source, mentioned)
+    if not fold:
+        folded = folded._replace(inline={n: one for n, one in folded.inline.items() if source.rules[n].options.needs_regular})
+    writer = Writer(source, ir, folded, limits, fold)
     ir.start = writer.write(root, mentioned)
     return ir

@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cdplugin.alphabet import UTF8
+from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
-from cdplugin.frontends.bnf.tree import ALT, CHARS, REF, REPEAT, SEQ, TEXT, Node, Source, post_order
+from cdplugin.frontends.bnf.scan import error
+from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Node, Rule, Source, post_order
 
 _MOST_COUNT = 1 << 20
 """Largest product of counts."""
@@ -28,8 +30,18 @@ class Regular(NamedTuple):
     size: int
 
 
-def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> dict[str, Regular]:
-    """The rules that are regular, and not too large, by name. Each rule is looked at once."""
+class Folded(NamedTuple):
+    """The rules that are regular, by name: ``inline`` may become part of what is around them, ``alone`` may not."""
+
+    inline: dict[str, Regular]
+    alone: dict[str, Regular]
+
+
+def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
+    """The rules that are regular, and not too large, as their options have them. Each rule is looked at once.
+
+    Raises ``UnsupportedError`` for a rule that is not regular and has an option that only such a rule can have.
+    """
     users: dict[str, list[str]] = {name: [] for name in mentioned}
     missing: dict[str, int] = {}
     ready: list[str] = []
@@ -41,18 +53,39 @@ def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> dict[str, Regu
         if not others:
             ready.append(name)
     folded: dict[str, Regular] = {}
+    alone: dict[str, Regular] = {}
     while ready:
         name = ready.pop()
-        body = source.rules[name].body
+        body, options = source.rules[name].body, source.rules[name].options
         found = _self_recursive(body, name, folded) if name in mentioned[name] else regular(body, folded)
         if found is None:
+            continue
+        if options.needs_regular:
+            found = Regular(options.shaped(found.expr), 2 * found.size + 1)
+        if options.stands_alone:
+            alone[name] = found
             continue
         folded[name] = found
         for user in users[name]:
             missing[user] -= 1
             if not missing[user]:
                 ready.append(user)
-    return folded
+    for name in mentioned:
+        if name not in folded and name not in alone:
+            _check_options(source, source.rules[name])
+    return Folded(folded, alone)
+
+
+def _check_options(source: Source, rule: Rule) -> None:
+    option = rule.options.needs_regular
+    if option:
+        raise error(
+            f"{option} of a rule that is not regular, {rule.name!r}, is not supported",
+            source.text,
+            rule.options.at[option],
+            expected=f"a rule of at most {MOST_NODES} parts, without recursion and rules that capture or have max_tokens",
+            kind=UnsupportedError,
+        )
 
 
 def regular(root: Node, folded: dict[str, Regular]) -> Regular | None:
@@ -76,6 +109,8 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
         return Regular(literal(node.args[0].encode()), 1)
     if op == CHARS:
         return Regular(UTF8.chars(node.args[0]), 1)
+    if op == EXPR:
+        return Regular(*node.args)
     if op == REF:
         return folded.get(node.args[0])
     if op == SEQ:

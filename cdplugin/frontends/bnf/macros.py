@@ -1,15 +1,27 @@
-"""xgrammar's macros: ``TagDispatch(…)``, ``TokenTagDispatch(…)``, ``Token(…)``, ``ExcludeToken(…)``."""
+"""xgrammar's macros: ``TagDispatch(…)``, ``TokenTagDispatch(…)``, ``Token(…)``, ``ExcludeToken(…)``, ``Regex(…)``,
+``Substring(…)``.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from cdplugin.errors import shown
+from cdplugin.alphabet import UTF8
+from cdplugin.errors import GrammarError, shown
+from cdplugin.expr import EMPTY, both, negate_ranges, repeat
 from cdplugin.frontends.bnf.scan import Scanner, where
-from cdplugin.frontends.bnf.tree import DISPATCH, TOKENS, Dispatch, Node
+from cdplugin.frontends.bnf.tree import DISPATCH, EXPR, TOKENS, Dispatch, Node
+from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.grammar import TokenSet
+from cdplugin.regex import parse
 
-_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
+_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken", "Regex", "Substring")
+_REGEX_FLAGS = "isu"
+_LEADING_FLAGS = re.compile(r"\(\?([a-z]+)\)")
+_PYTHON_GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\(\?P<", re.DOTALL)
+_RAW_IN_JSON = repeat(UTF8.chars(negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])))
+"""Text that stands in a JSON string as it is."""
 _EARLIER = {"excluded_str": "excludes"}
 _REFUSED = {
     "stop_eos": "the text may always end outside of a tag",
@@ -30,6 +42,10 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
     if name not in _MACROS:
         return None
     values, options = _arguments(scanner)
+    if name == "Regex":
+        return _regex(values, options, scanner, at)
+    if name == "Substring":
+        return _substring(values, options, scanner, at)
     if name in ("Token", "ExcludeToken"):
         if options:
             scanner.fail(f"{name} has no options", at)
@@ -40,6 +56,54 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
         others = name == "ExcludeToken"
         return Node(TOKENS, (TokenSet(ranges=ranges, negated=others, where=where(scanner.text, at), ends=False),), at)
     return Node(DISPATCH, (_dispatch(name, values, options, scanner, at),), at)
+
+
+def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Node:
+    """``Regex("…", json_string=true, flags="i")``: ECMA-262, ``.`` is any character unless ``flags`` has no ``s``;
+    ``json_string``: no more than what stands in a JSON string without escapes.
+    """
+    if len(values) != 1 or not _is_text(values[0]):
+        found = ", ".join(map(_show, values)) or "none"
+        scanner.fail("bad arguments of Regex", at, expected='one pattern "…"', found=found)
+    raw, flags = options.pop("json_string", False), options.pop("flags", "")
+    if options:
+        found = shown(next(iter(options)))
+        scanner.fail("unknown option of Regex", at, expected="json_string or flags", found=found)
+    if not isinstance(raw, bool):
+        scanner.fail("bad json_string of Regex", at, expected="true or false", found=_show(raw))
+    if not _is_text(flags):
+        scanner.fail("bad flags of Regex", at, expected='letters "…"', found=_show(flags))
+    leading = _LEADING_FLAGS.match(values[0])
+    pattern = values[0][leading.end() :] if leading else values[0]
+    flags = (flags or "s") + (leading[1] if leading else "")
+    for flag in flags:
+        if flag not in _REGEX_FLAGS:
+            scanner.fail("bad flags of Regex", at, expected=f"letters of {_REGEX_FLAGS!r}", found=repr(flag))
+    pattern = _PYTHON_GROUP.sub(lambda match: match[1] or "(?<", pattern)
+    try:
+        expression = parse(pattern, "ecma", "".join({*flags, "u"}), scanner.limits).match_expr(UTF8)
+    except GrammarError as problem:
+        inner = f"{problem.location} of the pattern in " if problem.location else ""
+        raise problem.amended(location=inner + where(scanner.text, at)) from None
+    if raw:
+        expression = both(expression, _RAW_IN_JSON)
+    if expression is EMPTY:
+        scanner.fail("the pattern matches nothing", at, found=shown(pattern[:60]))
+    return Node(EXPR, (expression, len(pattern) + 1), at)
+
+
+def _substring(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Node:
+    """``Substring("a", "b", "c")``: some consecutive ones of its texts, or none."""
+    if options:
+        scanner.fail("Substring has no options", at, expected='texts "…" only', found=shown(next(iter(options))))
+    for value in values:
+        if not _is_text(value):
+            scanner.fail("bad arguments of Substring", at, expected='texts "…"', found=_show(value))
+    return Node(EXPR, (substring_expr([value for value in values if value]), 1 + sum(map(len, values))), at)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not isinstance(value, _Name)
 
 
 def _dispatch(name: str, values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Dispatch:

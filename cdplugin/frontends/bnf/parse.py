@@ -7,6 +7,7 @@ from typing import Any
 
 from cdplugin.expr import MAX_CODE_POINT
 from cdplugin.frontends.bnf.macros import parse_macro
+from cdplugin.frontends.bnf.rule_options import RuleOptions, read_options
 from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner, where
 from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Node, Rule, Source, choice, sequence
 from cdplugin.grammar import TokenSet
@@ -14,8 +15,8 @@ from cdplugin.limits import Limits
 
 _ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 _GAP = r"(?:[ \t\r\n]+|#[^\r\n]*)*"
-_RULE_AHEAD = {syntax: re.compile(f"(?:{name.pattern}){_GAP}::=") for syntax, name in NAME.items()}
-_OPTIONS_AHEAD = re.compile(rf"\[[^\]\n]*=[^\]\n]*\]{_GAP}::=")
+_OPTIONS = {GBNF: "", XGRAMMAR: r"(?:\[[^\]\r\n]*\])?"}
+_RULE_AHEAD = {syntax: re.compile(f"(?:{name.pattern}){_OPTIONS[syntax]}{_GAP}::=") for syntax, name in NAME.items()}
 _COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
 
@@ -72,8 +73,7 @@ class _Parser:
         if name is None:
             hint = " (a rule's line cannot begin so)" if self.gbnf else ""
             scanner.fail(f"bad rule{hint}", expected="the name of a rule")
-        if not self.gbnf and _OPTIONS_AHEAD.match(scanner.text, scanner.pos):
-            scanner.refuse("an option of a rule", scanner.pos, "set the temperature where the model is sampled")
+        options = read_options(scanner) if not self.gbnf and scanner.peek() == "[" else RuleOptions()
         scanner.skip(newlines=not self.gbnf)
         if scanner.peek(3) != "::=":
             ahead = scanner.peek(2)
@@ -85,7 +85,7 @@ class _Parser:
             scanner.fail(f"rule {name!r} is defined twice; the first is at {where(scanner.text, earlier.at)}", at)
         scanner.pos += 3
         scanner.skip(newlines=True)
-        self.source.rules[name] = Rule(name, at, self._body())
+        self.source.rules[name] = Rule(name, at, self._body(), options)
 
     def _ends(self, groups: list[_Group]) -> bool:
         """Whether the body of the rule ends here; skips the line breaks over which it goes on."""

@@ -25,6 +25,7 @@ _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\r\n]*)*")
 _SPACE_IN_LINE = re.compile(r"(?:[ \t]+|#[^\r\n]*)*")
 _PLAIN = re.compile(r'[^"\\\r\n]+')
 _DIGITS = re.compile(r"[0-9]+")
+_DECIMAL = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+")
 _HEX = re.compile(r"[0-9A-Fa-f]*")
 _CONTROL = {
     GBNF: {"n": 10, "r": 13, "t": 9},
@@ -99,6 +100,13 @@ class Scanner:
             return None
         self.pos = match.end()
         return match.group()
+
+    def decimal(self, what: str) -> None:
+        """Skip a number that may have a fraction."""
+        match = _DECIMAL.match(self.text, self.pos)
+        if match is None:
+            self.fail(f"bad {what}", expected="a number, not negative")
+        self.pos = match.end()
 
     def number(self, what: str, limit: str = "") -> int:
         """A decimal number; ``limit``: the name of the limit that bounds it."""

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-TEXT, CHARS, REF, TOKENS, DISPATCH, SEQ, ALT, REPEAT = range(8)
+from cdplugin.frontends.bnf.rule_options import RuleOptions
+
+TEXT, CHARS, REF, TOKENS, DISPATCH, SEQ, ALT, REPEAT, EXPR = range(9)
 
 
 class Node:
     """A node of a rule.
 
     ``args``: TEXT ``(str,)``; CHARS ``(ranges,)``; REF ``(rule name,)``; TOKENS ``(TokenSet,)``; DISPATCH ``(Dispatch,)``;
-    SEQ, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``. ``at``: where it begins in the source.
+    EXPR ``(expression, its size)``; SEQ, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``. ``at``: where it begins in
+    the source.
     """
 
     __slots__ = ("args", "at", "op")
@@ -52,6 +55,7 @@ class Rule:
     name: str
     at: int
     body: Node
+    options: RuleOptions = field(default_factory=RuleOptions)
 
 
 @dataclass

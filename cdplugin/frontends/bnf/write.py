@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import EPSILON
+from cdplugin.expr import ALL_BYTES, EPSILON, Expr, byte_mask, repeat
 from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
-from cdplugin.frontends.bnf.fold import Regular, combine, join_alternatives, join_sequence, repeated
+from cdplugin.frontends.bnf.fold import Folded, Regular, combine, join_alternatives, join_sequence, regular, repeated
+from cdplugin.frontends.bnf.rule_options import RuleOptions
+from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import Repeats
@@ -25,10 +27,11 @@ Part = Regular | Symbol
 class Writer:
     """Writes rules into ``ir``. ``fold``: whether neighbours become one lexeme (off: each element is one)."""
 
-    def __init__(self, source: Source, ir: GrammarIR, folded: dict[str, Regular], limits: Limits, fold: bool = True) -> None:
+    def __init__(self, source: Source, ir: GrammarIR, folded: Folded, limits: Limits, fold: bool = True) -> None:
         self.source = source
         self.ir = ir
-        self.folded = folded
+        self.folded = folded.inline
+        self.alone = folded.alone
         self.limits = limits
         self.fold = fold
         self.symbols: dict[str, Symbol] = {}
@@ -49,13 +52,44 @@ class Writer:
                 if other not in self.symbols and other not in self.folded:
                     self.symbols[other] = ir.nonterminal(other)
                     order.append(other)
-            self._rule(self.symbols[name], self.source.rules[name].body)
+            self._named(name)
             if len(ir.rules) - first > self.limits.max_rules:
                 raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {self.limits.max_rules}")
         dead = unproductive(ir.rules[first:], self.symbols.values())
         if dead:
             fail_unproductive(self.source, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
         return start
+
+    def _named(self, name: str) -> None:
+        """A rule with its options."""
+        symbol, rule = self.symbols[name], self.source.rules[name]
+        options = rule.options
+        if name in self.alone:
+            self.ir.rule(symbol, [self.ir.lexeme(self.alone[name].expr, name, max_tokens=options.max_tokens)])
+        else:
+            self._rule(symbol, rule.body)
+        if options.capture is not None:
+            self.ir.captures[symbol] = options.capture
+        hidden = self._hidden(options)
+        if hidden is not None:
+            self.ir.stops[symbol] = (hidden, options.stop_capture or "")
+
+    def _hidden(self, options: RuleOptions) -> Expr | None:
+        """What ends a rule's text without being part of its capture."""
+        if options.marker is None:
+            return repeat(byte_mask(ALL_BYTES), options.hidden, options.hidden) if options.hidden else None
+        names = list(self.source.rules)
+        rule = self.source.rules[names[options.marker]] if options.marker < len(names) else None
+        found = None if rule is None else regular(rule.body, self.folded)
+        if found is None:
+            raise error(
+                "bad option of a rule",
+                self.source.text,
+                options.at["capture_hidden_marker_rule_id"],
+                expected="the number of a rule that is regular, counted from 0",
+                found=str(options.marker),
+            )
+        return found.expr
 
     def _rule(self, left: Symbol, body: Node) -> None:
         """The rules of ``left``: one per alternative, the regular ones together. Children first, with a stack."""

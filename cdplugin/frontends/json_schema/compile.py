@@ -122,7 +122,7 @@ class _Writer:
     def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> None:
         self.ir = ir
         self._reader = reader
-        self._layout = layout_of(options.whitespace, options.separators, options.indent)
+        self._layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._unique_names = options.unique_names

@@ -16,6 +16,7 @@ from cdplugin import regex
 from cdplugin.alphabet import JSON_STRING, UTF8
 from cdplugin.errors import GrammarError
 from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, literal, literals, repeat
+from cdplugin.frontends.json_schema.options import Gaps
 from cdplugin.frontends.json_schema.strings import QUOTE, spellings
 from cdplugin.memory import Node, bounded_cache
 
@@ -85,8 +86,13 @@ class Layout(Node):
 
 
 @bounded_cache
-def layout_of(whitespace: str, separators: tuple[str, str] | None = None, indent: int | str | None = None) -> Layout:
-    """The layout for the options ``whitespace``, ``separators`` and ``indent``."""
+def layout_of(
+    whitespace: str, separators: tuple[str, str] | None = None, indent: int | str | None = None, gaps: Gaps | None = None
+) -> Layout:
+    """The layout for the options ``whitespace``, ``separators``, ``indent`` and ``gaps``."""
+    if gaps is not None:
+        space = repeat(gap(gaps.space), 0, 1) if gaps.space else EPSILON
+        return Layout(space, cat(space, gap(gaps.item, b",")), cat(space, gap(gaps.key, b":")))
     if separators is not None or indent is not None:
         item, name = separators or ((", " if indent is None else ","), ": ")
         step = indent if isinstance(indent, str) else None if indent is None else " " * indent
@@ -100,3 +106,9 @@ def layout_of(whitespace: str, separators: tuple[str, str] | None = None, indent
             raise GrammarError(f"option whitespace: {error.message}", location=error.location, context=error.context) from None
         space = both(space, repeat(_SPACE))
     return Layout(space, cat(space, literal(b",")), cat(space, literal(b":")))
+
+
+def gap(pattern: str, mark: bytes = b"") -> Expr:
+    """What a pattern of :class:`Gaps` matches that is white space around ``mark``."""
+    blank = repeat(_SPACE)
+    return both(regex.parse(pattern, "rust").match_expr(UTF8), cat(blank, literal(mark), blank) if mark else blank)

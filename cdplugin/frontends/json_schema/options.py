@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, shown
 
@@ -14,6 +14,16 @@ _CHOICES = {
     "on_unsupported": ("error", "relax"),
 }
 _MOST_INDENT = 64
+
+
+class Gaps(NamedTuple):
+    """What stands between the parts of arrays and objects, as LLGuidance's ``x-guidance`` says it: regular expressions in
+    Rust's syntax. ``space`` matches at most once wherever JSON allows white space; of all three only what is JSON counts.
+    """
+
+    item: str
+    key: str
+    space: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,7 @@ class Options:
     unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
     on_unsupported : ``"error"``: a keyword that cannot be enforced raises; ``"relax"``: it is listed in ``GrammarIR.relaxed``.
     registry : a ``referencing.Registry`` for references to other documents. The network is never used.
+    gaps : separators and white space as patterns, instead of ``whitespace``; for grammars that embed a schema.
     """
 
     whitespace: str = "flexible"
@@ -49,6 +60,7 @@ class Options:
     separators: tuple[str, str] | None = None
     indent: int | str | None = None
     unique_names: bool = False
+    gaps: Gaps | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():

@@ -6,18 +6,20 @@ import json
 from collections.abc import Callable, Mapping
 
 from cdplugin.errors import GrammarError
-from cdplugin.frontends.json_schema import compile_schema
+from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
-from cdplugin.frontends.lark.options import grammar_options, json_options
+from cdplugin.frontends.lark.json_options import Guided, json_options
+from cdplugin.frontends.lark.options import grammar_options
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
-from cdplugin.frontends.lark.tree import Grammar, Node
+from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
 from cdplugin.frontends.lark.write import Member, Parametric, Writer
 from cdplugin.grammar import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -59,6 +61,7 @@ class _Compiler:
         options = grammar_options(self.source, grammar.options)
         scope = Scope(self.source, grammar, self.grammars)
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
+        share_stops(draft)
         check_productive(draft)
         check_endings(draft, draft.ignored())
         writer = Writer(draft, self.ir, options)
@@ -69,7 +72,31 @@ class _Compiler:
     def _members_of(self, family: Parametric) -> list[Member]:
         return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, Member)]
 
-    def embed(self, node: Node) -> Symbol:
+    def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
+        """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""
+        symbol = self._embedded(node)
+        if attributes is None or attributes.max_tokens is None:
+            return symbol
+        return self._bounded(symbol, attributes.max_tokens, self.source.where(attributes.at["max_tokens"]))
+
+    def _bounded(self, symbol: Symbol, most: int, where: str) -> Symbol:
+        """A grammar with ``max_tokens=``: exact where it is one lexeme; else noted as relaxed, as it ends by itself only."""
+        rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
+        for left, right in self.ir.rules:
+            rights.setdefault(left, []).append(right)
+        inner = symbol
+        while inner >= 0 and inner not in self.ir.captures and [len(right) for right in rights.get(inner, ())] == [1]:
+            inner = rights[inner][0][0]
+        if inner >= 0 or inner in self.ir.token_sets or inner in self.ir.kept:
+            self.ir.relaxed.append(("max_tokens", where))
+            return symbol
+        ir, t = self.ir, ~inner
+        out = ir.nonterminal(ir.names[symbol])
+        bounded = ir.lexeme(ir.lexemes[t], ir.lexeme_names[t], lexing=ir.lexings[t], skip=ir.skips.get(inner), max_tokens=most)
+        ir.rule(out, [bounded])
+        return out
+
+    def _embedded(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
         if node.op == tree.LARK:
             return self.grammar(node.args[0])
@@ -87,14 +114,12 @@ class _Compiler:
         if not isinstance(schema, (dict, bool)):
             found = type(schema).__name__
             self.source.fail("what follows %json", node.at, expected="a JSON Schema: an object, true or false", found=found)
-        options = None
-        if isinstance(schema, dict):
-            schema, options = json_options(self.source, schema, node.at)
-        from cdplugin.frontends.json_schema.options import Options
-
+        guided = json_options(self.source, schema, node.at) if isinstance(schema, dict) else Guided(schema, Options())
         with _at(self.source, node.at, "%json"):
             inner = self.ir.nested()
-            return self.ir.adopt(compile_schema(schema, options or Options(), self.limits, inner))
+            if guided.restriction is not None:
+                inner.restriction = guided.restriction
+            return self.ir.adopt(compile_schema(guided.schema, guided.options, self.limits, inner))
 
     def _referenced(self, node: Node) -> Symbol:
         with _at(self.source, node.at, f"@{node.args[0]}"):

@@ -52,7 +52,7 @@ class Scope:
     def is_lexeme(self, rule: Definition) -> bool:
         """Whether a rule's attributes make it a single lexeme."""
         attributes = rule.attributes
-        if attributes.lazy or attributes.stop is not None:
+        if attributes.lazy or attributes.stop is not None or attributes.max_chars is not None:
             return True
         if attributes.max_tokens is None and attributes.temperature is None:
             return False
@@ -170,9 +170,6 @@ class Scope:
                 self.source.fail(f"{names} of a rule with a parameter", rule.at, expected="a rule without '::_'")
             self._check_terminal(rule.body, f"the rule {rule.name!r}, which {names} makes a terminal")
             return
-        if attributes.max_tokens is not None:
-            what = tree.KINDS[rule.body.op]
-            self.source.refuse(f"max_tokens= of {what}", attributes.at["max_tokens"], expected="max_tokens= of terminals only")
         stack = [rule.body]
         while stack:
             node = stack.pop()

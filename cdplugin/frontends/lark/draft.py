@@ -18,7 +18,7 @@ from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope, signature
 from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
 from cdplugin.frontends.lark.terminals import Terminals
-from cdplugin.frontends.lark.tree import Definition, Node, children, walk
+from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
 from cdplugin.grammar import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
@@ -37,13 +37,14 @@ class Part(NamedTuple):
 
 
 class Lexeme(NamedTuple):
-    """A lexeme as it will be written, but for its ``%ignore``."""
+    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it."""
 
     expression: Expr
     name: str
     lexing: str
     is_nullable: bool
     max_tokens: int | None = None
+    is_glued: bool = False
 
 
 @dataclass
@@ -73,10 +74,12 @@ class Rule:
 class Draft:
     """All rules of a grammar that ``start`` leads to, by number; ``start`` is number 0.
 
-    ``embed(node)`` gives the IR's symbol for ``%json``, ``%lark`` and ``@name``.
+    ``embed(node, attributes of the rule that is nothing else)`` gives the IR's symbol for ``%json``, ``%lark`` and ``@name``.
     """
 
-    def __init__(self, scope: Scope, terminals: Terminals, embed: Callable[[Node], Symbol], max_rules: int) -> None:
+    def __init__(
+        self, scope: Scope, terminals: Terminals, embed: Callable[[Node, Attributes | None], Symbol], max_rules: int
+    ) -> None:
         self.scope = scope
         self.rules: list[Rule] = []
         self._terminals = terminals
@@ -140,6 +143,14 @@ class Draft:
         self.rules.append(Rule(owner, takes_parameter, is_helper=is_helper))
         return len(self.rules) - 1
 
+    def add_rule(self, rule: Rule) -> int:
+        """The number of a further rule, with productions. Raises ``LimitExceeded``."""
+        number = self._new(rule.owner, rule.takes_parameter)
+        for production in rule.productions:
+            self._add(number, *production.parts, condition=production.condition)
+        self.rules[number] = rule
+        return number
+
     def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
         self._count += 1
         if self._count > self._max_rules:
@@ -157,6 +168,8 @@ class Draft:
             self.rules[number].capture = definition.attributes.capture
             if self.scope.is_lexeme(definition):
                 self._add(number, self._attributed(definition, self.rules[number]))
+            elif definition.attributes.max_tokens is not None:
+                self._add(number, Part("symbol", self._embed(definition.body, definition.attributes)))
             else:
                 if definition.parametric:
                     self._mark_dependent(definition.body)
@@ -171,16 +184,16 @@ class Draft:
                 self._dependent.add(id(node))
 
     def _attributed(self, definition: Definition, rule: Rule) -> Part:
-        """The lexeme of a rule with ``lazy``, ``suffix=``, ``stop=``, ``max_tokens=`` or ``temperature=``."""
+        """The lexeme of a rule with ``lazy``, ``suffix=``, ``stop=``, ``max_tokens=``, ``max_chars=`` or ``temperature=``."""
         source, attributes = self.scope.source, definition.attributes
         body = self._terminals.lower(source, definition.body, self._named)
+        if attributes.max_chars is not None:
+            body = self._terminals.short(source, body, attributes.max_chars, attributes.at["max_chars"])
         is_lazy = attributes.lazy
-        if attributes.stop is not None:
+        if attributes.stop is not None and not attributes.stops_at_end:
             stop = rule.stop = self._terminals.lower(source, attributes.stop, self._named)
             key = "suffix" if attributes.is_suffix else "stop"
             if self._terminals.nullable(stop):
-                if attributes.stop.op == tree.TEXT and not attributes.is_suffix:
-                    source.refuse('stop="" (the end token inside the text)', attributes.at["stop"])
                 source.fail(f"{key}= that may be empty", attributes.at[key], expected="a text of at least one character")
             body = self._terminals.cat(body, stop)
             is_lazy = True
@@ -220,7 +233,7 @@ class Draft:
             name, function, _ = node.args
             return Part("rule", self._rule(name), function)
         if op == tree.NAME and node.args[0] not in self._named:
-            return Part("symbol", self._embed(node))
+            return Part("symbol", self._embed(node, None))
         if op == tree.TEXT and not node.args[0]:
             return None
         if op in (tree.NAME, tree.TEXT, tree.RANGE, tree.REGEX, tree.SUBSTRING, tree.NOT):
@@ -229,7 +242,7 @@ class Draft:
             names, ranges, negated = node.args
             return Part("token", TokenSet(names, ranges, negated, self.scope.source.where(node.at)))
         if op in (tree.JSON, tree.LARK, tree.REFERENCE):
-            return Part("symbol", self._embed(node))
+            return Part("symbol", self._embed(node, None))
         return self._helper(number, node)
 
     def _helper(self, number: int, node: Node) -> Part:

@@ -29,7 +29,7 @@ from cdplugin.limits import Limits
 
 _MAX_NESTED_GRAMMARS = 32
 _MAX_CONDITION_DEPTH = 64
-_ATTRIBUTES = ("lazy", "suffix", "stop", "stop_capture", "capture", "max_tokens", "temperature")
+_ATTRIBUTES = ("lazy", "suffix", "stop", "stop_capture", "capture", "max_tokens", "max_chars", "temperature")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 
@@ -224,6 +224,8 @@ class _Parser:
             self.source.fail("stop= and suffix= together", max(out.at["stop"], out.at["suffix"]), expected="one of them")
         if out.stop_capture is not None and out.stop is None:
             self.source.fail("stop_capture= without stop= or suffix=", out.at["stop_capture"])
+        if out.stop_capture is not None and out.stops_at_end:
+            self.source.fail('stop_capture= of stop=""', out.at["stop_capture"], expected="a stop= that is text")
         return out
 
     def attribute(self, out: Attributes, key: str, rule_name: str) -> None:
@@ -250,13 +252,15 @@ class _Parser:
                 number = float(symbol.value) if key == "temperature" else int(symbol.value)
             except ValueError:
                 self.source.fail(f"{key}=", symbol.at, expected="a whole number", found=symbol.value)
-            if number < (0 if key == "temperature" else 1):
-                least = "at least 0" if key == "temperature" else "at least 1"
-                self.source.fail(f"{key}=", symbol.at, expected=least, found=symbol.value)
+            least = 1 if key == "max_tokens" else 0
+            if number < least:
+                self.source.fail(f"{key}=", symbol.at, expected=f"at least {least}", found=symbol.value)
             if key == "temperature":
                 out.temperature = float(number)
-            else:
+            elif key == "max_tokens":
                 out.max_tokens = int(number)
+            else:
+                out.max_chars = int(number)
 
     # --- bodies -----------------------------------------------------------------------------------------------------------
 

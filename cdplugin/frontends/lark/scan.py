@@ -39,6 +39,8 @@ KEYWORDS = (
     "%llguidance",
     "%if",
 )
+_ALIASES = {"%grammar_options": "%llguidance"}
+"""What xgrammar calls a statement."""
 _BLANK = re.compile(r"(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:#|//)[^\n]*)+")
 _NEWLINE = re.compile(r"\r?\n")
 _SYMBOLS = re.compile(
@@ -171,9 +173,10 @@ def _regex(source: Source, at: int) -> Symbol:
 
 
 def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
+    end = at + len(text)
+    text = _ALIASES.get(text, text)
     if text not in KEYWORDS:
         source.fail("unknown statement", at, expected=", ".join(KEYWORDS), found=repr(text) + suggestion(text, KEYWORDS))
-    end = at + len(text)
     if text in ("%json", "%regex", "%llguidance"):
         value, end = _json(source, text, end, limits)
         return Symbol(text, value, at, end)

@@ -115,6 +115,14 @@ class Terminals:
         """A concatenation, shared if it was made before."""
         return self._shared((expr.CAT_OP, *map(id, parts)), expr.cat, *parts)
 
+    def short(self, source: Source, part: Expr, most: int, at: int) -> Expr:
+        """The texts of ``part`` of at most ``most`` characters. Raises ``LimitExceeded``."""
+        if most > self.limits.max_repeat:
+            expected = f"at most Limits.max_repeat = {self.limits.max_repeat}"
+            raise LimitExceeded("max_chars=", location=source.where(at), expected=expected, found=str(most))
+        free = self._shared(("characters", most), expr.repeat, expr.ANY_CHAR, 0, most)
+        return self._shared((expr.AND_OP, id(part), id(free)), expr.both, part, free)
+
     def alt(self, *parts: Expr) -> Expr:
         """Alternatives, shared if they were made before."""
         return self._shared((expr.ALT_OP, *map(id, parts)), expr.alt, *parts)

@@ -80,8 +80,14 @@ class Attributes:
     stop_capture: str | None = None
     capture: str | None = None
     max_tokens: int | None = None
+    max_chars: int | None = None
     temperature: float | None = None
     at: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def stops_at_end(self) -> bool:
+        """``stop=""``: the end token ends the rule."""
+        return self.stop is not None and self.stop.op == TEXT and not self.stop.args[0] and not self.is_suffix
 
 
 @dataclass

@@ -139,6 +139,7 @@ class Writer:
         """The symbol of a lexeme, a token set or an embedded grammar; ``bare``: nothing ignored before it."""
         if part.kind == "symbol":
             return part.value
+        bare = bare or (part.kind == "lexeme" and part.value.is_glued)
         skip = None if bare or self._options.skip_once else self.skip
         if part.kind == "lexeme":
             lexeme = part.value

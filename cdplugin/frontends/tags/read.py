@@ -115,8 +115,8 @@ def read_tag(tag: Any, limits: Limits) -> Format:
         fail("", "bad structural tag", expected="an object", found=type(tag).__name__)
     if "structures" in tag or "triggers" in tag:
         return read_format(_from_structures(tag), "", 0)
-    if tag.get("type") != "structural_tag":
-        fail("/type", "bad structural tag", expected='"structural_tag"', found=tag.get("type", "none"))
+    if tag.get("type", "structural_tag") != "structural_tag":
+        fail("/type", "bad structural tag", expected='"structural_tag"', found=tag["type"])
     for name in tag:
         if name not in ("type", "format"):
             fail(f"/{_key(name)}", "unknown field of a structural tag", expected="type and format", found=shown(name))
@@ -144,8 +144,10 @@ def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
     return {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags}
 
 
-def read_format(value: Any, at: str, depth: int) -> Format:
-    """Check a format and all inside it. Recursion is bounded by :data:`MOST_DEPTH`."""
+def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
+    """Check a format and all inside it; ``default``: its type where it need not be given. Recursion is bounded by
+    :data:`MOST_DEPTH`.
+    """
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):
@@ -154,7 +156,7 @@ def read_format(value: Any, at: str, depth: int) -> Format:
         value = value.model_dump(by_alias=True)
     if not isinstance(value, dict):
         fail(at, "bad format", expected="an object with a type", found=type(value).__name__)
-    kind = value.get("type")
+    kind = value.get("type", default)
     fields = FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
         fail(f"{at}/type", "unknown type of format", expected="one of " + ", ".join(FIELDS), found=kind if kind else "none")
@@ -246,14 +248,14 @@ def _delimiter(value: Any, at: str, depth: int) -> str | Format:
     """A tag's begin or end: a text or a token."""
     if isinstance(value, str):
         return _text(value, at)
-    found = read_format(value, at, depth + 1)
+    found = read_format(value, at, depth + 1, "token")
     if found.kind != "token":
         fail(at, "bad delimiter of a tag", expected="a string or a format of type token", found=found.kind)
     return found
 
 
 def _tags(value: Any, at: str, depth: int) -> tuple[Format, ...]:
-    tags = tuple(read_format(item, f"{at}/{i}", depth + 1) for i, item in enumerate(_list(value, at)))
+    tags = tuple(read_format(item, f"{at}/{i}", depth + 1, "tag") for i, item in enumerate(_list(value, at)))
     for tag in tags:
         if tag.kind != "tag":
             fail(tag.at, "bad tag", expected="a format of type tag", found=tag.kind)

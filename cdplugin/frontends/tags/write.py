@@ -285,7 +285,7 @@ class TagWriter:
         listed = list(tokens)
         names = tuple(token for token in listed if isinstance(token, str))
         ranges = tuple((token, token) for token in listed if isinstance(token, int))
-        return TokenSet(names=names, ranges=ranges, negated=negated, where=at, ends=False)
+        return TokenSet(names=names, ranges=ranges, negated=negated, where=at, ends=False, ordinary=True)
 
     def _others(self, tokens: Iterable[int | str], ends: Ends, at: str) -> TokenSet:
         """All tokens but some, and but the token that ends the tag around."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import (
     EPSILON,
@@ -30,18 +32,22 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.counts import count_bounds
+from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.frontends.repeats import Repeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
 from cdplugin.grammar import Family, GrammarIR, Part, Symbol
 from cdplugin.limits import Limits
+from cdplugin.regex import Pattern, parse
 
 SchemaWriter = Callable[[Any, str], Symbol]
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 _NAME = cat(byte_class(_LETTERS), repeat(byte_class(_LETTERS + b"0123456789")))
 _PLAIN = utf8_ranges(negate_ranges([(ord(char), ord(char)) for char in '\0"&<>']))
 _MOST_SPACE = 20
+_MOST_PATTERNS = 4
 
 
 @dataclass(frozen=True)
@@ -119,13 +125,16 @@ class _Writer:
                 )
         ir = self.ir
         parts = []
+        patterns = self._patterns(schema, at)
         for name, value in properties.items():
             pointer = name.replace("~", "~0").replace("/", "~1")
             part = ir.nonterminal(f"parameter {name}")
+            also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
+            value = self.values.all_of([value, *also]) if also else value
             for one in self._element(self.style.opening, self.style.escape(name), value, f"{at}/properties/{pointer}"):
                 ir.rule(part, one)
             parts.append(part)
-        further = self._further(schema, properties, at)
+        further = self._further(schema, properties, patterns, at)
         last = ir.lexeme(self.space, "whitespace")
         needed = frozenset(i for i, name in enumerate(properties) if name in required)
         if self.layout.any_order and len(parts) + len(further) > 1:
@@ -145,9 +154,51 @@ class _Writer:
             rest = here
         ir.rule(symbol, [rest])
 
-    def _further(self, schema: Any, properties: dict[str, Any], at: str) -> list[Symbol]:
-        """Parameters that are not declared: at most one symbol."""
-        further = schema.get("additionalProperties", not properties)
+    def _patterns(self, schema: Any, at: str) -> list[tuple[Pattern, str, Any]]:
+        """The patterns of ``patternProperties``, each with its JSON Pointer and its schema."""
+        given = schema.get("patternProperties", {})
+        where = f"{at}/patternProperties"
+        if given and self.style.item and not self.style.kinds:
+            raise UnsupportedError(
+                "patternProperties with elements that bear their names is not supported",
+                location=where,
+                keyword="patternProperties",
+            )
+        if len(given) > _MOST_PATTERNS:
+            raise UnsupportedError(
+                "so many patternProperties of parameters are not supported",
+                location=where,
+                keyword="patternProperties",
+                expected=f"at most {_MOST_PATTERNS}",
+                found=str(len(given)),
+            )
+        return [
+            (parse(pattern, "ecma", "u", self.limits), f"{where}/{escape_token(pattern)}", value)
+            for pattern, value in given.items()
+        ]
+
+    def _further(
+        self, schema: Any, properties: dict[str, Any], patterns: list[tuple[Pattern, str, Any]], at: str
+    ) -> list[Symbol]:
+        """Parameters that are not declared: one symbol for each set of patterns that their names may match."""
+        further = schema.get("additionalProperties", not properties and not patterns)
+        out: list[Symbol] = []
+        for matched in product((True, False), repeat=len(patterns)):
+            values = [value for (_, _, value), matches in zip(patterns, matched, strict=True) if matches]
+            names = [
+                pattern.search_expr(UTF8) if matches else complement(pattern.search_expr(UTF8))
+                for (pattern, _, _), matches in zip(patterns, matched, strict=True)
+            ]
+            if not any(matched):
+                out += self._undeclared(schema, properties, further, f"{at}/additionalProperties", names)
+            elif False not in values:
+                where = next(pointer for (_, pointer, _), matches in zip(patterns, matched, strict=True) if matches)
+                value = values[0] if len(values) == 1 else self.values.all_of(values)
+                out += self._undeclared(schema, properties, value, where, names)
+        return out
+
+    def _undeclared(self, schema: Any, properties: dict[str, Any], further: Any, at: str, names: list[Expr]) -> list[Symbol]:
+        """Parameters that are not declared, whose names match ``names`` as they stand: at most one symbol."""
         if further is False:
             return []
         if self.style.item and not self.style.kinds:
@@ -155,19 +206,21 @@ class _Writer:
                 return []  # as xgrammar has it
             raise UnsupportedError(
                 "additionalProperties with elements that bear their names is not supported",
-                location=f"{at}/additionalProperties",
+                location=at,
                 keyword="additionalProperties",
             )
         name: Expr = _NAME
-        if self.style.escape is not str:  # any text, escaped
+        if self.style.escape is not str and names:  # patterns are about names without escapes
+            name = repeat(_PLAIN, 1)
+        elif self.style.escape is not str:  # any text, escaped
             name = repeat(alt(_PLAIN, *(literal(utf8(self.style.escape(one))) for one in '&<>"')), 1)
         exclusions = [complement(literals(utf8(self.style.escape(n)) for n in properties))] if properties else []
+        exclusions += names
         if self.layout.excludes:
             exclusions.append(without(self.layout.excludes))
         out = self.ir.nonterminal("a further parameter")
-        for way in self._element(
-            self.style.opening, both(name, *exclusions) if exclusions else name, further, f"{at}/additionalProperties"
-        ):
+        whole = both(name, *exclusions) if exclusions else name
+        for way in self._element(self.style.opening, whole, further, at, is_declared=False):
             self.ir.rule(out, way)
         return [out]
 
@@ -185,7 +238,7 @@ class _Writer:
             self.ir.rule(item, one)
         self.ir.rule(symbol, [self._repeats.many(item, low, high), last])
 
-    def _element(self, opening: str, name: str | Expr, schema: Any, at: str) -> list[list[Symbol]]:
+    def _element(self, opening: str, name: str | Expr, schema: Any, at: str, *, is_declared: bool = True) -> list[list[Symbol]]:
         """The ways to write one value with what opens and closes it."""
         style, ir = self.style, self.ir
         text, others, is_any = self.values.kinds(schema, at)
@@ -206,6 +259,11 @@ class _Writer:
         for kind, schemas in others.items():
             nested = bool(style.item) and kind in ("object", "array")
             bodies = by_kind.setdefault((style.kinds.get(kind, ""), nested), [])
+            if kind == "number" and not is_declared and "integer" in style.kinds:
+                wholes = [{"allOf": [one, {"type": "integer"}]} for one in schemas if not {"enum", "const"} & one.keys()]
+                if wholes:
+                    integers = by_kind.setdefault((style.kinds["integer"], False), [])
+                    integers += [self.write_schema(self.values.with_definitions(one), at) for one in wholes]
             for one in schemas:
                 if not nested:
                     bodies.append(self.write_schema(self.values.with_definitions(one), at))

@@ -20,7 +20,8 @@ NO_KINDS: MappingProxyType[str, str] = MappingProxyType({})
 class Style(NamedTuple):
     """What stands around a value; a line break in it is any white space.
 
-    ``kinds``: what ``{kind}`` is for each type of JSON. ``item``: what opens an element of a list, where lists and objects are
+    ``kinds``: what ``{kind}`` is for each type of JSON; with ``integer``, integers of parameters that are not declared may be
+    called so too. ``item``: what opens an element of a list, where lists and objects are
     written in the style too; without it they are JSON. ``until``: what a string must not hold, if that is less than the whole
     closing. ``spaced``: whether there may be white space around what is no string. ``escape``: of names.
     """
@@ -40,7 +41,7 @@ def _xml_escape(name: str) -> str:
 
 _TYPES = ("number", "boolean", "null", "array", "object")
 _MARKED = MappingProxyType({"string": "true"} | dict.fromkeys(_TYPES, "false"))
-_NAMED = MappingProxyType({"string": "string"} | {one: one for one in _TYPES})
+_NAMED = MappingProxyType({one: one for one in ("string", "integer", *_TYPES)})
 _COHERE = MappingProxyType({"string": "raw", "array": "list", "object": "dict"} | dict.fromkeys(_TYPES[:3], "json"))
 _MINIMAX = "]<]minimax[>["
 STYLES = {
@@ -49,7 +50,9 @@ STYLES = {
     "deepseek_xml": Style('<｜DSML｜parameter name="{name}" string="{kind}">', "</｜DSML｜parameter>", _MARKED),
     "deepseek_v4_1_xml": Style('<｜DSML｜ parameter name="{name}" string="{kind}">', "</｜DSML｜ parameter>", _MARKED),
     "glm_xml": Style("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>"),
-    "kimi_k3_xml": Style('<|open|>argument key="{name}" type="{kind}"<|sep|>', "<|close|>argument<|sep|>", _NAMED),
+    "kimi_k3_xml": Style(
+        '<|open|>argument key="{name}" type="{kind}"<|sep|>', "<|close|>argument<|sep|>", _NAMED, escape=_xml_escape
+    ),
     "cohere_xml": Style(
         '<cofl:value name="{name}" type="{kind}">',
         "</cofl:value>",

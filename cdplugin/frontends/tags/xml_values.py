@@ -16,7 +16,7 @@ from cdplugin.regex import parse
 ANNOTATIONS = frozenset(
     "title description default examples deprecated readOnly writeOnly $schema $id $comment $defs definitions strict".split()
 )
-OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties"])
+OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties", "patternProperties"])
 OF_ARRAYS = frozenset(["type", "items", "minItems", "maxItems"])
 _OF_STRINGS = frozenset(["type", "minLength", "maxLength", "pattern"])
 _OF_OTHERS = frozenset(
@@ -26,6 +26,14 @@ _OF_OTHERS = frozenset(
 )
 OTHER_KINDS = ("number", "boolean", "null", "array", "object")
 _KIND_OF = {"integer": "number", **{kind: kind for kind in OTHER_KINDS}}
+_TOGETHER = (
+    frozenset(["properties", "patternProperties", "additionalProperties"]),
+    frozenset(["prefixItems", "items"]),
+    frozenset(["contains", "minContains", "maxContains"]),
+)
+"""Keywords that depend on each other in one schema."""
+_LISTED = frozenset(["enum", "const"])
+_SAYS_TYPE = frozenset(["type", "enum", "const", "anyOf", "oneOf", "allOf"])
 _MOST_REFERENCES = 32
 _MOST_UNIONS = 32
 _MOST_BRANCHES = 10_000
@@ -53,6 +61,10 @@ class Values:
         self._free = free
         self._limits = limits
         self._branches = 0
+        self._joined: dict[tuple[int, ...], tuple[list[Any], dict[str, Any]]] = {}
+        self._merged: dict[int, tuple[Any, Any]] = {}
+        self._inside: list[Any] = []
+        self._all_known: dict[int, tuple[Any, Kinds]] = {}
         self._narrowed: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}  # keeps the schemas alive, for their ids
 
     def kinds(self, given: Any, at: str, unions: int = 0) -> Kinds:
@@ -66,6 +78,8 @@ class Values:
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema and not schema.keys() - ANNOTATIONS - {keyword}:
                 return self._union(schema[keyword], keyword, at, unions + 1)
+        if "allOf" in schema:
+            return self._all(schema, at, unions + 1)
         if "enum" in schema or "const" in schema:
             return self._listed(schema, at)
         types = schema.get("type")
@@ -82,6 +96,43 @@ class Values:
             if names:
                 others[kind] = [schema if len(listed) == 1 else self._narrow(schema, kind, names)]
         return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
+
+    def all_of(self, schemas: list[Any]) -> dict[str, Any]:
+        """A schema that asks for all of ``schemas``."""
+        key = tuple(map(id, schemas))
+        if key not in self._joined:
+            self._joined[key] = (schemas, {"allOf": list(schemas)})
+        return self._joined[key][1]
+
+    def _all(self, schema: dict[str, Any], at: str, unions: int) -> Kinds:
+        """What ``allOf`` and the keywords beside it allow together."""
+        known = self._all_known.get(id(schema))
+        if known is not None:
+            return known[1]
+        branches = schema["allOf"]
+        self._branches += len(branches)
+        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
+            most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
+            raise LimitExceeded("allOf of parameters", location=f"{at}/allOf", keyword="allOf", expected=most)
+        found = [self.kinds(self._typed(branch, at), f"{at}/allOf/{i}", unions) for i, branch in enumerate(branches)]
+        beside = {keyword: value for keyword, value in schema.items() if keyword != "allOf" and keyword not in ANNOTATIONS}
+        if beside:
+            found.append(self.kinds(self._typed(beside, at), at, unions))
+        texts = [one.text for one in found if one.text is not None]
+        others = {
+            kind: [self.all_of([schema, _OF_KIND[kind]])] for kind in OTHER_KINDS if all(kind in one.others for one in found)
+        }
+        text = both(*texts) if len(texts) == len(found) else None
+        out = Kinds(text, others, all(one.is_any for one in found))
+        self._all_known[id(schema)] = (schema, out)
+        return out
+
+    def _typed(self, given: Any, at: str) -> Any:
+        """A branch of ``allOf``; one that says no type allows them all."""
+        schema = self.resolve(given, at)
+        if schema is True or schema.keys() & _SAYS_TYPE or not schema.keys() - ANNOTATIONS:
+            return schema
+        return {**schema, "type": ["string", *OTHER_KINDS]}
 
     def _narrow(self, schema: dict[str, Any], kind: str, names: list[str]) -> dict[str, Any]:
         """``schema`` for the types of one kind."""
@@ -156,6 +207,8 @@ class Values:
                 raise GrammarError("bad schema", location=at, expected="an object, true or false", found=type(schema).__name__)
             if schema is False:
                 raise GrammarError("nothing satisfies the schema of a parameter", location=at)
+            if schema is not True and "allOf" in schema and "$ref" not in schema:
+                schema = self._without_all_of(schema, at)
             if schema is True or "$ref" not in schema:
                 return schema
             if schema.keys() - ANNOTATIONS - {"$ref"}:
@@ -164,6 +217,22 @@ class Values:
                 )
             schema = self._target(schema["$ref"], at)
         raise GrammarError("$ref leads back to itself", location=f"{at}/$ref", keyword="$ref")
+
+    def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
+        """``schema`` with the keywords of ``allOf`` beside its own, if that says the same; else as it is."""
+        known = self._merged.get(id(schema))
+        if known is None:
+            self._merged[id(schema)] = (schema, schema)  # of one that leads back to itself
+            out: Any = schema
+            if len(self._inside) < _MOST_REFERENCES:
+                self._inside.append(schema)
+                beside = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
+                parts = [beside, *(self.resolve(branch, f"{at}/allOf/{i}") for i, branch in enumerate(schema["allOf"]))]
+                merged = _merge([{} if part is True else part for part in parts])
+                out = schema if merged is None else merged
+                self._inside.pop()
+            known = self._merged[id(schema)] = (schema, out)
+        return known[1]
 
     def _target(self, reference: Any, at: str) -> Any:
         if reference == "#":
@@ -179,6 +248,30 @@ class Values:
                 raise GrammarError("$ref leads nowhere", location=f"{at}/$ref", keyword="$ref", found=reference)
             target = target[part]
         return target
+
+
+def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """One schema that asks for all of ``parts``; None where it would have to look into them."""
+    out: dict[str, Any] = {}
+    for part in parts:
+        for keyword, value in part.items():
+            if keyword not in out:
+                out[keyword] = value
+                continue
+            earlier = out[keyword]
+            if keyword == "required":
+                out[keyword] = [*earlier, *(name for name in value if name not in earlier)]
+            elif keyword == "properties" and not earlier.keys() & value.keys():
+                out[keyword] = {**earlier, **value}
+            elif keyword not in ANNOTATIONS and earlier != value:
+                return None
+    if out.keys() & _LISTED and out.keys() - _LISTED - ANNOTATIONS - {"type"}:
+        return None
+    for group in _TOGETHER:
+        has = [group & part.keys() for part in parts if group & part.keys()]
+        if len(has) > 1 and any(one != {"properties"} for one in has):
+            return None
+    return out
 
 
 def only(schema: dict[str, Any], known: frozenset[str], at: str) -> None:

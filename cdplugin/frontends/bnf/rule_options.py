@@ -1,0 +1,107 @@
+"""What may stand in brackets after the name of a rule in xgrammar's notation: ``name[lazy, max_tokens=3, capture="x"] ::= …``.
+
+Source: xgrammar 0.2.8, ``str(grammar)`` of grammars that were made from Lark, and its tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from cdplugin.expr import ALL_BYTES, ANY_CHAR, EMPTY, Expr, both, byte_mask, cat, complement, repeat
+from cdplugin.frontends.bnf.scan import Scanner
+
+_COUNTS = ("max_tokens", "max_chars", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
+_RULES = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
+_NAMES = ("capture", "stop_capture")
+KNOWN = ("lazy", "temperature", *_NAMES, *_COUNTS, *_RULES)
+_SOME = ("lazy", "max_tokens", "max_chars", "capture", "temperature")
+_REST = cat(byte_mask(ALL_BYTES), complement(EMPTY))
+
+
+@dataclass
+class RuleOptions:
+    """``hidden``: how many bytes at the end a capture leaves out; ``marker``: the number of the rule that those match, instead;
+    ``at``: where each option was written.
+    """
+
+    lazy: bool = False
+    max_tokens: int | None = None
+    max_chars: int | None = None
+    capture: str | None = None
+    stop_capture: str | None = None
+    hidden: int = 0
+    marker: int | None = None
+    at: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def needs_regular(self) -> str:
+        """The first option that only a rule without recursion can have, or ``""``."""
+        return next((key for key in ("lazy", "max_chars", "max_tokens") if key in self.at), "")
+
+    @property
+    def stands_alone(self) -> bool:
+        """Whether the rule's text must stay apart from what is around it."""
+        return self.max_tokens is not None or self.capture is not None or self.stop_capture is not None
+
+    def shaped(self, expression: Expr) -> Expr:
+        """The texts that ``max_chars`` and ``lazy`` leave: short ones, and those no beginning of which matches."""
+        if self.max_chars is not None:
+            expression = both(expression, repeat(ANY_CHAR, 0, self.max_chars))
+        return both(expression, complement(cat(expression, _REST))) if self.lazy else expression
+
+
+def read_options(scanner: Scanner) -> RuleOptions:
+    """The options in the bracket that the scanner stands on. Raises ``GrammarError`` with line and column."""
+    out = RuleOptions()
+    opening = scanner.pos
+    scanner.pos += 1
+    while True:
+        scanner.skip(newlines=False)
+        at, key = scanner.pos, scanner.name()
+        if key not in KNOWN:
+            close = get_close_matches(key or "", KNOWN, 1)
+            found = (repr(key) if key else scanner.found(at)) + (f" (did you mean {close[0]!r}?)" if close else "")
+            scanner.fail("bad option of a rule", at, expected="one of " + ", ".join(_SOME), found=found)
+        if key in out.at:
+            scanner.fail("an option twice", at, expected="each option once", found=repr(key))
+        out.at[key] = at
+        scanner.skip(newlines=False)
+        if key != "lazy":
+            if scanner.peek() != "=":
+                scanner.fail("bad option of a rule", expected=f"= after {key}")
+            scanner.pos += 1
+            scanner.skip(newlines=False)
+            _value(scanner, out, key)
+        elif scanner.peek() == "=":
+            scanner.fail("bad option of a rule", expected="lazy without a value")
+        else:
+            out.lazy = True
+        scanner.skip(newlines=False)
+        if scanner.peek() == "]":
+            scanner.pos += 1
+            return out
+        if scanner.peek() != ",":
+            scanner.fail("unclosed options of a rule", opening, expected=", or ]", found=scanner.found())
+        scanner.pos += 1
+
+
+def _value(scanner: Scanner, out: RuleOptions, key: str) -> None:
+    at = scanner.pos
+    if key in _NAMES:
+        if scanner.peek() != '"':
+            scanner.fail(f"bad {key}", expected='a name "…"')
+        name = scanner.literal()
+        if not name:
+            scanner.fail(f"bad {key}", at, expected="a name of at least one character", found='""')
+        setattr(out, key, name)
+    elif key == "temperature":
+        scanner.decimal("temperature")  # masks do not depend on it
+    else:
+        number = scanner.number(key)
+        if key in _RULES:
+            out.marker = number if key == "capture_hidden_marker_rule_id" else out.marker
+        elif key in ("max_tokens", "max_chars"):
+            setattr(out, key, number)
+        else:
+            out.hidden = number

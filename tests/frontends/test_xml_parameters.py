@@ -1,0 +1,174 @@
+"""Parameters as XML: ``allOf``, ``patternProperties``, names that are escaped; what of a structural tag may be left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import cdplugin as cd
+
+TOKENS = [*(bytes([b]) for b in range(256)), b"<tool>", b"<|end|>", b"</s>"]
+COMPILER = cd.Compiler(cd.Vocabulary.from_bytes(TOKENS, eos_token_ids=258, special_token_ids=[257]))
+
+
+def takes(tag: Any, text: str | list[int]) -> bool:
+    tokens = list(text.encode()) if isinstance(text, str) else text
+    matcher = COMPILER.compile(cd.StructuralTag(tag)).matcher()
+    return matcher.accept_tokens(tokens) == len(tokens) and matcher.is_accepting()
+
+
+def styled(schema: Any, style: str) -> dict[str, Any]:
+    return {"format": {"type": "json_schema", "json_schema": schema, "style": style}}
+
+
+def kimi(name: str, kind: str, value: str) -> str:
+    return f'<|open|>argument key="{name}" type="{kind}"<|sep|>{value}<|close|>argument<|sep|>'
+
+
+def qwen(name: str, value: Any) -> str:
+    return f"<parameter={name}>{value if isinstance(value, str) else json.dumps(value)}</parameter>"
+
+
+def cohere(name: str, value: Any) -> str:
+    kind = "raw" if isinstance(value, str) else "json"
+    return f'<cofl:value name="{name}" type="{kind}">{value if kind == "raw" else json.dumps(value)}</cofl:value>'
+
+
+def test_names_are_escaped_for_kimi_as_xgrammar_has_it() -> None:
+    schema = {"type": "object", "properties": {'we"ird&key': {"type": "string"}}, "additionalProperties": True}
+    tag = {"type": "structural_tag", **styled(schema, "kimi_k3_xml")}
+    texts = {
+        kimi("we&quot;ird&amp;key", "string", "x"): True,
+        kimi('we"ird&key', "string", "x"): False,
+        kimi("other", "string", "x"): True,
+        kimi("other", "integer", "12"): True,
+        kimi("other", "number", "1.5"): True,
+        kimi("other", "array", "[1]"): True,
+    }
+    for text, expected in texts.items():
+        assert takes(tag, text) == expected, text
+    xgrammar = pytest.importorskip("xgrammar")
+    peer = xgrammar.Grammar.from_structural_tag(xgrammar.StructuralTag.model_validate(tag))
+    for text, expected in texts.items():
+        assert xgrammar.testing._is_grammar_accept_string(peer, text) == expected, text
+
+
+def test_integers_of_undeclared_keys() -> None:
+    tag = styled({"type": "object", "additionalProperties": {"type": "number", "minimum": 3}}, "kimi_k3_xml")
+    assert takes(tag, kimi("a", "integer", "3")) and takes(tag, kimi("a", "number", "3.5"))
+    assert not takes(tag, kimi("a", "integer", "3.5")) and not takes(tag, kimi("a", "integer", "2"))
+    declared = styled({"type": "object", "properties": {"a": {"type": "integer"}}}, "kimi_k3_xml")
+    assert takes(declared, kimi("a", "number", "3")) and not takes(declared, kimi("a", "integer", "3"))
+
+
+ALL_OF: list[dict[str, Any]] = [
+    {"allOf": [{"type": "integer"}]},
+    {"allOf": [{"$ref": "#/$defs/short"}], "description": "a name"},
+    {"allOf": [{"type": "integer"}, {"minimum": 3}]},
+    {"type": "integer", "minimum": 1, "allOf": [{"minimum": 3}, {"maximum": 5}]},
+    {"allOf": [{"$ref": "#/$defs/short"}, {"type": "string", "minLength": 2}, {"pattern": "^a"}]},
+    {"allOf": [{"type": ["string", "integer"]}, {"type": ["integer", "null"]}]},
+    {"allOf": [{"enum": ["a", "abc", 7]}, {"type": ["string", "integer"], "maxLength": 2}]},
+    {"allOf": [{"allOf": [{"type": "string"}]}, {"maxLength": 1}]},
+    {"allOf": [{"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "null"}, {"type": "integer"}]}]},
+]
+VALUES: list[Any] = ["", "a", "b", "ab", "ac", "abc", "ba", 0, 3, 4, 7, None, True]
+
+
+@pytest.mark.parametrize("schema", ALL_OF, ids=repr)
+@pytest.mark.parametrize("write", [qwen, cohere])
+def test_all_of_is_what_jsonschema_says(schema: dict[str, Any], write: Any) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    whole = {
+        "type": "object",
+        "properties": {"p": schema},
+        "required": ["p"],
+        "$defs": {"short": {"type": "string", "maxLength": 2}},
+    }
+    tag = styled(whole, f"{write.__name__}_xml")
+    valid = jsonschema.Draft202012Validator(whole).is_valid
+    for value in VALUES:
+        text = write("p", value)
+        readings = [value]  # Qwen's strings look like JSON
+        if write is qwen:
+            readings = [json.dumps(value) if not isinstance(value, str) else value, value]
+        assert takes(tag, text) == any(valid({"p": one}) for one in readings), (value, schema)
+
+
+def test_all_of_of_objects() -> None:
+    base = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    schema = {"allOf": [base, {"properties": {"b": {"type": "string"}}, "required": ["b"]}]}
+    assert takes(styled(schema, "cohere_xml"), cohere("a", 1) + cohere("b", "x"))
+    assert not takes(styled(schema, "cohere_xml"), cohere("a", 1))
+    nested = {"type": "object", "properties": {"o": schema}, "required": ["o"]}
+    inner = f'<cofl:value name="o" type="dict">{cohere("a", 1) + cohere("b", "x")}</cofl:value>'
+    assert takes(styled(nested, "cohere_xml"), inner)
+    closed = {"allOf": [base, {"type": "object", "properties": {"b": {}}, "additionalProperties": False}]}
+    with pytest.raises(cd.UnsupportedError, match="allOf is not supported here.*/allOf"):
+        cd.StructuralTag(styled({"type": "object", "properties": {"o": closed}}, "cohere_xml")).to_ir(cd.Limits())
+
+
+def test_all_of_that_leads_back_to_itself_is_refused() -> None:
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}]}}}
+    with pytest.raises(cd.GrammarError):
+        cd.StructuralTag(styled(schema, "qwen_xml")).to_ir(cd.Limits())
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(300):
+        deep = {"allOf": [deep, {"minLength": 1}]}
+    tag = styled({"type": "object", "properties": {"a": deep}, "required": ["a"]}, "qwen_xml")
+    assert takes(tag, qwen("a", "x")) and not takes(tag, qwen("a", ""))
+
+
+PATTERNED = {
+    "type": "object",
+    "properties": {"x1": {"maximum": 9}},
+    "patternProperties": {"^x": {"type": "integer"}, "1$": {"type": "integer", "minimum": 3}},
+    "additionalProperties": {"type": "boolean"},
+}
+
+
+@pytest.mark.parametrize("write", [qwen, cohere])
+def test_pattern_properties_are_what_jsonschema_says(write: Any) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    tag = styled(PATTERNED, f"{write.__name__}_xml")
+    valid = jsonschema.Draft202012Validator(PATTERNED).is_valid
+    for name in ("x1", "x2", "y1", "y", "x21"):
+        for value in (1, 3, 12, True):
+            assert takes(tag, write(name, value)) == valid({name: value}), (name, value)
+
+
+def test_pattern_properties_without_others() -> None:
+    tag = styled({"type": "object", "patternProperties": {"^a": {"type": "integer"}, "^ab": False}}, "kimi_k3_xml")
+    assert takes(tag, kimi("a", "number", "1") + kimi("ac", "integer", "2"))
+    assert not takes(tag, kimi("ab", "number", "1")) and not takes(tag, kimi("b", "number", "1"))
+    with pytest.raises(cd.UnsupportedError, match="patternProperties with elements that bear their names"):
+        cd.StructuralTag(styled({"patternProperties": {"a": {}}}, "minimax_m3_xml")).to_ir(cd.Limits())
+    many = {"patternProperties": {f"^{letter}": {} for letter in "abcde"}}
+    with pytest.raises(cd.UnsupportedError, match="expected at most 4, found 5"):
+        cd.StructuralTag(styled(many, "qwen_xml")).to_ir(cd.Limits())
+
+
+def test_tags_need_no_type_where_nothing_else_can_be() -> None:
+    tag = {"begin": "<a>", "content": {"type": "regex", "pattern": "[0-9]"}, "end": "</a>"}
+    for fmt in (
+        {"type": "triggered_tags", "triggers": ["<a"], "tags": [tag]},
+        {"type": "tags_with_separator", "tags": [tag], "separator": ","},
+    ):
+        assert takes({"format": fmt}, "<a>7</a>") and takes({"type": "structural_tag", "format": fmt}, "<a>7</a>")
+        assert not takes({"format": fmt}, "<a>x")
+    with pytest.raises(cd.GrammarError, match='bad structural tag: expected "structural_tag", found .*/type'):
+        cd.StructuralTag({"type": "tag", "format": {}}).to_ir(cd.Limits())
+    with pytest.raises(cd.GrammarError, match="unknown type of format: .*found none - at /format/elements/0/type"):
+        cd.StructuralTag({"format": {"type": "or", "elements": [tag]}}).to_ir(cd.Limits())
+
+
+def test_tokens_by_the_text_of_an_ordinary_one() -> None:
+    begin: dict[str, Any] = {"token": "<tool>"}
+    tag = {"begin": begin, "content": {"type": "const_string", "value": "x"}, "end": {"type": "token", "token": "<|end|>"}}
+    fmt = {"type": "token_triggered_tags", "trigger_tokens": ["<tool>"], "tags": [tag], "exclude_tokens": ["a"]}
+    assert takes({"format": fmt}, [98, 256, *b"x", 257]) and not takes({"format": fmt}, [97])
+    assert not takes({"format": {"type": "sequence", "elements": [{"type": "tag", **tag}]}}, [*b"<tool>", *b"x", 257])
+    with pytest.raises(cd.GrammarError, match="the vocabulary has no token '<none>'"):
+        COMPILER.compile(cd.StructuralTag({"format": {"type": "token", "token": "<none>"}}))
