@@ -5,7 +5,8 @@ is how many were read, the residue of what they spell, and how they compare with
 one object, so that the engine's derivatives of the expression are these states and nothing grows. Zeros that every multiple
 ends in (100, 1000) are no part of the automaton, and residues that no continuation tells apart are one class.
 
-Serialisation choices: no exponents; a point is written only where the whole text has at most 15 digits before the padding
+Serialisation choices: no exponents; without an upper bound at most 64 digits before the point, fewer (16 at least) where there
+are more than 32 classes of residues; a point is written only where the whole text has at most 15 digits before the padding
 zeros, so that the double a reader makes of it denotes the same decimal. ``jsonschema`` itself divides doubles and finds that
 19.99 is no multiple of 0.01; the specification and its test suite mean the numbers.
 """
@@ -26,8 +27,9 @@ MAX_CLASSES = 256
 _MAX_RESIDUES = 4_096
 _MOST_LISTED = 2_000
 """Multiples between two bounds that are listed instead."""
-_STATES, _MAX_STATES = 240, 5_000
-_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 20, 16, 15, 20
+_STATES, _MAX_STATES = 2_048, 5_000
+"""Of an automaton without an upper bound; of one with so large a lower bound that it needs more digits."""
+_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 64, 16, 15, 20
 _CONTEXT = Context(prec=2_000)
 _LESS, _EQUAL, _GREATER = range(3)
 
