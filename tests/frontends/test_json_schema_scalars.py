@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from json_schema_tools import dumps, grammar
+from json_schema_tools import Followed, dumps, grammar
 from naive import Derivatives
 
 from cdplugin.errors import GrammarError, UnsupportedError
@@ -168,6 +168,27 @@ def test_multiples(seed: int) -> None:
                 assert no_units and not all(isinstance(u, int) for u in no_units), (text, units, no_units, low, high, types)
 
 
+def test_several_automata() -> None:
+    """As exact arithmetic has it, for texts near the multiples of units with too many residues for one automaton."""
+    rng = random.Random(4)
+    for units, no_units in [
+        ((8721,), ()),
+        ((97, 89), (2, 3)),
+        ((13,), (2, 3, 5, 7, 11)),
+        ((0.5,), (6.5, 37, 11, 5)),
+        ((2310,), (13,)),
+    ]:
+        schema = {"allOf": [{"multipleOf": u} for u in units] + [{"not": {"multipleOf": u}} for u in no_units]}
+        matcher, accepted = Followed(compile_schema(schema)), 0
+        for text in {text for _ in range(12) for text in texts_near(rng, common_unit(units), None, None)}:
+            if matcher.accepts(text.encode()):
+                assert fits(text, None, None, units, no_units), (text, units, no_units)
+                accepted += 1
+            else:
+                assert not fits(text, None, None, units, no_units) or len(text) > 13, (text, units, no_units)
+        assert accepted > 10
+
+
 def test_units() -> None:
     assert common_unit((4, 6)) == 12 and common_unit((0.25, 0.1)) == Fraction(1, 2) and common_unit((2.5, 2)) == 10
     assert is_multiple(19.99, 0.01) and is_multiple(0.0075, 0.0001) and not is_multiple(0.00751, 0.0001)
@@ -181,6 +202,18 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
         {"multipleOf": 13, "not": {"anyOf": [{"multipleOf": p} for p in (2, 3, 5, 7, 11)]}, "minimum": -99, "maximum": 999},
         [13, 13.0, -13, 169, 221, 923, 247.0],
         [0, 26, 39, 65, 91, 143, 999, 1001, 13.5],
+    ),
+    (  # too many residues, and too many numbers: an automaton for each prime power
+        {"multipleOf": 13, "not": {"anyOf": [{"multipleOf": p} for p in (2, 3, 5, 7, 11)]}},
+        [13, 13.0, -13, 169, 221, 1_000_000_000_001 * 13],
+        [0, 26, 39, 65, 91, 143, 13.5, 1_000_000_000_002 * 13, 12],
+    ),
+    ({"multipleOf": 8721}, [0, 8721, -17442, 87210.0, 8721 * 10**10], [1, 8722, 27 * 17, 19 * 17, 8721 * 10**10 + 1]),
+    ({"multipleOf": 6.75, "allOf": [{"multipleOf": 19}, {"multipleOf": 2.125}], "minimum": 9000}, [17442], [0, 8721, 513]),
+    (
+        {"type": "number", "not": {"anyOf": [{"multipleOf": p} for p in (2, 6.5, 5, 37, 11)]}},
+        [1, 1.5, 41],
+        [6.5, 2, 13, 0, 74.0],
     ),
     ({"type": "integer", "multipleOf": 0.5}, [1, 2, 1e308, -3e20], [0.5]),
     ({"type": "number", "multipleOf": 2.5, "minimum": 2, "maximum": 10}, [2.5, 5, 10.0], [0, 2, 12.5, 7]),
