@@ -17,12 +17,13 @@ import pytest
 from json_schema_tools import dumps, grammar, mutated, orders, random_schema, random_value
 from naive import Naive
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema import compile_schema, shapes
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.numbers import number_expr
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
-from cdplugin.grammar import GrammarIR
+from cdplugin.grammar import GrammarIR, Spent
+from cdplugin.limits import Limits
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -37,6 +38,24 @@ def test_random_schemas_with_equal_parts_shared(seed: int, monkeypatch: pytest.M
     monkeypatch.setattr(shapes, "_FIRST_ATTEMPT", 10**9)
     monkeypatch.setattr(shapes, "_WORK_PER_BYTE", 0)
     check_random_schemas(100 + seed, 30)
+
+
+@pytest.mark.parametrize("size", [1, 10**7])
+def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> None:
+    effort = shapes.Effort(Limits(max_rules=6_000), size, Spent())
+
+    def steps_until(error: type[LimitExceeded]) -> int:
+        for step in range(1_001):
+            try:
+                effort.count(1)
+            except error:
+                return step
+        raise AssertionError("no end")
+
+    first = steps_until(shapes.MultipliesError)
+    effort = effort.again()
+    second = steps_until(LimitExceeded)
+    assert 200 < first <= second / 2 + 1 and first + second == 999
 
 
 def check_random_schemas(seed: int, count: int) -> None:
