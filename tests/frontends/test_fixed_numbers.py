@@ -25,6 +25,12 @@ def spelt(text: str) -> list[str]:
     mantissas.append(mantissas[0] + ("0" if "." in mantissas[0] else ".0"))
     for mantissa, e in itertools.product(mantissas, "eE"):
         out += [f"{sign}{mantissa}{e}{power}", f"{sign}{mantissa}{e}{'-' if power < 0 else '+'}{abs(power):02}"]
+    if significant != "0":
+        out += [f"{sign}{significant}e{power + 1 - len(significant)}", f"{sign}{significant}00e{power - 1 - len(significant)}"]
+        out += [f"{sign}0.{significant}e{power + 1}", f"{sign}0.00{significant}0E{power + 3:+}"]
+        out += [f"{sign}{significant[:2]}.{significant[2:]}e{power - 1}"] if significant[2:] else []
+    else:
+        out += [f"{sign}0e5", f"{sign}0.0E-3", f"{sign}0e+00"]
     return out
 
 

@@ -248,8 +248,8 @@ def test_classes() -> None:
 def test_numbers_end() -> None:
     matcher = grammar({"type": "number"})
     assert not matcher.viable(b"1" * 65) and not matcher.viable(b"0." + b"1" * 41)
-    assert not matcher.viable(b"1e999") and not matcher.viable(b"11e308") and not matcher.viable(b"1e308")
-    assert not grammar({"type": "integer"}).viable(b"1" * 65)
+    assert not matcher.viable(b"1e1000") and not matcher.viable(b"1e-1000")
+    assert not grammar({"type": "integer"}).viable(b"1" * 65) and not grammar({"type": "integer"}).viable(b"1e309")
 
 
 def test_registry() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import struct
 import tarfile
 from decimal import Decimal
 from fractions import Fraction
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from json_schema_tools import dumps, grammar
+from json_schema_tools import Followed, dumps, grammar
 from naive import Derivatives
 
 from cdplugin.errors import GrammarError, UnsupportedError
@@ -23,6 +25,89 @@ from cdplugin.frontends.json_schema.numbers import number_expr
 SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
 UNITS = [0.01, 0.1, 0.5, 0.25, 0.05, 5, 10, 100, 1000, 2, 4, 8, 3, 6, 7, 9, 11, 2.5, 1.5, 6.75, 37, 0.0001, 15, 60, 1.25, 0.3]
 BOUNDS = [0, 1, -1, 5, 100, 99999999999.99, 10**17 + 1]
+
+
+def printed(value: float) -> set[str]:
+    """As Python's ``repr``, JavaScript's ``String`` (ECMA-262, Number::toString) and Rust's ``ryu`` print a double."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
+    scientific = text[0] + ("." + text[1:] if text[1:] else "") + "e"
+    if 0 < point <= 21:
+        plain = text.ljust(point, "0")
+        plain = plain[:point] + ("." + plain[point:] if plain[point:] else "")
+    else:
+        plain = "0." + "0" * -point + text
+    javascript = plain if -6 < point <= 21 else f"{scientific}{point - 1:+}"
+    ryu = plain if -5 < point <= 16 else f"{scientific}{point - 1}"
+    ryu += "" if "." in ryu or "e" in ryu else ".0"
+    return {repr(value), *("-" * sign + other for other in (javascript, ryu))}
+
+
+def test_printed_doubles_are_accepted() -> None:
+    """Every number as Python, JavaScript and Rust print it, whole ones as integers too."""
+    rng = random.Random(1)
+    values = [5e-324, 1e-323, 2.2250738585072014e-308, 1.7976931348623157e308, 1e308, 1e16, 1e21, 1e22, 123456789012345680000.0]
+    values += [0.1, 1e-4, 1e-5, 1e-6, 1e-7, 9007199254740993.0, 1e15, 123456789012345.6, 1.5e300, 99999999999999990000.0]
+    while len(values) < 400:
+        value = struct.unpack("<d", rng.randbytes(8))[0]
+        values += [value] if math.isfinite(value) else []
+    values += [float(rng.randrange(10 ** rng.randrange(1, 40))) for _ in range(100)]
+    number, integer = grammar({"type": "number"}), grammar({"type": "integer"})
+    free, above = grammar({}), grammar({"type": "integer", "minimum": -5})
+    for text in {text for value in values if value for signed in (value, -value) for text in printed(signed)}:
+        value = Fraction(text)
+        assert number.accepts(text.encode()) and free.accepts(text.encode()), text
+        assert integer.accepts(text.encode()) == (value.denominator == 1), text
+        assert above.accepts(text.encode()) == (value.denominator == 1 and value >= -5), text
+
+
+def test_random_texts_of_integers_are_whole() -> None:
+    rng = random.Random(2)
+    schemas = [{"type": "integer"}, {"type": "integer", "minimum": -1e17}, {"type": "integer", "maximum": 3 * 10**16 + 1}]
+    for schema in schemas:
+        matcher, accepted = grammar(schema), 0
+        for _ in range(4_000):
+            digits = str(rng.randrange(10 ** rng.randrange(1, 19)))
+            text = (
+                f"{rng.choice(['', '-'])}{digits[0]}{rng.choice(['', '.' + digits])}{rng.choice(['', f'e{rng.randrange(20)}'])}"
+            )
+            if matcher.accepts(text.encode()):
+                assert Fraction(text).denominator == 1, text
+                assert Fraction(text) >= schema.get("minimum", -math.inf) and Fraction(text) <= schema.get("maximum", math.inf)
+                accepted += 1
+        assert accepted > 500
+
+
+def test_numbers_beyond_the_doubles() -> None:
+    """Valid where nothing bounds them; never as integers, nor among distinct items, where Python compares infinities."""
+    for schema in ({"type": "number"}, {"minimum": 5}, {"exclusiveMinimum": -(10**400)}):
+        assert grammar(schema).accepts(b"1e400"), schema
+    for schema in (
+        {"type": "integer"},
+        {"maximum": 10**400},
+        {"maximum": 5},
+        {"not": {"minimum": 5}},
+        {"not": {"type": "integer"}},
+    ):
+        assert not grammar(schema).accepts(b"1e400"), schema
+    distinct = grammar({"items": {"type": "number"}, "uniqueItems": True}, whitespace="compact")
+    assert distinct.accepts(b"[1e308,1.7976931348623157e308,5e-324,0]")
+    for text in (b"[1e400]", b"[0,1e-400]", b"[0.0,1e-324]", b"[5e-324,4e-324]", b"[1e308,1.0e308]", b"[1.8e308]"):
+        assert not distinct.accepts(text), text
+
+
+@pytest.mark.parametrize(("unit", "digits"), [(7, 64), (3, 64), (0.25, 64), (20, 64), (97, 16), (251, 16)])
+def test_multiples_of_many_digits(unit: int | float, digits: int) -> None:
+    """Up to 64 digits where the unit has few classes of residues, 16 at least; and no text that is no multiple."""
+    matcher, rng = grammar({"multipleOf": unit, "type": "number"}), random.Random(3)
+    whole = Fraction(str(unit)).numerator
+    for length in {1, 9, 16, digits - 1, digits}:
+        for _ in range(20):
+            value = rng.randrange(10 ** (length - 1), 10**length)
+            assert matcher.accepts(str(value).encode()) == (value % whole == 0), value
+            multiple = value - value % whole
+            assert len(str(multiple)) < length or matcher.accepts(str(multiple).encode()), multiple
+    assert digits < 64 or not matcher.viable(b"1" * 65)
 
 
 def some_bound(rng: random.Random) -> Any:
@@ -83,6 +168,27 @@ def test_multiples(seed: int) -> None:
                 assert no_units and not all(isinstance(u, int) for u in no_units), (text, units, no_units, low, high, types)
 
 
+def test_several_automata() -> None:
+    """As exact arithmetic has it, for texts near the multiples of units with too many residues for one automaton."""
+    rng = random.Random(4)
+    for units, no_units in [
+        ((8721,), ()),
+        ((97, 89), (2, 3)),
+        ((13,), (2, 3, 5, 7, 11)),
+        ((0.5,), (6.5, 37, 11, 5)),
+        ((2310,), (13,)),
+    ]:
+        schema = {"allOf": [{"multipleOf": u} for u in units] + [{"not": {"multipleOf": u}} for u in no_units]}
+        matcher, accepted = Followed(compile_schema(schema)), 0
+        for text in {text for _ in range(12) for text in texts_near(rng, common_unit(units), None, None)}:
+            if matcher.accepts(text.encode()):
+                assert fits(text, None, None, units, no_units), (text, units, no_units)
+                accepted += 1
+            else:
+                assert not fits(text, None, None, units, no_units) or len(text) > 13, (text, units, no_units)
+        assert accepted > 10
+
+
 def test_units() -> None:
     assert common_unit((4, 6)) == 12 and common_unit((0.25, 0.1)) == Fraction(1, 2) and common_unit((2.5, 2)) == 10
     assert is_multiple(19.99, 0.01) and is_multiple(0.0075, 0.0001) and not is_multiple(0.00751, 0.0001)
@@ -96,6 +202,18 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
         {"multipleOf": 13, "not": {"anyOf": [{"multipleOf": p} for p in (2, 3, 5, 7, 11)]}, "minimum": -99, "maximum": 999},
         [13, 13.0, -13, 169, 221, 923, 247.0],
         [0, 26, 39, 65, 91, 143, 999, 1001, 13.5],
+    ),
+    (  # too many residues, and too many numbers: an automaton for each prime power
+        {"multipleOf": 13, "not": {"anyOf": [{"multipleOf": p} for p in (2, 3, 5, 7, 11)]}},
+        [13, 13.0, -13, 169, 221, 1_000_000_000_001 * 13],
+        [0, 26, 39, 65, 91, 143, 13.5, 1_000_000_000_002 * 13, 12],
+    ),
+    ({"multipleOf": 8721}, [0, 8721, -17442, 87210.0, 8721 * 10**10], [1, 8722, 27 * 17, 19 * 17, 8721 * 10**10 + 1]),
+    ({"multipleOf": 6.75, "allOf": [{"multipleOf": 19}, {"multipleOf": 2.125}], "minimum": 9000}, [17442], [0, 8721, 513]),
+    (
+        {"type": "number", "not": {"anyOf": [{"multipleOf": p} for p in (2, 6.5, 5, 37, 11)]}},
+        [1, 1.5, 41],
+        [6.5, 2, 13, 0, 74.0],
     ),
     ({"type": "integer", "multipleOf": 0.5}, [1, 2, 1e308, -3e20], [0.5]),
     ({"type": "number", "multipleOf": 2.5, "minimum": 2, "maximum": 10}, [2.5, 5, 10.0], [0, 2, 12.5, 7]),

@@ -111,7 +111,7 @@ def reached(m: cd.Matcher, pieces: Sequence[str], longest: int) -> tuple[set[str
 
 STRING = r'"[^"]*"'
 NUMBER = r"-?(0|[1-9]\d*)(\.\d+)?|-?[1-9](\.\d+)?[eE](\+?0?(0|[1-9]\d*)|-0?[1-9]\d*)"
-WHOLE = r"-?(0|[1-9]\d*)(\.0)?"
+WHOLE = r"-?(0|[1-9]\d*)(\.0+)?"
 MIXED = r'1|11|"[^"]*"|true'
 BRUTE = [  # schema, pieces, shape of items, their most pieces, longest text, by how much it may have to grow to be complete
     (array({"type": "string"}), 'ab"', STRING, 9, 7, 4),
@@ -124,7 +124,7 @@ BRUTE = [  # schema, pieces, shape of items, their most pieces, longest text, by
     (array({"type": "number"}), "01.-e", NUMBER, 5, 5, 3),
     (array({"type": "integer", "minimum": -99, "maximum": 99}), "01.-", WHOLE, 5, 6, 4),
     (array({"type": ["string", "integer", "boolean"], "maximum": 99, "minimum": 0}), ("1", '"', "true"), MIXED, 6, 6, 4),
-    (array({"enum": ["a", 1]}), '1."a0', r'"a"|1|1\.0+', 6, 7, 4),
+    (array({"enum": ["a", 0]}), '-."a0', r'"a"|-?0(\.0+)?', 6, 7, 4),
     (array({"anyOf": [{"const": "a"}, {"type": "number"}]}), '1.0"a', rf'"a"|{NUMBER}', 5, 5, 3),
 ]
 

@@ -3,7 +3,7 @@
 After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.grammar.Kept`). Values
 are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so that 1,
 1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows a
-mantissa with one digit, not 0, before the point.
+mantissa with one digit, not 0, before the point, and no number is read as an infinity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cdplugin.expr import (
     optional,
     repeat,
 )
-from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, magnitudes_between
+from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Part, Symbol
 
@@ -54,6 +54,7 @@ _UNUSUAL = cat(
     ),
 )
 """Numbers with an exponent that is not the usual one of its value."""
+_LEFT_OUT = alt(_UNUSUAL, BEYOND_DOUBLES)
 _NATURAL = cat(_NONZERO, repeat(DIGIT, 0, 7))
 PLAIN_TEXTS = alt(
     cat(QUOTE, repeat(byte_mask(sum(1 << b for b in range(0x20, 0x7F) if b not in b'"\\'))), QUOTE),
@@ -67,7 +68,7 @@ PLAIN_TEXTS = alt(
 def distinct_item(scalar: Expr) -> Expr:
     """An expression for scalars, with numbers as they are written among distinct items."""
     parts = scalar.args if scalar.op == ALT_OP else (scalar,)
-    return alt(*[part if _has_no_exponents(part) else both(part, complement(_UNUSUAL)) for part in parts])
+    return alt(*[part if _has_no_exponents(part) else both(part, complement(_LEFT_OUT)) for part in parts])
 
 
 def _has_no_exponents(part: Expr) -> bool:

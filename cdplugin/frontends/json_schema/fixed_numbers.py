@@ -1,7 +1,8 @@
-"""Numbers that ``enum`` and ``const`` list, in their spellings: ``2``, ``2.0``, ``2e0``, ``2.00E+00``.
+"""Numbers that ``enum`` and ``const`` list, in their spellings: ``2``, ``2.0``, ``2e0``, ``2.00E+00``, ``20e-1``, ``0.2e1``.
 
 A number is written with digits alone; with a point, and at most 20 zeros more than it needs; and with an exponent, one digit
-before the point that is not zero. What is alike in many numbers is shared, so that 10,000 of them are a few sets of texts.
+before the point that is not zero. Where at most 64 are listed, the point before an exponent may stand anywhere among the
+digits, or up to 3 zeros away. What is alike in many numbers is shared, so that 10,000 of them are a few sets of texts.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
-from cdplugin.expr import Expr, alt, byte_class, cat, literal, literals, optional, repeat
-from cdplugin.frontends.json_schema.numbers import CONTEXT, DIGIT, MAX_DIGITS, MAX_FRACTION, exponent_between
+from cdplugin.expr import Expr, alt, cat, literal, literals, optional, repeat
+from cdplugin.frontends.json_schema.numbers import CONTEXT, MAX_DIGITS, MAX_FRACTION, ZERO_WITH_EXPONENT, exponent_between
 
 _ZERO = literal(b"0")
 _MORE_ZEROS = repeat(_ZERO, 0, 20)
 _POINT_ZEROS = cat(literal(b"."), repeat(_ZERO, 1, 20))
 _OPTIONAL_ZEROS = optional(_POINT_ZEROS)
-_ZERO_WITH_EXPONENT = cat(
-    optional(literal(b"-")), _ZERO, _OPTIONAL_ZEROS, byte_class(b"eE"), optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)
-)
 _EXACT = 1 << 53
+_MOST_SHIFTED, _FURTHEST = 64, 3
 
 
 def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
@@ -29,7 +28,8 @@ def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
     A text with a point or an exponent stands for a double, so of integers beyond those that doubles hold there is none.
     """
     digits = {text for value in whole for text in ([b"0", b"-0"] if value == 0 else [str(value).encode()])}
-    forms = _Forms()
+    real = list(real)
+    forms = _Forms(len(real) <= _MOST_SHIFTED)
     for value in real:
         forms.add(value)
     parts: list[Expr] = []
@@ -43,7 +43,7 @@ def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
         parts += [cat(literals(plain), _OPTIONAL_ZEROS, _exponent(power))] if plain else []
         parts += [cat(literals(pointed), _MORE_ZEROS, _exponent(power))] if pointed else []
     if b"0" in forms.before_point:
-        parts.append(_ZERO_WITH_EXPONENT)
+        parts.append(ZERO_WITH_EXPONENT)
     return alt(*parts)
 
 
@@ -54,10 +54,11 @@ def _exponent(power: int) -> Expr:
 
 class _Forms:
     """``before_point``: what stands before ``.0``; ``with_point``: texts with a point; ``mantissas``: by exponent, those
-    without and with a point.
+    without and with a point. ``shifted``: with the point before an exponent anywhere.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shifted: bool) -> None:
+        self._shifted = shifted
         self.before_point: set[bytes] = set()
         self.with_point: set[bytes] = set()
         self.mantissas: dict[int, tuple[set[bytes], set[bytes]]] = {}
@@ -90,9 +91,12 @@ class _Forms:
         self._note(sign, digits, power)
 
     def _note(self, sign: str, digits: str, power: int) -> None:
-        """Note the spelling with an exponent of ``digits``, the first of which stands before the point."""
-        plain, pointed = self.mantissas.setdefault(power, (set(), set()))
-        if len(digits) == 1:
-            plain.add((sign + digits).encode())
-        else:
-            pointed.add(f"{sign}{digits[0]}.{digits[1:]}".encode())
+        """Note the spellings with an exponent of ``digits``, the first of which stands for so many times 10 ** ``power``."""
+        for before in range(-_FURTHEST, len(digits) + _FURTHEST + 1) if self._shifted else (1,):
+            plain, pointed = self.mantissas.setdefault(power + 1 - before, (set(), set()))
+            if before >= len(digits):
+                plain.add((sign + digits.ljust(before, "0")).encode())
+            elif before > 0:
+                pointed.add(f"{sign}{digits[:before]}.{digits[before:]}".encode())
+            else:
+                pointed.add(f"{sign}0.{'0' * -before}{digits}".encode())

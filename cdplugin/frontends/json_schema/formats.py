@@ -11,17 +11,19 @@ formats, and by ``jsonschema``'s format checkers. Some valid text is left out, s
 - of every format, escaped spellings: a character is spelt as ``json.dumps(ensure_ascii=False)`` does, so never ``\u0061`` or
   ``\/``; runs of more than 100 digits;
 - *date, date-time*: the year 0000 (*). *date-time, time*: leap seconds (*);
-- *hostname*: labels that begin with ``xn--`` (whether the rest is the Punycode of a valid label is not regular); a fourth label
+- *hostname*: labels that begin with ``xn--`` (whether the rest is the Punycode of a valid label is not
+  regular, and the official suite asks for it); a fourth label
   of more than 19 characters or a seventh one, unless all have at most 14, and there are at most 16; RFC 1123 has 253 in all;
 - *email, idn-email*: the like after the ``@`` (:data:`formats_data.DOMAIN_SIZES`), where ``xn--`` may stand; general address
   literals; of domain names that are not ASCII what idn-hostname leaves out (normalisation apart);
 - *idn-hostname*: what hostname leaves out; labels that are not ASCII and are long (the A-label might exceed 63 octets), hold
-  code points newer than Unicode 3.2, above U+D7FF, or in RFC 5892's CONTEXTJ and CONTEXTO, or two marks in a row;
+  code points newer than Unicode 3.2 or above U+D7FF, or two marks in a row; of RFC 5892's CONTEXTJ and CONTEXTO what
+  ``formats_data`` does not name;
   names that are not ASCII and have more than four labels, or in which right-to-left labels meet others that are not ASCII;
 - *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*); *iri, iri-reference*: code points beyond
 U+FFFF and
   hosts in brackets (*);
-- *uri-template*: operators reserved for the future (``{=x}``); ``{%41}`` and ``{x:1000}`` (*);
+- *uri-template*: operators reserved for the future (``{=x}``), ``{%41}`` and ``{x:1000}`` (*);
 - *relative-json-pointer*: prefixes with a digit after a zero, as 100 (*); index manipulation (``0+1``), newer than the suite;
 - *regex*: groups nested more than three deep; named groups, back-references, ``\p``, ``\0``, ``\u{…}``; look-behind, ``\c`` and
   empty classes (*); ranges that begin with other than a digit, ``a``, ``A``, a space or ``!``, or end beyond ASCII; ``^`` and
@@ -187,7 +189,8 @@ def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
     first = r"\w" if portable else rf"(?:\w|{triplet})"
     length = r"[1-9]\d{0,2}" if portable else r"[1-9]\d{0,3}"
     variable = rf"{first}(?:\.?(?:\w|{triplet}))*(?::{length}|\*)?"
-    expression = _match(rf"\{{[+#.\/;?&]?{variable}(?:,{variable})*\}}", alphabet)
+    operator = r"[+#.\/;?&]?" if portable else r"[+#.\/;?&=,!@|]?"
+    expression = _match(rf"\{{{operator}{variable}(?:,{variable})*\}}", alphabet)
     return repeat(alt(literals, _match(triplet, alphabet), expression))
 
 

@@ -9,6 +9,8 @@ part where all of that can be seen from one code point and the next:
   them is in NFC.
 - Left-to-right labels hold no code point of the classes R, AL, AN. A right-to-left label holds letters of R and AL, marks,
   and hyphens inside; the labels beside it are ASCII and begin with a letter (RFC 5893, section 2).
+- Of what depends on its neighbours (RFC 5892, appendix A): U+00B7 between two l, U+0375 before a Greek letter, U+05F3 and
+  U+05F4 right after a Hebrew one, U+30FB in a label with Hiragana, Katakana or Han, U+200C and U+200D right after a virama.
 - Lengths: :data:`LABEL_SIZES`.
 """
 
@@ -19,7 +21,7 @@ from cdplugin.alphabet import Alphabet
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
 from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
 from cdplugin.memory import bounded_cache
-from cdplugin.unicode_classes import Ranges, union
+from cdplugin.unicode_classes import Ranges, intersection, union
 
 LABEL_SIZES = ((11, 0xD7FF), (14, 0xFFF), (16, 0x2FF))
 """Labels may have ``(code points, highest code point)``; then the A-label has at most 62 octets.
@@ -59,6 +61,14 @@ _MARKS = (
     "3v 3v 7 3n 3v 7a-2 d-3 3c-1 e-3 2c-1 r 1 1 1n 8-3 4-2 1-1 1u 3g 1 1mq 5t 6m 5s0-3"
 )
 """Marks of another combining class, in no composition."""
+_VIRAMAS: Ranges = tuple(
+    (c, c) for c in (0x94D, 0x9CD, 0xA4D, 0xACD, 0xB4D, 0xBCD, 0xC4D, 0xCCD, 0xD4D, 0xDCA, 0xE3A, 0xF84, 0x1039)
+)
+"""Combining class 9; after them the joiners may stand (RFC 5892, appendices A.1 and A.2)."""
+_JOINERS: Ranges = ((0x200C, 0x200D),)
+_GREEK: Ranges = ((0x3AC, 0x3CE),)
+_HEBREW: Ranges = ((0x5D0, 0x5EA),)
+_KANA_OR_HAN: Ranges = ((0x3041, 0x3094), (0x30A1, 0x30FA), (0x4E00, 0x9FA5))
 _RIGHT_TO_LEFT = "1eg-q 5-2 1e-p 6-9 13-1 1-3 4-2q 1 f-1 j-4 h 1-q 2j-15 b"
 """Letters of the classes R and AL."""
 
@@ -133,12 +143,26 @@ def international_name(alphabet: Alphabet, dot: Expr, labels: int, composed: boo
     """
     letters, marks = table(_LETTERS), table(_MARKS)
     ascii_lower: Ranges = ((0x30, 0x39), (0x61, 0x7A))
-    mark = optional(alphabet.chars(marks if composed else union(marks, ((0x300, 0x36F),))))
-    first = alphabet.chars(union(ascii_lower, letters))
-    following = alphabet.chars(union(ascii_lower, letters, table(_SPACING)))
-    rtl, hyphen = alphabet.chars(table(_RIGHT_TO_LEFT)), alphabet.literal("-")
+    joined = cat(alphabet.chars(_VIRAMAS), alphabet.chars(_JOINERS))
+    single = alphabet.chars(marks if composed else union(marks, ((0x300, 0x36F),)))
+    mark, rtl_mark = optional(alt(single, joined)), optional(single)
+    catalan = cat(alphabet.literal("l"), repeat(alphabet.literal("\u00b7l"), 1))
+    greek = cat(alphabet.literal("\u0375"), alphabet.chars(intersection(letters, _GREEK)))
+    hebrew = cat(alphabet.chars(_HEBREW), alphabet.chars(((0x5F3, 0x5F4),)))
+    first = alt(alphabet.chars(union(ascii_lower, letters)), catalan, greek)
+    following = alt(alphabet.chars(union(ascii_lower, letters, table(_SPACING))), catalan, greek)
+    rtl, hyphen = alt(alphabet.chars(table(_RIGHT_TO_LEFT)), hebrew), alphabet.literal("-")
     ltr_label = cat(first, mark, repeat(cat(optional(hyphen), following, mark)))
-    rtl_label = cat(rtl, mark, repeat(cat(optional(hyphen), rtl, mark)))
+    japanese = alphabet.chars(union(ascii_lower, intersection(letters, _KANA_OR_HAN), ((0x30FB, 0x30FB),)))
+    any_japanese = repeat(alt(japanese, hyphen))
+    ltr_label = alt(
+        ltr_label,
+        both(
+            cat(japanese, repeat(cat(optional(hyphen), japanese))),
+            cat(any_japanese, alphabet.chars(intersection(letters, _KANA_OR_HAN)), any_japanese),
+        ),
+    )
+    rtl_label = cat(rtl, rtl_mark, repeat(cat(optional(hyphen), rtl, rtl_mark)))
     size = alt(*(repeat(alphabet.chars(((0, top),)), 1, longest) for longest, top in LABEL_SIZES))
     ascii_size = repeat(alphabet.chars(_ASCII), 1, 62)
     names = []

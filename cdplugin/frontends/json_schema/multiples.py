@@ -4,8 +4,10 @@ A multiple of ``unit`` is judged by its decimal text, exactly (Validation, secti
 is how many were read, the residue of what they spell, and how they compare with the digits of either bound; equal states are
 one object, so that the engine's derivatives of the expression are these states and nothing grows. Zeros that every multiple
 ends in (100, 1000) are no part of the automaton, and residues that no continuation tells apart are one class.
+Where there are still too many, each prime power in ``unit`` has an automaton, and all must accept.
 
-Serialisation choices: no exponents; a point is written only where the whole text has at most 15 digits before the padding
+Serialisation choices: no exponents; without an upper bound at most 64 digits before the point, fewer (16 at least) where there
+are more than 32 classes of residues; a point is written only where the whole text has at most 15 digits before the padding
 zeros, so that the double a reader makes of it denotes the same decimal. ``jsonschema`` itself divides doubles and finds that
 19.99 is no multiple of 0.01; the specification and its test suite mean the numbers.
 """
@@ -18,16 +20,21 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from cdplugin.errors import UnsupportedError
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, byte_mask, cat, literal, literals, optional, repeat
+from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_mask, cat, complement, literal, literals, optional, repeat
 from cdplugin.memory import bounded_cache
 
 MAX_CLASSES = 256
 """Classes of residues of one automaton."""
 _MAX_RESIDUES = 4_096
+_MOST_WANTED, _MOST_SEARCHED = 10_000, 500_000_000
+"""Residues of a unit where several automata must agree; the same times residues of it and of all that is excluded: how many
+are looked through for a way to end a text must stay below ``Limits.emptiness_fuel``.
+"""
 _MOST_LISTED = 2_000
 """Multiples between two bounds that are listed instead."""
-_STATES, _MAX_STATES = 240, 5_000
-_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 20, 16, 15, 20
+_STATES, _MAX_STATES = 2_048, 5_000
+"""Of an automaton without an upper bound; of one with so large a lower bound that it needs more digits."""
+_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 64, 16, 15, 20
 _CONTEXT = Context(prec=2_000)
 _LESS, _EQUAL, _GREATER = range(3)
 
@@ -102,7 +109,8 @@ def is_supported(unit: int | float, fractions: bool) -> bool:
     exact = common_unit((unit,))
     try:
         modulus = _modulus(exact if fractions else Fraction(exact.numerator))[0]
-        _classes(modulus, modulus, ())
+        for power in [modulus] if modulus <= MAX_CLASSES else _prime_powers(modulus):
+            _classes(power, power, ())
     except TooManyResiduesError:
         return False
     return True
@@ -131,7 +139,9 @@ def multiples(
         layout = _Layout(modulus, scale, zeros, first, last, points, whole_unit, whole_others)
     except TooManyResiduesError:
         if scale or last is None or (last - first) // whole_unit > _MOST_LISTED:
-            raise
+            shift = 10**zeros
+            scaled = (first * shift, None if last is None else last * shift)
+            return _intersection(whole_unit * shift, whole_others, scale, scaled, points, exact)
         values = [
             v for v in range(-(-first // whole_unit) * whole_unit, last + 1, whole_unit) if all(v % u for u in whole_others)
         ]
@@ -139,6 +149,46 @@ def multiples(
     if exact:
         layout.length = min(layout.length, _EXACT_DIGITS)
     return layout.expr()
+
+
+def _intersection(
+    unit: int, others: tuple[int, ...], scale: int, bounds: tuple[int, int | None], points: bool, exact: bool
+) -> Expr:
+    """The same with an automaton for each prime power in ``unit``, and for each of ``others``; all in units of 10 ** -scale.
+
+    All spell a number in the same ways, so that what one of ``others`` leaves out is no multiple of it. Of each, the prime
+    powers that are in ``unit`` say nothing.
+    """
+    if any(unit % other == 0 for other in others):
+        return EMPTY
+    powers = _prime_powers(unit)
+    others = tuple({math.prod(power for power in _prime_powers(other) if unit % power) for other in others})
+    if unit * math.lcm(unit, *others) > _MOST_SEARCHED:
+        raise TooManyResiduesError
+    wanted = [_Layout(power, scale, 0, *bounds, points, power, ()) for power in powers]
+    unwanted = [_Layout(other, scale, 0, 0, None, points, other, ()) for other in others]
+    shortest = min(_EXACT_DIGITS if exact else _MOST_DIGITS, *(layout.length for layout in (*wanted, *unwanted)))
+    for layout in wanted:
+        layout.length = min(layout.length, shortest)
+    return both(*(layout.expr() for layout in wanted), *(complement(layout.expr()) for layout in unwanted))
+
+
+def _prime_powers(number: int) -> list[int]:
+    """The powers of primes whose product is ``number``, 1 for 1. Raises :class:`TooManyResiduesError` for a large prime, and
+    for a large ``number``: how many residues are looked through for a way to end a text.
+    """
+    if number > _MOST_WANTED:
+        raise TooManyResiduesError
+    powers = []
+    for prime in range(2, MAX_CLASSES + 1):
+        power = 1
+        while number % prime == 0:
+            number //= prime
+            power *= prime
+        powers += [power] if power > 1 else []
+    if number > 1:
+        raise TooManyResiduesError
+    return powers or [1]
 
 
 def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:

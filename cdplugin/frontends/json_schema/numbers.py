@@ -1,22 +1,25 @@
 """JSON numbers (RFC 8259, section 6) within exact bounds, as byte expressions.
 
-What a text denotes is what Python reads: a text of digits alone is an exact integer, anything with a point or an exponent is
-the nearest double. Bounds are therefore kept twice: exact integers for the first kind, and for the second the shortest decimal
-of the smallest (largest) double inside the bound. Rounding to doubles is monotone, so a text at or above that decimal reads as
-a double at or above the bound: no text that is accepted can be rounded out of its bounds, and every ``repr`` of a double
-inside is accepted.
+What a text denotes is its decimal value; what Python reads is an exact integer for digits alone, and the nearest double for
+anything with a point or an exponent. A bound holds for both readings. Bounds are therefore kept twice: exact integers for the
+first kind, and for the second the shortest decimal of the smallest (largest) double inside the bound, or the bound itself
+where that decimal lies outside. Rounding to doubles is monotone, so a text at or above that decimal reads as a double at or
+above the bound: no text that is accepted can be rounded out of its bounds, and every ``repr`` inside is accepted.
 
 Serialisation choices, as promise 5 asks for an end: at most 64 digits before the point and 40 after it; exponents of at most
-two digits, or up to -323...+307 with one digit before the point, so that no text overflows to infinity. Under a bound, exponent
-forms are those with one non-zero digit before the point (as ``repr`` writes them). Integers have exponents from 16 on only, as
-``repr`` writes large ones. ``multipleOf``: see ``multiples``.
+three digits. Only a number without an upper (lower) bound may be beyond the doubles (``1e400``, which Python reads as
+infinity). Under a bound, exponent forms are those with one non-zero digit before the point (as ``repr`` writes them), and zero.
+Integers have such exponent forms too, with at most 16 digits after the point, and no larger than doubles; under a bound from
+10 ** 16 on only, where ``repr`` begins to write them. ``multipleOf``: see ``multiples``.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from typing import overload
 
 from cdplugin.expr import (
     EMPTY,
@@ -28,7 +31,6 @@ from cdplugin.expr import (
     cat,
     complement,
     literal,
-    literals,
     optional,
     repeat,
 )
@@ -38,7 +40,11 @@ from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
-_MIN_EXPONENT, _MAX_EXPONENT = -323, 307
+_MIN_EXPONENT, _MAX_EXPONENT = -999, 999
+_LARGEST_POWER, _SMALLEST_POWER = 308, -323
+"""The largest double has this power of ten; no number from the smaller one on is read as zero."""
+_LARGE_POWER, _LARGE_FRACTION = 16, 16
+"""The power from which on ``repr`` writes exponents; how many digits it writes after the point at most."""
 CONTEXT = Context(prec=2_000)
 
 DIGIT = byte_range(0x30, 0x39)
@@ -48,7 +54,10 @@ _POINT = literal(b".")
 _ZERO = literal(b"0")
 _EXPONENT_SIGN = byte_class(b"eE")
 _ANY_FRACTION = repeat(DIGIT, 1, MAX_FRACTION)
-_POINT_ZERO = literal(b".0")
+_POINT_ZEROS = cat(_POINT, repeat(_ZERO, 1, 20))
+ZERO_WITH_EXPONENT = cat(
+    optional(_MINUS), _ZERO, optional(_POINT_ZEROS), _EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)
+)
 
 Bound = tuple[int | float, bool]
 """A limit and whether it is exclusive."""
@@ -253,39 +262,53 @@ def _scientific(low: Decimal, high: Decimal | None) -> Expr:
     return alt(*parts)
 
 
-_WIDE_EXPONENT = alt(
-    cat(optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)),
-    cat(optional(literal(b"+")), alt(cat(byte_class(b"12"), repeat(DIGIT, 2, 2)), cat(literal(b"30"), byte_range(0x30, 0x37)))),
-    cat(_MINUS, alt(cat(byte_class(b"12"), repeat(DIGIT, 2, 2)), cat(literal(b"3"), byte_class(b"01"), DIGIT))),
-    cat(_MINUS, literal(b"32"), byte_range(0x30, 0x33)),
-)
 _NATURAL = natural_range(0, None)
-MAGNITUDE = alt(
-    cat(
-        _NATURAL,
-        optional(cat(_POINT, _ANY_FRACTION)),
-        optional(cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, 2))),
-    ),
-    cat(DIGIT, optional(cat(_POINT, _ANY_FRACTION)), _EXPONENT_SIGN, _WIDE_EXPONENT),
+MAGNITUDE = cat(
+    _NATURAL,
+    optional(cat(_POINT, _ANY_FRACTION)),
+    optional(cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, 3))),
 )
-"""A number without its sign; no text of it reads as infinity."""
+"""A number without its sign."""
 NUMBER = cat(optional(_MINUS), MAGNITUDE)
 INTEGER = cat(optional(_MINUS), _NATURAL)
-_LARGE = alt(
-    cat(
-        _NONZERO,
-        optional(cat(_POINT, repeat(DIGIT, 1, 16))),
-        _EXPONENT_SIGN,
-        optional(literal(b"+")),
-        natural_range(16, _MAX_EXPONENT),
-    ),
-    cat(
-        literal(b"1"),
-        optional(cat(_POINT, _digits(0, 6), repeat(DIGIT, 0, 15))),
-        literals((b"e308", b"e+308", b"E308", b"E+308")),
-    ),
+_NOTHING = Decimal(0)
+_MAX = Decimal(repr(sys.float_info.max))
+_ROUNDED_TO_INFINITY = CONTEXT.add(Decimal(sys.float_info.max), Decimal(math.ulp(sys.float_info.max)) / 2)
+
+
+def _whole_scientific(power: int) -> Expr:
+    """Normalised exponent forms of naturals from 10 ** ``power`` to the largest double, with as many digits as the exponent
+    moves before the point, at most 16.
+    """
+    following = EMPTY
+    for done in range(_LARGE_FRACTION, 0, -1):
+        exponent = exponent_between(max(done, power), _LARGEST_POWER - 1)
+        following = cat(DIGIT, alt(exponent, following))
+    fraction = both(_fraction_at_most(str(_MAX).partition("E")[0][2:]), repeat(DIGIT, 1, _LARGE_FRACTION))
+    largest = cat(literal(b"1"), optional(cat(_POINT, fraction)), exponent_between(_LARGEST_POWER, _LARGEST_POWER))
+    return alt(cat(_NONZERO, alt(exponent_between(power, _LARGEST_POWER - 1), cat(_POINT, following))), largest)
+
+
+_LARGE = _whole_scientific(_LARGE_POWER)
+INTEGRAL = alt(
+    cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZEROS)), _whole_scientific(0))),
+    ZERO_WITH_EXPONENT,
 )
-INTEGRAL = cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZERO)), _LARGE))
+
+
+def _large_wholes(low: Bound | None, high: Bound | None) -> Expr:
+    """Exponent forms of naturals from 10 ** 16 on within the bounds."""
+    if high is not None and high[0] < 10**_LARGE_POWER:
+        return EMPTY
+    if high is None and (low is None or low[0] < 10**_LARGE_POWER):
+        return _LARGE
+    first = _NOTHING if low is None or low[0] <= 0 else _decimal_from(low)
+    last = None if high is None else _decimal_to(high)
+    return EMPTY if first is None else both(_LARGE, _scientific(first, last))
+
+
+BEYOND_DOUBLES = cat(optional(_MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
+"""Normalised exponent forms that are read as an infinity."""
 
 
 def _multiple_expr(
@@ -297,27 +320,32 @@ def _multiple_expr(
     others: tuple[Fraction, ...],
     exact: bool,
 ) -> Expr:
-    first: Decimal | None = None
-    last: Decimal | None = None
     if fractions:
-        bottom = -math.inf if low is None else _double_from(low)
-        top = math.inf if high is None else _double_to(high)
-        if bottom > top or bottom == math.inf or top == -math.inf:
+        first = None if low is None else _decimal_from(low)
+        last = None if high is None else _decimal_to(high)
+        if (low is not None and first is None) or (high is not None and last is None):
             return EMPTY
-        first = None if bottom == -math.inf else Decimal(repr(bottom))
-        last = None if top == math.inf else Decimal(repr(top))
     else:
         first = None if low is None else Decimal(_integer_from(low))
         last = None if high is None else Decimal(_integer_to(high))
-    nothing = Decimal(0)
+    if first is not None and last is not None and first > last:
+        return EMPTY
     parts = []
     if first is None or first <= 0:
-        nearest = nothing if last is None or last >= 0 else last.copy_negate()
+        nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
         lowest = None if first is None else first.copy_abs()
         parts.append(cat(_MINUS, multiples(unit, nearest, lowest, points, others, exact)))
     if last is None or last >= 0:
-        parts.append(multiples(unit, nothing if first is None else max(first, nothing), last, points, others, exact))
+        parts.append(multiples(unit, _NOTHING if first is None else max(first, _NOTHING), last, points, others, exact))
     return alt(*parts)
+
+
+@overload
+def _negated(bound: Bound) -> Bound: ...
+@overload
+def _negated(bound: None) -> None: ...
+def _negated(bound: Bound | None) -> Bound | None:
+    return None if bound is None else (-bound[0], bound[1])
 
 
 def _double_from(bound: Bound) -> float:
@@ -326,39 +354,46 @@ def _double_from(bound: Bound) -> float:
     try:
         nearest = float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value > 0 else -sys.float_info.max
     return math.nextafter(nearest, math.inf) if nearest < value or (is_open and nearest == value) else nearest
 
 
-def _double_to(bound: Bound) -> float:
-    """The largest double that satisfies the upper ``bound``; minus infinity if there is none."""
-    return -_double_from((-bound[0], bound[1]))
+def _decimal_from(bound: Bound) -> Decimal | None:
+    """The shortest decimal of the smallest double, or the bound, such that both readings satisfy ``bound``; None if none."""
+    value, is_open = bound
+    double = _double_from(bound)
+    if double == math.inf:
+        return None
+    shortest, exact = Decimal(repr(double)), Decimal(repr(value) if isinstance(value, float) else value)
+    if shortest > exact or (shortest == exact and not is_open):
+        return shortest
+    if not is_open:
+        return exact
+    above = math.nextafter(double, math.inf)
+    return None if above == math.inf else Decimal(repr(above))
+
+
+def _decimal_to(bound: Bound) -> Decimal | None:
+    """The same for an upper ``bound`` and the largest double."""
+    least = _decimal_from(_negated(bound))
+    return None if least is None else least.copy_negate()
 
 
 def _integer_from(bound: Bound) -> int:
+    """The least integer that satisfies the lower ``bound``, the double as well as the decimal that it is written as."""
     value, is_open = bound
-    whole = math.ceil(value)
-    return whole + 1 if is_open and whole == value else whole
+    exact = int(Decimal(repr(value))) if isinstance(value, float) and abs(value) >= _EXACT_FLOAT else value
+    whole = max(math.ceil(value), math.ceil(exact))
+    return whole + 1 if is_open and whole in (value, exact) else whole
 
 
 def _integer_to(bound: Bound) -> int:
-    value, is_open = bound
-    whole = math.floor(value)
-    return whole - 1 if is_open and whole == value else whole
+    return -_integer_from(_negated(bound))
 
 
-def magnitudes_between(low: Decimal, high: Decimal) -> Expr:
+def magnitudes_between(low: Decimal, high: Decimal | None) -> Expr:
     """Decimals with a point, and normalised exponent forms, without sign, from ``low >= 0`` to ``high``."""
     return alt(_plain_decimals(low, high), _scientific(low, high))
-
-
-def _magnitudes(low: float, high: float) -> Expr:
-    """Texts with a point or an exponent, without sign, that read as doubles in ``low >= 0`` to ``high``."""
-    if low > high or math.isinf(low):
-        return EMPTY
-    first = Decimal(repr(low))
-    last = None if math.isinf(high) else Decimal(repr(high))
-    return alt(_plain_decimals(first, last), _scientific(first, last))
 
 
 @bounded_cache
@@ -378,8 +413,9 @@ def fractional(integral_floats: bool) -> Expr:
         fraction = both(_fraction_at_least(low), _fraction_at_most(high))
         parts.append(cat(natural_range(1 << power, (2 << power) - 1), _POINT, fraction))
     small = cat(_NONZERO, optional(cat(_POINT, repeat(DIGIT, 1, 15))), exponent_between(-1, -1))
-    tiny = cat(_ANY_MANTISSA, exponent_between(_MIN_EXPONENT, -2))
-    return cat(sign, alt(*parts, small, tiny))
+    tiny = cat(_ANY_MANTISSA, exponent_between(_SMALLEST_POWER, -2))
+    tiniest = cat(_mantissa(Decimal(3), _BELOW_TEN), exponent_between(_SMALLEST_POWER - 1, _SMALLEST_POWER - 1))
+    return cat(sign, alt(*parts, small, tiny, tiniest))
 
 
 @bounded_cache
@@ -427,20 +463,26 @@ def number_expr(
             -_EXACT_FLOAT if bottom is None else max(bottom, -_EXACT_FLOAT),
             _EXACT_FLOAT if top is None else min(top, _EXACT_FLOAT),
         )
-        parts = [wholes, cat(near, _POINT_ZERO)]
-        if high is None and bottom is not None and bottom <= 10**16:
-            parts.append(_LARGE)
-        if low is None and top is not None and top >= -(10**16):
-            parts.append(cat(_MINUS, _LARGE))
+        parts = [wholes, cat(near, _POINT_ZEROS)]
+        parts.append(_large_wholes(low, high))
+        parts.append(cat(_MINUS, _large_wholes(_negated(high), _negated(low))))
+        if (bottom is None or bottom <= 0) and (top is None or top >= 0):
+            parts.append(ZERO_WITH_EXPONENT)
         return alt(*parts)
-    first = -math.inf if low is None else _double_from(low)
-    last = math.inf if high is None else _double_to(high)
+    first = None if low is None else _decimal_from(low)
+    last = None if high is None else _decimal_to(high)
     parts = [wholes]
-    if first <= 0:
-        if first == -math.inf and last >= 0:
+    if (low is not None and first is None) or (high is not None and last is None):
+        return wholes
+    if first is None or first <= 0:
+        if first is None and (last is None or last >= 0):
             parts.append(cat(_MINUS, MAGNITUDE))
         else:
-            parts.append(cat(_MINUS, _magnitudes(max(-last, 0.0), -first)))
-    if last >= 0:
-        parts.append(MAGNITUDE if last == math.inf and first <= 0 else _magnitudes(max(first, 0.0), last))
+            nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
+            parts.append(cat(_MINUS, magnitudes_between(nearest, None if first is None else first.copy_negate())))
+    if last is None or last >= 0:
+        is_free = last is None and (first is None or first <= 0)
+        parts.append(MAGNITUDE if is_free else magnitudes_between(_NOTHING if first is None else max(first, _NOTHING), last))
+    if (first is None or first <= 0) and (last is None or last >= 0):
+        parts.append(ZERO_WITH_EXPONENT)
     return alt(*parts)

@@ -86,6 +86,8 @@ class Place:
 _STEP_COST = 6
 _FIRST_ATTEMPT = 4
 """The part of the steps after which a schema is read again with more care."""
+_FOR_THE_SECOND = 3
+"""The first attempt leaves at least twice what it takes to the second."""
 _WORK_PER_BYTE = 2
 """What is in proportion to a schema's size: no sign that alternatives multiply."""
 
@@ -105,7 +107,7 @@ class Effort:
         self.is_first = True
         self._spent = spent
         self._most = limits.max_rules
-        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // 2)
+        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // _FOR_THE_SECOND)
         self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
