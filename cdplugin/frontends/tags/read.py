@@ -16,6 +16,7 @@ _REQUIRED = object()
 MOST_DEPTH = 64
 """Formats inside each other."""
 _MOST_COUNT = 2**31 - 1
+_MOST_VALUES = 1_000_000
 
 FIELDS: dict[str, dict[str, tuple[str, Any]]] = {
     "const_string": {"value": ("text", _REQUIRED)},
@@ -113,6 +114,8 @@ def read_tag(tag: Any, limits: Limits) -> Format:
             raise GrammarError(f"the structural tag is not JSON: {problem}") from None
     if not isinstance(tag, dict):
         fail("", "bad structural tag", expected="an object", found=type(tag).__name__)
+    if _written_size(tag) > _MOST_VALUES:
+        raise LimitExceeded("the structural tag is too large, written out", expected=f"at most {_MOST_VALUES} values")
     if "structures" in tag or "triggers" in tag:
         return read_format(_from_structures(tag), "", 0)
     if tag.get("type", "structural_tag") != "structural_tag":
@@ -123,6 +126,22 @@ def read_tag(tag: Any, limits: Limits) -> Format:
     if "format" not in tag:
         fail("", "bad structural tag", expected="a format", found="none")
     return read_format(tag["format"], "/format", 0)
+
+
+def _written_size(root: Any) -> int:
+    """How many values a tag has when it is written out: parts that are one object are written as often as they occur."""
+    sizes: dict[int, int] = {}
+    pending: list[tuple[Any, bool]] = [(root, False)]
+    while pending:
+        value, is_done = pending.pop()
+        children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+        if is_done:
+            sizes[id(value)] = 1 + sum(sizes.get(id(child), 1) for child in children)
+        elif children and id(value) not in sizes:
+            sizes[id(value)] = 1  # a value inside itself is found by its depth
+            pending.append((value, True))
+            pending += [(child, False) for child in children]
+    return sizes.get(id(root), 1)
 
 
 def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
