@@ -10,7 +10,7 @@ import json
 from typing import Any, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
-from cdplugin.limits import Limits
+from cdplugin.limits import BEYOND_TEXT, Limits
 
 _REQUIRED = object()
 MOST_DEPTH = 64
@@ -208,6 +208,8 @@ def _read_field(what: str, value: Any, at: str, depth: int) -> Any:
         least = -1 if what == "bound" else 0
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST_COUNT:
             fail(at, "bad value", expected=f"a whole number from {least} to {_MOST_COUNT}", found=value)
+        if what != "count" and value > BEYOND_TEXT:
+            return -1 if what == "bound" else None  # an upper bound that no text reaches is none
         return value
     if what == "token":
         return _token(value, at)
