@@ -71,7 +71,7 @@ _IN_USE = {
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
 
 
-_OVERDRAFT = 2  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
+_OVERDRAFT = 1.25  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 

@@ -43,10 +43,8 @@ class Limits:
     """Places looked at to find one short ending of a text."""
     max_capture_steps: int = 5_000_000
     """Parser items and lexer steps taken to find what one text's captures are."""
-    max_arena_bytes: int = 96 << 20
-    """Bytes of states and masks of one compiled grammar. Beyond them the grammar goes on with a new arena, and its matchers
-    replay their tokens there. One step may take twice as many.
-    """
+    max_arena_bytes: int = 144 << 20
+    """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take a quarter more."""
     max_cache_bytes: int = 1 << 30
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
 

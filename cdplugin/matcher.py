@@ -409,7 +409,8 @@ class Matcher:
         if arena is not self._arena:
             self._arena, self._cursors = arena, [arena.start]
         del self._cursors[len(self._tokens) + 1 :]
-        work = arena.limits.max_step_work + _REPLAY_WORK * len(self._tokens)
+        steps = min(1 + len(self._tokens) / _REPLAYED_IN_A_STEP, _REPLAY_STEPS)
+        work = int(steps * arena.limits.max_step_work)
         with arena.lock, arena.one_budget(work):
             for token in self._tokens[len(self._cursors) - 1 :]:
                 self._cursors.append(self._follow(self._cursors[-1], token))
@@ -458,8 +459,8 @@ def _integer(what: str, value: Any) -> int:
 
 _ENDING_STEPS = 2
 """Times ``Limits.max_step_work`` that looking for one ending may take."""
-_REPLAY_WORK = 20_000
-"""Units of work that a token takes at most on average where a text is followed once more; most take a hundredth."""
+_REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
+"""Tokens for which a text that is followed once more is granted what one step is, and how many times that at most."""
 
 _last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
 

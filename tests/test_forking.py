@@ -121,9 +121,9 @@ print(status, everything() == EXPECTED)
 """
     names, result = run(code).splitlines()
     assert result == "(0, 0) True"
-    for name in ("Arena.lock", "Compiler._lock", "InfillGrammar._lock", "Infill._turns", "Threads._lock"):
+    for name in ("Arena.lock", "ByteLru._lock", "InfillGrammar._lock", "Infill._turns", "Threads._lock"):
         assert name in names
-    for name in ("matcher._endings_lock", "pages._lock", "rules._expanding", "template._lock"):
+    for name in ("memory._nodes_lock", "pages._lock", "rules._expanding", "template._lock"):
         assert f"cdplugin.{name}" in names
 
 
