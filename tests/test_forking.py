@@ -190,7 +190,10 @@ def test_a_fork_waits_for_kernels_that_are_being_compiled(tmp_path: Path) -> Non
         "from cdplugin.kernels.jit import DISABLED, entry_kernel\n@entry_kernel\ndef slow(x):\n    return x * x\n"
     )
     code = f"""
-import sys
+import os, sys
+os.environ["CDPLUGIN_CACHE_DIR"] = {str(tmp_path / "cache")!r}  # a kernel that is cached is not compiled
+from cdplugin.kernels import cache_files
+cache_files.cache_folders.cache_clear()
 sys.path.insert(0, {str(tmp_path)!r})
 from numba.core import event
 import slow

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from functools import lru_cache
 
 from cdplugin.expr import Expr, alt, cat, literal, literals, optional, repeat
 from cdplugin.frontends.json_schema.numbers import CONTEXT, MAX_DIGITS, MAX_FRACTION, ZERO_WITH_EXPONENT, exponent_between
+from cdplugin.memory import fixed_cache
 
 _ZERO = literal(b"0")
 _MORE_ZEROS = repeat(_ZERO, 0, 20)
@@ -47,7 +47,7 @@ def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
     return alt(*parts)
 
 
-@lru_cache(maxsize=1024)
+@fixed_cache(1024, entry_bytes=4_000)
 def _exponent(power: int) -> Expr:
     return exponent_between(power, power)
 
