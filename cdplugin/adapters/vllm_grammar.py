@@ -17,7 +17,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,10 @@ _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 # ---- what a request asks for -----------------------------------------------------------------------------------------------
 
 
+_OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
+"""The options that callers may give; the front end has others of its own."""
+
+
 @dataclass(frozen=True)
 class Options(JsonOptions):
     """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
@@ -70,7 +75,7 @@ class Options(JsonOptions):
         text = os.environ.get(OPTIONS_VARIABLE, "")
         if not text.strip():
             return cls()
-        known = [one.name for one in fields(cls) if one.name != "registry"]
+        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "limits") if name != "registry"]
         try:
             given = json.loads(text)
             if not isinstance(given, dict):
@@ -93,7 +98,7 @@ class Options(JsonOptions):
 
     def json_schema(self, schema: Any) -> JsonSchema:
         """``schema``: JSON text or a value."""
-        return JsonSchema(schema, **{one.name: getattr(self, one.name) for one in fields(JsonOptions)})
+        return JsonSchema(schema, **{name: getattr(self, name) for name in _OF_SCHEMAS})
 
 
 def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
