@@ -9,6 +9,7 @@ it stands. What only a longer text leads to is not foreseen: it is bounded all t
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.grammar import GrammarIR
+from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.specs import Spec
+from cdplugin.specs import JsonSchema, Spec
 
 _TEXT_BYTES = 16
 """How much text is followed, with a mask at each token: some three ordinary ones."""
@@ -104,10 +106,24 @@ def doubtful_parts(ir: GrammarIR) -> list[Expr]:
         if endless is not None:
             waiting.append(endless)
         elif node.op in (expr.AND_OP, expr.NOT_OP):
-            found.append(node)
+            if node not in _of_integers():
+                found.append(node)
         else:
             waiting += _children(node)
     return found
+
+
+@lru_cache(maxsize=1)
+def _of_integers() -> tuple[Expr, ...]:
+    """The conjunctions in JSON's integers, which keep to the range of doubles: every step of these is cheap."""
+    waiting = list(JsonSchema({"type": "integer"}).to_ir(Limits()).lexemes)
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if node.op == expr.AND_OP:
+            found.append(node)
+        waiting += _children(node)
+    return tuple(found)
 
 
 def _all_but_some(node: Expr, finite: set[int]) -> Expr | None:

@@ -71,7 +71,7 @@ _IN_USE = {
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
 
 
-_OVERDRAFT = 1.25  # times Limits.max_arena_bytes: more than that is no arena of, not even in the middle of a step
+_OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
@@ -441,12 +441,13 @@ class Arena:
     def reserve(self, table: int, size: int) -> None:
         """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
         if len(self.tables[table]) < size:
-            self._replace((table,), max(size, int(_GROWTH_LARGE * len(self.tables[table]))))
+            larger = max(size, int(_GROWTH_LARGE * len(self.tables[table])))
+            self._replace((table,), larger if self._has_bytes((table,), larger) else size)
 
     def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
         """Whether some tables may have so many items each."""
         added = sum((items - len(self.tables[table])) * np.dtype(_dtype(table)).itemsize for table in tables)
-        return self.nbytes + added <= _OVERDRAFT * self.max_bytes
+        return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
     def _replace(self, tables: Sequence[int], items: int) -> None:
         """Put larger tables in the place of some, with the same content."""

@@ -27,7 +27,7 @@ from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
 from cdplugin.rules import Expander, Lexemes, RuleSet, build_rules
-from cdplugin.specs import JsonObject, Spec
+from cdplugin.specs import JsonObject, JsonSchema, Spec
 from cdplugin.template import Template, evaluate, template_of
 from cdplugin.vocab import Vocabulary
 
@@ -95,12 +95,15 @@ class Compiler:
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object and the characters of names: nearly every JSON grammar has them, and they live as long as
-    the process.
+    """The lexemes of any JSON object, those of numbers, and the characters of names: nearly every JSON grammar has them, and they
+    live as long as the process.
     """
-    ir = JsonObject().to_ir(Limits())
-    lexemes = _factor_prefixes(ir)
-    return (*(e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite), *JsonObject.characters())
+    shared = list(JsonObject.characters())
+    for spec in (JsonObject(), JsonSchema({"type": "array", "items": {"type": "integer"}})):
+        ir = spec.to_ir(Limits())
+        lexemes = _factor_prefixes(ir)
+        shared += [e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite]
+    return tuple(dict.fromkeys(shared))
 
 
 _WORD_BYTES, _LITERAL_BYTES = 40, 60
@@ -197,7 +200,7 @@ def _is_pure(arena: Arena, expression: int) -> bool:
     return bool(arena.flags(np.array([expression]))[0] & expressions.PURE)
 
 
-_SEARCH_BYTES = 16 << 20
+_SEARCH_BYTES = 32 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
 
 
