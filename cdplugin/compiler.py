@@ -95,8 +95,8 @@ class Compiler:
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object, those of numbers, and the characters of names: nearly every JSON grammar has them, and they
-    live as long as the process.
+    """The lexemes of any JSON object, those of integers, and the characters of names: nearly every JSON grammar has them, and
+    they live as long as the process.
     """
     shared = list(JsonObject.characters())
     for spec in (JsonObject(), JsonSchema({"type": "array", "items": {"type": "integer"}})):
