@@ -85,11 +85,13 @@ def test_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller is interrupted while the threads work: it returns when they no longer write into its bitmask."""
     matchers = [cd.Compiler(VOCAB).compile(spec).matcher() for spec in SPECS * 3]
     expected = [mask_bits(m) for m in matchers]
-    real, ended = matcher_module._fill_groups, threading.Event()
+    real, began, ended = matcher_module._fill_groups, threading.Event(), threading.Event()
 
     def fill(*arguments: Any) -> None:
         if threading.current_thread() is threading.main_thread():
+            began.wait()  # what has not begun is not done at all
             raise KeyboardInterrupt
+        began.set()
         time.sleep(0.2)
         real(*arguments)
         ended.set()

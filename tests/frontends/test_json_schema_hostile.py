@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import cdplugin as cd
+from cdplugin import memory
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.frontends.json_schema import Options, compile_schema
 
@@ -346,7 +347,8 @@ def test_what_multiplies_ends(name: str, order: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MULTIPLYING)
 def test_work_is_counted(name: str) -> None:
-    """However slow the machine is: calls and returns are counted, no time is taken."""
+    """However slow the machine is: calls and returns are counted, no time is taken. Nothing is remembered from other tests."""
+    memory._shared.clear()
     steps = 0
 
     def count(frame: Any, event: str, argument: Any) -> None:
