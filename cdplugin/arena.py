@@ -217,6 +217,7 @@ class Arena:
         self.over_budget = False
         self.start = 0
         self._limit = "max_step_work"
+        self._noted = 0  # bytes, when they were last counted: after each growth
         self.expand: Expand | None = None
         self.keeping: Keeping | None = None
         self.account: Account | None = None
@@ -275,7 +276,7 @@ class Arena:
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
-        other._limit = "max_step_work"
+        other._limit, other._noted = "max_step_work", 0
         other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
         other.account = None
         other.header = self.header.copy()
@@ -325,7 +326,7 @@ class Arena:
 
     def note_size(self) -> None:
         """Compare with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
-        nbytes = self.nbytes
+        nbytes = self._noted = self.nbytes
         self.over_budget = self.over_budget or nbytes > self.max_bytes
         if self.account is not None:
             self.account.note("arena", nbytes)
@@ -447,7 +448,7 @@ class Arena:
     def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
         """Whether some tables may have so many items each."""
         added = sum((items - len(self.tables[table])) * np.dtype(_dtype(table)).itemsize for table in tables)
-        return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+        return self._noted + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
     def _replace(self, tables: Sequence[int], items: int) -> None:
         """Put larger tables in the place of some, with the same content."""
