@@ -89,7 +89,7 @@ test: lint types warmup tests interpreted checked vllm ## everything that has to
 	@echo "all checks passed"
 
 quick: $(VENV)/.test ## the tests that take a moment
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not slow and not model'
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not model'
 
 lint: $(VENV)/.test
 	@echo "== ruff"; $(BIN)/ruff check .
@@ -101,16 +101,16 @@ warmup: $(VENV)/.test
 	@echo "== kernels"; $(BIN)/cdplugin warmup
 
 tests: $(VENV)/.test warmup
-	@echo "== tests"; $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	@echo "== tests"; $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel $(PYTEST_ARGS)
 
 checked: $(VENV)/.test
 	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
-	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m kernel $(PYTEST_ARGS)
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults; FUZZ=50: so many times what the tests do
 	@echo "== fuzz, $(FUZZ) times"; CDPLUGIN_FUZZ=$(FUZZ) CDPLUGIN_FUZZ_SEED=$(FUZZ_SEED) \

@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cdplugin import grammars
-    from cdplugin.adapters.hf import GrammarLogitsProcessor
+    from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
     from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
-    from cdplugin.infill import Infill, InfillSession
-    from cdplugin.infill_parts import GAP, Slots
+    from cdplugin.infill.parts import GAP, Slots
+    from cdplugin.infill.session import Infill, InfillSession
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
-    from cdplugin.specs import Choice, JsonObject, JsonSchema, Regex, Spec
-    from cdplugin.specs_lark import Lark
-    from cdplugin.specs_tags import TOOL_FORMATS, After, StructuralTag, ToolFormat, Tools
-    from cdplugin.specs_template import Template
-    from cdplugin.specs_text import Ebnf, Gbnf
-    from cdplugin.vocab import Vocabulary
+    from cdplugin.specs.base import Choice, JsonObject, JsonSchema, Regex, Spec
+    from cdplugin.specs.lark import Lark
+    from cdplugin.specs.tags import TOOL_FORMATS, After, StructuralTag, ToolFormat, Tools
+    from cdplugin.specs.template import Template
+    from cdplugin.specs.text import Ebnf, Gbnf
+    from cdplugin.vocab.vocabulary import Vocabulary
 
     __version__: str
 
 _HOME = {
-    "GrammarLogitsProcessor": "cdplugin.adapters.hf",
+    "GrammarLogitsProcessor": "cdplugin.adapters.hf.processor",
     "allocate_token_bitmask": "cdplugin.bitmask",
     "apply_token_bitmask_inplace": "cdplugin.bitmask",
     "Compiler": "cdplugin.compiler",
@@ -45,29 +45,29 @@ _HOME = {
     "LimitExceeded": "cdplugin.errors",
     "UnsupportedError": "cdplugin.errors",
     "VocabularyError": "cdplugin.errors",
-    "GAP": "cdplugin.infill_parts",
-    "Infill": "cdplugin.infill",
-    "InfillSession": "cdplugin.infill",
-    "Slots": "cdplugin.infill_parts",
+    "GAP": "cdplugin.infill.parts",
+    "Infill": "cdplugin.infill.session",
+    "InfillSession": "cdplugin.infill.session",
+    "Slots": "cdplugin.infill.parts",
     "Limits": "cdplugin.limits",
     "fill_next_token_bitmasks": "cdplugin.matcher",
     "Grammar": "cdplugin.matcher",
     "Matcher": "cdplugin.matcher",
-    "Choice": "cdplugin.specs",
-    "JsonObject": "cdplugin.specs",
-    "JsonSchema": "cdplugin.specs",
-    "Regex": "cdplugin.specs",
-    "Spec": "cdplugin.specs",
-    "Lark": "cdplugin.specs_lark",
-    "After": "cdplugin.specs_tags",
-    "StructuralTag": "cdplugin.specs_tags",
-    "TOOL_FORMATS": "cdplugin.specs_tags",
-    "ToolFormat": "cdplugin.specs_tags",
-    "Tools": "cdplugin.specs_tags",
-    "Template": "cdplugin.specs_template",
-    "Ebnf": "cdplugin.specs_text",
-    "Gbnf": "cdplugin.specs_text",
-    "Vocabulary": "cdplugin.vocab",
+    "Choice": "cdplugin.specs.base",
+    "JsonObject": "cdplugin.specs.base",
+    "JsonSchema": "cdplugin.specs.base",
+    "Regex": "cdplugin.specs.base",
+    "Spec": "cdplugin.specs.base",
+    "Lark": "cdplugin.specs.lark",
+    "After": "cdplugin.specs.tags",
+    "StructuralTag": "cdplugin.specs.tags",
+    "TOOL_FORMATS": "cdplugin.specs.tags",
+    "ToolFormat": "cdplugin.specs.tags",
+    "Tools": "cdplugin.specs.tags",
+    "Template": "cdplugin.specs.template",
+    "Ebnf": "cdplugin.specs.text",
+    "Gbnf": "cdplugin.specs.text",
+    "Vocabulary": "cdplugin.vocab.vocabulary",
 }
 """The module of each public name."""
 

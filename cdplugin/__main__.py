@@ -2,6 +2,6 @@
 
 import sys
 
-from cdplugin.cli import main
+from cdplugin.cli.main import main
 
 sys.exit(main())

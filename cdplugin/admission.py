@@ -19,10 +19,10 @@ from cdplugin.collector import put_off
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.specs import JsonSchema, Spec
+from cdplugin.specs.base import JsonSchema, Spec
 
 _TEXT_BYTES = 16
 """How much text is followed, with a mask at each token: some three ordinary ones."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
+from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 if TYPE_CHECKING:
     import torch
@@ -190,7 +190,7 @@ def _apply_cpu(torch: Any, logits: torch.Tensor, bitmask: torch.Tensor, listed: 
 def _triton_kernel() -> Any:
     """The Triton kernel's launcher, or None where Triton is not installed."""
     try:
-        from cdplugin.kernels.bitmask_triton import mask_rows as launch
+        from cdplugin.kernels.masks.bitmask_triton import mask_rows as launch
     except ImportError:
         return None
     return launch

@@ -14,22 +14,22 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from cdplugin import expr
-from cdplugin.arena import Arena
 from cdplugin.collector import put_off
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.base_arena import Template, evaluate, template_of
+from cdplugin.engine.lexemes import LexemeTable, TokenRanges, lexeme_table, resolve_tokens
+from cdplugin.engine.rules import Expander, Lexemes, RuleSet, build_rules
+from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.grammar import EXACT, LAZY, GrammarIR, Symbol
-from cdplugin.keeping import count_words
-from cdplugin.kernels import arena as layout
-from cdplugin.kernels import engine as kernels
-from cdplugin.kernels import expressions
-from cdplugin.lexemes import LexemeTable, TokenRanges, lexeme_table, resolve_tokens
+from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
-from cdplugin.rules import Expander, Lexemes, RuleSet, build_rules
-from cdplugin.specs import JsonObject, JsonSchema, Spec
-from cdplugin.template import Template, evaluate, template_of
-from cdplugin.vocab import Vocabulary
+from cdplugin.specs.base import JsonObject, JsonSchema, Spec
+from cdplugin.vocab.vocabulary import Vocabulary
 
 
 class Compiler:
@@ -38,7 +38,7 @@ class Compiler:
     ``copy.copy`` and ``copy.deepcopy`` give the compiler itself; pickled, it is its vocabulary and limits, without the cache.
 
     >>> vocab = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
-    >>> from cdplugin.specs import Choice
+    >>> from cdplugin.specs.base import Choice
     >>> matcher = Compiler(vocab).compile(Choice(["yes", "no"])).matcher()
     >>> matcher.accept_tokens(b"yes"), matcher.is_accepting()
     (3, True)

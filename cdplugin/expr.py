@@ -1,6 +1,6 @@
 """Regular expressions over bytes as immutable trees: what a lexeme is made of.
 
-Front ends build these trees; :mod:`cdplugin.derivatives` turns them into hash-consed expression nodes whose derivatives
+Front ends build these trees; :mod:`cdplugin.engine.programs` turns them into hash-consed expression nodes whose derivatives
 the kernels take. Besides the textbook operators there are intersection, complement (relative to all byte strings), *counted*
 repetition that stays symbolic (``{0,100000}`` costs as much as ``{0,3}``), and sets of literals, which are kept as a sorted
 table, so that an enumeration of 10,000 values is one node.

@@ -1,8 +1,8 @@
 """Compiled grammars and the matchers that follow sequences through them.
 
 A :class:`Grammar` is shared by all sequences that use it; a :class:`Matcher` is one sequence's place in it: a stack of
-cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.states`), so rollback pops, fork copies a
-list of integers, and nothing else is copied.
+cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.parser.cursors`), so rollback pops, fork
+copies a list of integers, and nothing else is copied.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdplugin import capture_names, completion, explain, forced, forking
-from cdplugin.arena import Arena
+from cdplugin import forking
 from cdplugin.bitmask import bitmask_view
+from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
-from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.arena import HAS_TERMINALS, WORK_LEFT
-from cdplugin.kernels.engine import JOB_WORDS, TERMINATED
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
+from cdplugin.kernels.store.arena import HAS_TERMINALS, WORK_LEFT
 from cdplugin.memory import Account
-from cdplugin.vocab import Vocabulary
+from cdplugin.queries import capture_names, completion, explain, forced
+from cdplugin.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cdplugin.compiler import StaticTables
@@ -79,7 +80,7 @@ class Grammar:
         arena.note_size()
 
     def counters(self) -> dict[str, int]:
-        """Counts of the engine's work and states so far (see :meth:`cdplugin.arena.Arena.counters`)."""
+        """Counts of the engine's work and states so far (see :meth:`cdplugin.engine.arena.Arena.counters`)."""
         return self._arena.counters()
 
     def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from cdplugin.compiler import Compiler
-from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
-from cdplugin.kernels.engine import engine
-from cdplugin.kernels.jit import Notice, is_cached
-from cdplugin.specs import JsonSchema
-from cdplugin.vocab import Vocabulary
+from cdplugin.kernels.entry import engine
+from cdplugin.kernels.jit.decorators import Notice, is_cached
+from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
+from cdplugin.specs.base import JsonSchema
+from cdplugin.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
@@ -63,7 +63,7 @@ def _progress(what: str, are_cached: bool, show: TextIO | None) -> Ticker:
 
 
 def _infill_engine() -> Any:
-    from cdplugin.kernels.infill_engine import infill_engine
+    from cdplugin.kernels.infill.entry import infill_engine
 
     return infill_engine
 
@@ -77,8 +77,8 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
 
 
 def _warm_infill(grammar: Grammar) -> None:
-    from cdplugin.infill import Infill
-    from cdplugin.infill_parts import GAP
+    from cdplugin.infill.parts import GAP
+    from cdplugin.infill.session import Infill
 
     Infill(grammar).new([GAP]).completable()
 

@@ -122,7 +122,7 @@ def quiet() -> Iterator[None]:
 
 
 def _roots() -> list[Path]:
-    from cdplugin.kernels.cache_files import cache_root
+    from cdplugin.kernels.jit.cache_files import cache_root
 
     root = cache_root()
     return [Path(__file__).resolve().parent.parent / ".models", *([root / "models"] if root else [])]

@@ -119,7 +119,7 @@ def load(folder: Path | None = None) -> Any:
     """The trained model; trained now, and kept, if the folder does not have it."""
     from transformers import BertForMaskedLM
 
-    from cdplugin.kernels.cache_files import cache_root
+    from cdplugin.kernels.jit.cache_files import cache_root
 
     folder = folder or (cache_root() or Path.cwd()) / "models" / "toy-diffusion-1"
     if not (folder / "config.json").exists():

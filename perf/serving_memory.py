@@ -44,7 +44,7 @@ def in_process(rows: list[dict[str, Any]], step: int, tokens: int) -> list[dict[
     from demo_model import model_folder  # type: ignore[import-not-found]
     from transformers import AutoTokenizer
 
-    from cdplugin.adapters.vllm_grammar import engine_for
+    from cdplugin.adapters.vllm.grammar import engine_for
     from cdplugin.errors import GrammarError
 
     tokenizer = AutoTokenizer.from_pretrained(str(model_folder()))

@@ -21,7 +21,7 @@ import numpy as np
 from json_schema_fuzz import Mutator, crowded, places, suite_cases
 
 import cdplugin as cd
-from cdplugin.adapters.vllm_grammar import Engine, Options, spec_of
+from cdplugin.adapters.vllm.grammar import Engine, Options, spec_of
 from cdplugin.errors import GrammarError
 
 STEPS = 50

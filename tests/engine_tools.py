@@ -10,15 +10,15 @@ from naive import Naive
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.arena import Arena
-from cdplugin.derivatives import Program
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.base_arena import evaluate
+from cdplugin.engine.programs import Program
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
-from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.jit import BOUNDSCHECK, DISABLED
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED
+from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
-from cdplugin.template import evaluate
 
 SLOW = DISABLED or BOUNDSCHECK
 """Kernels interpreted or checked: fewer cases of the same tests."""

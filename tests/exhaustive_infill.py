@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cdplugin as cd
-from cdplugin.kernels import engine
+from cdplugin.kernels import entry as engine
 
 GAP, SLOT = "gap", "slot"
 Element = int | str

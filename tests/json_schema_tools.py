@@ -12,8 +12,8 @@ from naive import Naive
 
 from cdplugin.compiler import Compiler
 from cdplugin.frontends.json_schema import Options, compile_schema
-from cdplugin.grammar import GrammarIR
-from cdplugin.vocab import Vocabulary
+from cdplugin.ir import GrammarIR
+from cdplugin.vocab.vocabulary import Vocabulary
 
 NAMES = ["a", "b", "c", "aa", 'q"']
 PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$"]

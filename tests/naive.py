@@ -5,7 +5,7 @@ Lexemes are matched by Brzozowski derivatives (J. ACM 11(4), 1964) on plain tupl
 matches (exact lexing: a lexeme may end and may go on). Nothing is pruned, shared or memoised across positions.
 
 >>> from cdplugin import expr
->>> from cdplugin.grammar import GrammarIR
+>>> from cdplugin.ir import GrammarIR
 >>> ir = GrammarIR()
 >>> ir.start = ir.nonterminal("list")
 >>> ir.rule(ir.start, [ir.lexeme(expr.literal(b"x")), ir.start])
@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 
 from cdplugin import expr
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR, Member, Part
+from cdplugin.ir import GrammarIR, Member, Part
 
 # ---------------------------------------------------------------------------------------------------------------- lexemes
 

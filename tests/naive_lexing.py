@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from naive import Derivatives
 
-from cdplugin.grammar import EXACT, LAZY, GrammarIR
+from cdplugin.ir import EXACT, LAZY, GrammarIR
 
 Item = tuple[int, int, int]  # rule, dot, column where it began
 Column = frozenset[Item]

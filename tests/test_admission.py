@@ -11,7 +11,7 @@ from engine_tools import mask, vocabulary
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.admission import admit, doubtful_parts
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 
 VOCAB = vocabulary([b"ab" * 8, b"a" * 16, b'{"', b'":', b'"'])
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_regex import accepts
 
-from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import EMPTY
 from cdplugin.frontends.literals import compile_choice, compile_regex
 from cdplugin.limits import Limits
-from cdplugin.regex import parse, text_set
-from cdplugin.unicode_classes import difference, fold_case, intersection, property_ranges, union
+from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8
+from cdplugin.regex.pattern import parse, text_set
+from cdplugin.regex.unicode import difference, fold_case, intersection, property_ranges, union
 
 # --- alphabets ---------------------------------------------------------------------------------------------------------------
 
@@ -223,6 +223,6 @@ def test_choice_limit():
         compile_choice(["aa", "bb", "c"], Limits(max_spec_bytes=4))
 
 
-@pytest.mark.parametrize("module", ["alphabet", "regex", "unicode_classes"])
+@pytest.mark.parametrize("module", ["regex.alphabet", "regex.pattern", "regex.unicode"])
 def test_examples_in_docstrings(module):
     assert doctest.testmod(importlib.import_module(f"cdplugin.{module}")).failed == 0

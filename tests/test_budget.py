@@ -9,9 +9,9 @@ import pytest
 from engine_tools import TINY, cases, mask, vocabulary
 
 import cdplugin as cd
-from cdplugin import arena as owner
-from cdplugin.arena import Arena
-from cdplugin.kernels import engine as kernels
+from cdplugin.engine import arena as owner
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels import entry as kernels
 
 TOKENS = [b"ab", b"abc", b'{"', b'":', b"  ", b"foo", b"password"]
 VOCAB = vocabulary(TOKENS)

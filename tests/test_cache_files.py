@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from cdplugin.kernels import cache_files
-from cdplugin.kernels.cache_files import CacheWarning, Folders
+from cdplugin.kernels.jit import cache_files
+from cdplugin.kernels.jit.cache_files import CacheWarning, Folders
 
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "vocab/x.bin"
@@ -188,7 +188,7 @@ def test_what_killed_writers_left_is_removed(folder: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from cdplugin.kernels import cache_files
+from cdplugin.kernels.jit import cache_files
 root = Path(sys.argv[1])
 cache_files.cache_folders = lambda: cache_files.Folders((root,), root, ())
 content = sys.argv[2].encode() * 100_000
@@ -270,7 +270,7 @@ def assert_fresh(places: Path) -> None:
 
 def test_a_fresh_folder_is_removed_at_exit_but_not_by_a_child(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from cdplugin.kernels import cache_files as c; f = c.cache_root();"
+        "import os, sys; from cdplugin.kernels.jit import cache_files as c; f = c.cache_root();"
         "pid = os.fork();\nif pid == 0: sys.exit()\nos.waitpid(pid, 0); print(f, f.is_dir())"
     )
     (tmp_path / f"cdplugin-{os.geteuid()}").write_text("in the way")

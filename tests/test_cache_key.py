@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 WHERE = (
-    "from cdplugin.kernels import cache_files, engine; print(cache_files.cache_root()); print(engine.engine.stats.cache_path)"
+    "from cdplugin.kernels import entry; from cdplugin.kernels.jit import cache_files;"
+    "print(cache_files.cache_root()); print(entry.engine.stats.cache_path)"
 )
 
 
@@ -43,7 +44,7 @@ def test_flags_are_part_of_the_key(tmp_path: Path) -> None:
 def test_sources_are_part_of_the_key(tmp_path: Path) -> None:
     """An edit in any kernel file, also one that Numba does not look at, names another folder."""
     code = (
-        "import pathlib; from cdplugin.kernels import machine_code; real = pathlib.Path.read_bytes;"
+        "import pathlib; from cdplugin.kernels.jit import machine_code; real = pathlib.Path.read_bytes;"
         "key = machine_code.source_key.__wrapped__; before = key();"
         "pathlib.Path.read_bytes = lambda self: real(self) + (b'#' if self.name == 'saturate.py' else b'');"
         "print(before == key()); pathlib.Path.read_bytes = real; print(before == key())"
@@ -106,7 +107,7 @@ def test_import_and_masks_need_no_heavy_library() -> None:
 
 def test_a_warm_process_compiles_nothing() -> None:
     """After one process has compiled, the next loads every kernel from the folder."""
-    from cdplugin.kernels.jit import BOUNDSCHECK, DISABLED
+    from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED
     from cdplugin.warmup import warm_kernels
 
     if DISABLED:
@@ -114,7 +115,7 @@ def test_a_warm_process_compiles_nothing() -> None:
     warm_kernels()
     code = (
         MATCH
-        + "from cdplugin.kernels.engine import engine as e; s = e.stats;"
+        + "from cdplugin.kernels.entry import engine as e; s = e.stats;"
         + "print(sum(s.cache_hits.values()), sum(s.cache_misses.values()))"
     )
     flags = {"NUMBA_BOUNDSCHECK": "1"} if BOUNDSCHECK else {}

@@ -14,8 +14,9 @@ from naive_lexing import NaiveLexing
 from test_lexing import random_lexing
 
 import cdplugin as cd
-from cdplugin import capture_names, expr
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR
+from cdplugin import expr
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
+from cdplugin.queries import capture_names
 
 VOCAB = vocabulary([b"ab", b'"}', b", "])
 COMPILER = cd.Compiler(VOCAB)

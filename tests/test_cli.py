@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdplugin import cli
+from cdplugin.cli import main as cli
 from cdplugin.limits import Limits
 
 ROOT = Path(__file__).resolve().parent.parent

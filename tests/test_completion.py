@@ -15,7 +15,7 @@ from test_lexing import random_lexing
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
 
 JSON_TOKENS = [
     b'{"',

@@ -114,7 +114,7 @@ def test_errors() -> None:
     """Copied and pickled errors say the same and know the same."""
     found = errors()
     try:
-        from cdplugin.adapters.hf import TokenNotAllowedError
+        from cdplugin.adapters.hf.processor import TokenNotAllowedError
     except ImportError:
         pass
     else:

@@ -13,7 +13,7 @@ from cdplugin.errors import GrammarError
 from cdplugin.frontends.json_schema.keyword_map import Keyword
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.schema import Subschema
-from cdplugin.tokenizer_bytes import TokenSource
+from cdplugin.vocab.token_bytes import TokenSource
 
 
 def listed(kind: type) -> set[str]:

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from cdplugin import cli, cli_doctor
-from cdplugin.kernels import cache_files, jit, machine_code
-from cdplugin.kernels.cache_files import Folders
+from cdplugin.cli import doctor as cli_doctor
+from cdplugin.cli import main as cli
+from cdplugin.kernels.jit import cache_files, machine_code
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.jit.cache_files import Folders
 
 
 @pytest.fixture

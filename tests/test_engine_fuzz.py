@@ -23,7 +23,7 @@ from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 
 pytestmark = pytest.mark.kernel
 

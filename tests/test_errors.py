@@ -34,7 +34,7 @@ def examples() -> dict[type[CdpluginError], CdpluginError]:
 
 def adapters() -> dict[type[CdpluginError], CdpluginError]:
     pytest.importorskip("transformers")
-    hf, budget = import_module("cdplugin.adapters.hf"), import_module("cdplugin.adapters.hf_budget")
+    hf, budget = import_module("cdplugin.adapters.hf.processor"), import_module("cdplugin.adapters.hf.budget")
     return {hf.TokenNotAllowedError: hf.TokenNotAllowedError("what", 3, 7), budget.BudgetError: budget.BudgetError("what")}
 
 

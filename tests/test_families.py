@@ -15,9 +15,9 @@ from naive import Naive
 from cdplugin import expr
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
-from cdplugin.grammar import Family, GrammarIR, Symbol
-from cdplugin.specs import JsonSchema
-from cdplugin.vocab import Vocabulary
+from cdplugin.ir import Family, GrammarIR, Symbol
+from cdplugin.specs.base import JsonSchema
+from cdplugin.vocab.vocabulary import Vocabulary
 
 KEYS = b"abcd"
 TEXTS = [bytes([b]) for b in range(256)] + [b"ab", b"a,", b"b,c", b"{a", b"d}", b",d}", b"x(", b"(x", b"))"]

@@ -12,7 +12,7 @@ from tokenizers_data import llama2_like, llama3, smollm2
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import LONGEST, GrammarIR, TokenSet
+from cdplugin.ir import LONGEST, GrammarIR, TokenSet
 
 KEYS = {
     "type": "object",

@@ -85,8 +85,10 @@ print(os.waitpid(pid, 0)[1], everything() == EXPECTED)
 def test_a_child_of_a_process_whose_threads_hold_every_lock() -> None:
     """Whatever lock of ours a thread holds, the child does not wait for it. Found by looking at all objects, not by a list."""
     code = """
-from cdplugin import infill_tables, matcher, pages, rules, template
-from cdplugin.adapters import vllm_grammar
+from cdplugin import matcher
+from cdplugin.engine import pages, rules, base_arena as template
+from cdplugin.infill import tables as infill_tables
+from cdplugin.adapters.vllm import grammar as vllm_grammar
 
 KINDS = (type(threading.Lock()), type(threading.RLock()))
 def ours():
@@ -187,12 +189,12 @@ print(GRAMMARS[0]._arena is before[0])
 def test_a_fork_waits_for_kernels_that_are_being_compiled(tmp_path: Path) -> None:
     """A child cannot wait for Numba's lock, which a thread of its parent holds, so the fork does."""
     (tmp_path / "slow.py").write_text(
-        "from cdplugin.kernels.jit import DISABLED, entry_kernel\n@entry_kernel\ndef slow(x):\n    return x * x\n"
+        "from cdplugin.kernels.jit.decorators import DISABLED, entry_kernel\n@entry_kernel\ndef slow(x):\n    return x * x\n"
     )
     code = f"""
 import os, sys
 os.environ["CDPLUGIN_CACHE_DIR"] = {str(tmp_path / "cache")!r}  # a kernel that is cached is not compiled
-from cdplugin.kernels import cache_files
+from cdplugin.kernels.jit import cache_files
 cache_files.cache_folders.cache_clear()
 sys.path.insert(0, {str(tmp_path)!r})
 from numba.core import event
@@ -223,7 +225,7 @@ def test_a_processor_whose_thread_was_busy() -> None:
     pytest.importorskip("transformers")
     code = """
 import torch
-from cdplugin.adapters.hf import GrammarLogitsProcessor
+from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
 processor = GrammarLogitsProcessor([GRAMMARS[0]])
 def allowed(*ids):
     try:

@@ -14,10 +14,10 @@ import pytest
 from naive import random_grammar
 
 import cdplugin as cd
-from cdplugin import arena
 from cdplugin.compiler import Compiler
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
+from cdplugin.engine import arena
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
 
 pytestmark = pytest.mark.kernel

@@ -12,8 +12,8 @@ import pytest
 from engine_tools import ALL_BYTES, vocabulary
 
 import cdplugin as cd
-from cdplugin.grammar import GrammarIR, TokenSet
-from cdplugin.infill import InfillSession
+from cdplugin.infill.session import InfillSession
+from cdplugin.ir import GrammarIR, TokenSet
 
 TOKENS = [b"12", b"+1", b"1=", b'{"', b'": ', b'", "', b"true", b"ab"]
 SUM = cd.Regex(r"[0-9]+(\+[0-9]+)*=[0-9]+")

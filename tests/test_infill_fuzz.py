@@ -15,9 +15,10 @@ from naive import Naive, random_grammar, random_tokens
 from naive_infill import Piece, fits, random_pieces, short_words
 
 import cdplugin as cd
-from cdplugin import infill_tables, infill_workspace
-from cdplugin.infill import InfillSession
-from cdplugin.kernels import workspace as ws
+from cdplugin.infill import tables as infill_tables
+from cdplugin.infill import workspace as infill_workspace
+from cdplugin.infill.session import InfillSession
+from cdplugin.kernels.infill import workspace as ws
 
 pytestmark = pytest.mark.kernel
 

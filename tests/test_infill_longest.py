@@ -18,8 +18,8 @@ from test_infill_fuzz import bits
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR
-from cdplugin.infill import InfillSession
+from cdplugin.infill.session import InfillSession
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
 
 pytestmark = pytest.mark.kernel
 

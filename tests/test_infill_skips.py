@@ -22,9 +22,9 @@ from test_infill_longest import KINDS, TooManyThreadsError, legal, random_longes
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR
-from cdplugin.infill import InfillSession
-from cdplugin.kernels import engine
+from cdplugin.infill.session import InfillSession
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
+from cdplugin.kernels import entry as engine
 
 pytestmark = pytest.mark.kernel
 

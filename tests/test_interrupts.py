@@ -14,8 +14,8 @@ from engine_tools import mask_bits, vocabulary
 
 import cdplugin as cd
 from cdplugin import matcher as matcher_module
-from cdplugin.arena import Arena
-from cdplugin.infill_workspace import Workspace
+from cdplugin.engine.arena import Arena
+from cdplugin.infill.workspace import Workspace
 
 VOCAB = vocabulary([b"ab", b"aab", b'":'])
 WORDS = (VOCAB.size + 31) // 32

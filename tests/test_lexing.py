@@ -11,7 +11,7 @@ from naive_lexing import NaiveLexing
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
 
 pytestmark = pytest.mark.kernel
 

@@ -12,10 +12,11 @@ from engine_tools import TINY, cases, check_walk, ir_of, mask, mask_bits, member
 from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
-from cdplugin import arena as owner
-from cdplugin import expr, pages
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
+from cdplugin import expr
+from cdplugin.engine import arena as owner
+from cdplugin.engine import pages
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels.store import arena as layout
 
 VOCAB = vocabulary([b"ab", b"aaaa", b"aab", b'":', b'", "', b"12", b'{"', b"}}", b'"}'])
 L = expr.literal

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from cdplugin.kernels import cache_files, jit, machine_code
-from cdplugin.kernels.cache_files import CacheWarning, Folders
+from cdplugin.kernels.jit import cache_files, machine_code
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.jit.cache_files import CacheWarning, Folders
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = """
-from cdplugin.kernels.jit import entry_kernel, kernel
+from cdplugin.kernels.jit.decorators import entry_kernel, kernel
 
 @kernel
 def inner(x):
@@ -183,7 +184,7 @@ def test_an_interrupt_while_compiling(folder: Path) -> None:
 
 
 CALL = (
-    "import sys, numpy as np, cdplugin; from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows;"
+    "import sys, numpy as np, cdplugin; from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows;"
     "fill = MINUS_INFINITY['float32'];"
     "mask_rows(np.zeros(32, fill.dtype), 32, 1, 32, np.zeros(1, np.int32), 1, 1, np.empty(0, np.int64), 1, fill);"
     "print(cdplugin.__file__, sum(mask_rows.stats.cache_hits.values()))"

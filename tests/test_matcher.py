@@ -14,7 +14,7 @@ from engine_tools import cases, mask, mask_bits, members, vocabulary
 from naive import Naive
 
 import cdplugin as cd
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 
 VOCAB = vocabulary([b"ab", b"abc", b"b!", b"ba", "é".encode(), b"12", b"a", b'"a', b"]"])
 A, B, C = b"abc"

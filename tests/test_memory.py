@@ -219,7 +219,7 @@ def test_a_compilation_that_fails_keeps_nothing(spec: cd.Spec) -> None:
 
 
 def test_templates_go_with_their_compilers() -> None:
-    from cdplugin import template
+    from cdplugin.engine import base_arena as template
 
     before = set(template._templates)
     compiler = cd.Compiler(VOCAB, cd.Limits(max_pairs=77))
@@ -347,7 +347,7 @@ assert grammar.nbytes <= 48 << 20, grammar.nbytes
 check(before)
 """,
     "refused texts": """
-from cdplugin.adapters.vllm_grammar import Engine, Options
+from cdplugin.adapters.vllm.grammar import Engine, Options
 engine = Engine(VOCAB, Options())
 before = None
 for i in range(N + 3):

@@ -10,7 +10,7 @@ from naive import Derivatives, Naive, random_expr, random_grammar, random_tokens
 
 from cdplugin import expr
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 
 ALPHABET = b"xyz"  # grammars mention x and y only; z stands for every other byte
 SHORT, LONG = 4, 8  # words compared; words of a lexeme written out to see what a beginning can become

@@ -9,9 +9,9 @@ from engine_tools import cases, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
-from cdplugin.kernels import bases
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels.masks import bases
+from cdplugin.kernels.store import arena as layout
 
 LETTERS = b"ab"
 PIECES = [

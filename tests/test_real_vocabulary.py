@@ -16,7 +16,7 @@ from engine_tools import SLOW
 from tokenizers_data import llama3
 
 import cdplugin as cd
-from cdplugin.kernels import engine as kernels
+from cdplugin.kernels import entry as kernels
 
 pytestmark = [
     pytest.mark.slow,

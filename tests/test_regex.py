@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_regex import accepts
 
-from cdplugin.alphabet import JSON_STRING, UTF8
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY
 from cdplugin.limits import Limits
-from cdplugin.regex import parse
-from cdplugin.regex_syntax import ALT, CAT, CHARS, REPEAT, TEXT, children_of
-from cdplugin.unicode_classes import property_ranges
+from cdplugin.regex.alphabet import JSON_STRING, UTF8
+from cdplugin.regex.pattern import parse
+from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, TEXT, children_of
+from cdplugin.regex.unicode import property_ranges
 
 DATA = Path(__file__).parent / "data"
 CASES = json.loads((DATA / "regex_cases.json").read_text(encoding="utf-8"))

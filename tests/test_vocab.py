@@ -21,11 +21,12 @@ import tokenizers_data as data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdplugin import tokenizer_bytes, tokenizer_sources
-from cdplugin import vocab as vocab_module
 from cdplugin.errors import VocabularyError
-from cdplugin.kernels import cache_files
-from cdplugin.vocab import Vocabulary, VocabularyWarning, load_arrays, save_arrays
+from cdplugin.kernels.jit import cache_files
+from cdplugin.vocab import sources as tokenizer_sources
+from cdplugin.vocab import token_bytes as tokenizer_bytes
+from cdplugin.vocab import vocabulary as vocab_module
+from cdplugin.vocab.vocabulary import Vocabulary, VocabularyWarning, load_arrays, save_arrays
 
 REAL: dict[str, tuple[Callable[[], Any], Callable[..., Vocabulary]]] = {
     "smollm2": (data.smollm2, Vocabulary.from_huggingface),
@@ -667,7 +668,7 @@ def test_self_check_belongs_to_the_key(cache_folder: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, cdplugin.vocab; "
+    code = "import sys, cdplugin.vocab.vocabulary; "
     code += "bad = {'torch', 'transformers', 'tokenizers', 'tiktoken'} & set(sys.modules); assert not bad, bad"
     root = Path(vocab_module.__file__).parent.parent
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})

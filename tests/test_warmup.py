@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cdplugin import warmup
-from cdplugin.kernels import jit
-from cdplugin.kernels.jit import Notice
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.jit.decorators import Notice
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(jit.DISABLED, reason="nothing is compiled")
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(jit.DISABLED, reason="nothing is compiled")
 UNUSED = """
 import importlib, pkgutil, sys
 import cdplugin.kernels
-from cdplugin.kernels.machine_code import KernelCache
-import cdplugin.cli
+from cdplugin.kernels.jit.machine_code import KernelCache
+import cdplugin.cli.main
 sys.stdout = sys.stderr
 {work}
 sys.stdout = sys.__stdout__

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from cdplugin.infill import Infill, InfillSession
-from cdplugin.infill_parts import GAP
+from cdplugin.infill.parts import GAP
+from cdplugin.infill.session import Infill, InfillSession
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")
 

@@ -29,7 +29,7 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.keywords import up_to
 from cdplugin.frontends.spelling import utf8
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 
 _ALL = complement(EMPTY)
 _BYTE = byte_mask(ALL_BYTES)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdplugin.alphabet import UTF8
 from cdplugin.expr import EPSILON, Expr, alt, cat, negate_ranges, repeat
-from cdplugin.unicode_classes import EVERYTHING
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.unicode import EVERYTHING
 
 _MOST_TARGETS = 4
 _MOST_NODES = 600

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.expr import EMPTY, Expr, literals
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.regex import parse
-from cdplugin.regex_syntax import DIALECTS
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.pattern import parse
+from cdplugin.regex.syntax import DIALECTS
 
 _DEFAULT_LIMITS = Limits()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.ir import GrammarIR, Symbol
 
 CHAIN = 32
 """Counts up to this are a chain of rules, larger ones are written by doubling."""

@@ -10,7 +10,7 @@ import re
 
 from cdplugin.errors import GrammarError
 from cdplugin.expr import literal
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 
 _SPECIAL = re.compile(
     r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=｜]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]|｜[A-Z]{2,20}｜|\]<\]\w{2,20}\[>\["

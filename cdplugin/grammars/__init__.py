@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
 from cdplugin.grammars import _sql
-from cdplugin.specs_lark import Lark
+from cdplugin.specs.lark import Lark
 
 __all__ = ["ARITHMETIC", "CPP", "CPP17", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
 

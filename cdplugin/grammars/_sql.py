@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from cdplugin.errors import GrammarError
-from cdplugin.specs_lark import Lark
+from cdplugin.specs.lark import Lark
 
 ALIASES = ("t1", "t2", "t3", "t4", "c1", "c2", "c3", "c4")
 _MARK = "// Names.\n"

@@ -28,7 +28,7 @@ from transformers import (  # noqa: E402
 )
 
 import cdplugin as cd  # noqa: E402
-from cdplugin.adapters.hf import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
+from cdplugin.adapters.hf.processor import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

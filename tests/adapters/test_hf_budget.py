@@ -15,8 +15,8 @@ pytest.importorskip("transformers", minversion="5.0")
 from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
-from cdplugin.adapters.hf import GrammarLogitsProcessor  # noqa: E402
-from cdplugin.adapters.hf_budget import BudgetError  # noqa: E402
+from cdplugin.adapters.hf.budget import BudgetError  # noqa: E402
+from cdplugin.adapters.hf.processor import GrammarLogitsProcessor  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
 

@@ -17,9 +17,10 @@ from engine_tools import cases
 from word_choice import CHOICE, VOCAB
 
 import cdplugin as cd
-from cdplugin.adapters import vllm_door, vllm_grammar
-from cdplugin.adapters.vllm_door import Lane, OffLoop
-from cdplugin.adapters.vllm_grammar import Engine, Options
+from cdplugin.adapters.vllm import door as vllm_door
+from cdplugin.adapters.vllm import grammar as vllm_grammar
+from cdplugin.adapters.vllm.door import Lane, OffLoop
+from cdplugin.adapters.vllm.grammar import Engine, Options
 
 BYTES = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
 

@@ -14,8 +14,8 @@ from engine_tools import cases, members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
-from cdplugin.adapters import vllm_grammar
-from cdplugin.adapters.vllm_grammar import Engine, GrammarState, Options, engine_for, grammar_kind, spec_of
+from cdplugin.adapters.vllm import grammar as vllm_grammar
+from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options, engine_for, grammar_kind, spec_of
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:

@@ -13,9 +13,9 @@ import pytest
 from word_choice import CHOICE, END, VOCAB, WORDS, allowed
 
 import cdplugin as cd
-from cdplugin.adapters import vllm_compat as compat
-from cdplugin.adapters import vllm_logits
-from cdplugin.adapters.vllm_grammar import Engine, Options
+from cdplugin.adapters.vllm import compat as compat
+from cdplugin.adapters.vllm import logits as vllm_logits
+from cdplugin.adapters.vllm.grammar import Engine, Options
 
 torch = pytest.importorskip("torch")
 LIST = [word.decode() for word in WORDS]
@@ -152,5 +152,6 @@ def test_a_configuration_that_names_the_processor() -> None:
     def names(*processors: Any) -> bool:
         return compat.names_our_processor(SimpleNamespace(logits_processors=list(processors) or None))
 
-    assert names("cdplugin.adapters.vllm_logits:GrammarLogitsProcessor") and names(int, vllm_logits.GrammarLogitsProcessor)
+    assert names("cdplugin.adapters.vllm.logits:GrammarLogitsProcessor")
+    assert names(int, vllm_logits.GrammarLogitsProcessor)
     assert not names() and not names("other:Processor", int) and not compat.names_our_processor(SimpleNamespace())

@@ -53,7 +53,7 @@ def start(**options: Any) -> Any:
         environment.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         environment.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact", "limits": {"max_expr_width": 300}}))
         if "speculative_config" not in options:
-            options["logits_processors"] = ["cdplugin.adapters.vllm_logits:GrammarLogitsProcessor"]
+            options["logits_processors"] = ["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"]
         return LLM(
             str(model_folder()),
             structured_outputs_config={"backend": "cdplugin"},

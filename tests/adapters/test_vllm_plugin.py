@@ -50,7 +50,7 @@ MODULES = {
 START = """
 import logging, sys
 logging.basicConfig(format="%(levelname)s %(message)s", stream=sys.stdout)
-from cdplugin.adapters.vllm_plugin import register
+from cdplugin.adapters.vllm.plugin import register
 """
 
 
@@ -149,7 +149,7 @@ SERVE = """
 import asyncio, threading
 from types import SimpleNamespace as Any
 import cdplugin, vllm.sampling_params
-from cdplugin.adapters import vllm_grammar
+from cdplugin.adapters.vllm import grammar as vllm_grammar
 from vllm.v1.engine.async_llm import AsyncLLM
 VOCAB = cdplugin.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
 class Engine(vllm_grammar.Engine):
@@ -205,5 +205,5 @@ def test_entry_points() -> None:
     """
     tomllib = pytest.importorskip("tomllib")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    points = {"cdplugin": "cdplugin.adapters.vllm_plugin:register"}
+    points = {"cdplugin": "cdplugin.adapters.vllm.plugin:register"}
     assert groups == {"vllm.general_plugins": points, "vllm.platform_plugins": points}

@@ -20,12 +20,13 @@ from pathlib import Path
 import pytest
 from naive import Derivatives
 
-from cdplugin import Compiler, Vocabulary, expr, regex
-from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
+from cdplugin import Compiler, Vocabulary, expr
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema import formats, formats_data
 from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr, format_expr
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 
 SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
 NAMES = sorted(SINCE)

@@ -10,9 +10,9 @@ import pytest
 import cdplugin as cd
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.lark.corners import MOST_CORNERS
-from cdplugin.grammar import MOST_COUNTED, MOST_TICKS, GrammarIR
+from cdplugin.ir import MOST_COUNTED, MOST_TICKS, GrammarIR
 from cdplugin.limits import BEYOND_TEXT
-from cdplugin.tokenizer_sources import MOST_TOKENS
+from cdplugin.vocab.sources import MOST_TOKENS
 
 VOCAB = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
 

@@ -22,7 +22,7 @@ from cdplugin.frontends.json_schema import compile_schema, shapes
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.numbers import number_expr
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
-from cdplugin.grammar import GrammarIR, Spent
+from cdplugin.ir import GrammarIR, Spent
 from cdplugin.limits import Limits
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from json_schema_tools import dumps, grammar
 
-from cdplugin import cli
+from cdplugin.cli import main as cli
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.frontends import json_schema
 from cdplugin.frontends.json_schema import compile_schema, dialect, reader

@@ -12,7 +12,7 @@ import cdplugin as cd
 from cdplugin import expr
 from cdplugin.frontends import free_text
 from cdplugin.frontends.keywords import up_to
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 
 VOCAB = vocabulary()
 WORDS = [

@@ -16,7 +16,7 @@ import cdplugin as cd
 from cdplugin.frontends.lark import parameters
 from cdplugin.frontends.lark.search import OutOfFuel, Search
 from cdplugin.frontends.lark.substring import substring_expr, suffix_automaton, words
-from cdplugin.grammar import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
 from cdplugin.limits import Limits
 
 VOCAB = cd.Vocabulary.from_bytes(

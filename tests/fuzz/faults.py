@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin import arena, keeping, pages, rules, template
-from cdplugin.arena import Arena
+from cdplugin.engine import arena, pages, rules
+from cdplugin.engine import base_arena as template
+from cdplugin.engine import tracked as keeping
+from cdplugin.engine.arena import Arena
 
 OWNERS = (arena, keeping, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""

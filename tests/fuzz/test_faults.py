@@ -14,8 +14,8 @@ from fuzz.faulty_walk import SPECS, walk_in_fork
 from fuzz.turns import SEED, turns
 
 import cdplugin as cd
-from cdplugin.arena import Arena
-from cdplugin.kernels import cache_files
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels.jit import cache_files
 
 pytestmark = pytest.mark.kernel
 

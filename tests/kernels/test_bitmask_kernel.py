@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdplugin.kernels.bitmask import MINUS_INFINITY, mask_rows
+from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,7 +74,7 @@ def test_minus_infinity_bits() -> None:
 
 TRITON_CHECK = """
     import torch
-    from cdplugin.kernels import bitmask_triton
+    from cdplugin.kernels.masks import bitmask_triton
     generator = torch.Generator().manual_seed(0)
     for dtype in (torch.float32, torch.float16, torch.bfloat16):
         for rows, columns, words, row_pad, step, mask_pad in (

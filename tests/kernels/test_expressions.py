@@ -16,14 +16,15 @@ from naive import Derivatives
 from naive_regex import accepts
 
 import cdplugin as cd
-from cdplugin import arena as owner
 from cdplugin import expr
-from cdplugin.arena import Arena
+from cdplugin.engine import arena as owner
+from cdplugin.engine.arena import Arena
 from cdplugin.expr import Expr
-from cdplugin.kernels import arena as layout
-from cdplugin.kernels import emptiness, jit
-from cdplugin.kernels import engine as kernels
-from cdplugin.kernels.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.regex import emptiness
+from cdplugin.kernels.regex.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
+from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
 
 VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)])

@@ -1,4 +1,4 @@
-"""Conjunctions with a length: the numbers of :mod:`cdplugin.kernels.lengths` against a search by hand."""
+"""Conjunctions with a length: the numbers of :mod:`cdplugin.kernels.regex.lengths` against a search by hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from naive import Derivatives
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.expr import Expr
-from cdplugin.kernels import jit
-from cdplugin.kernels.lengths import UNDECIDED, by_length
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.regex.lengths import UNDECIDED, by_length
 
 LETTER = expr.byte_class(b"abc")
 CHARACTERS = [

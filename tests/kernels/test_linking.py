@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdplugin.kernels.jit import DISABLED, entry_kernel, kernel
+from cdplugin.kernels.jit.decorators import DISABLED, entry_kernel, kernel
 
 pytestmark = pytest.mark.kernel
 
@@ -76,7 +76,7 @@ def test_an_inner_kernel_has_no_machine_code_and_an_entry_has(tmp_path: Path) ->
 def test_machine_code_from_the_cache_answers_alike(tmp_path: Path) -> None:
     source = tmp_path / "linked.py"
     source.write_text(
-        "from cdplugin.kernels.jit import entry_kernel, kernel\n"
+        "from cdplugin.kernels.jit.decorators import entry_kernel, kernel\n"
         "@kernel\ndef inner(x):\n    if x == 7:\n        raise ValueError('seven')\n    return x * x\n"
         "@entry_kernel\ndef entry(x):\n    return inner(x) + 1\n"
         "if __name__ == '__main__':\n"

@@ -9,11 +9,11 @@ from engine_tools import cases
 
 from cdplugin import expr
 from cdplugin.compiler import _build
+from cdplugin.engine.base_arena import template_of
 from cdplugin.errors import GrammarError
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
-from cdplugin.template import template_of
 from cdplugin.warmup import byte_vocabulary
 
 VOCAB = byte_vocabulary()

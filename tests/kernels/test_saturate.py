@@ -15,8 +15,8 @@ from naive import Naive
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.expr import Expr
-from cdplugin.grammar import GrammarIR
-from cdplugin.kernels import arena as layout
+from cdplugin.ir import GrammarIR
+from cdplugin.kernels.store import arena as layout
 
 TOKENS = [
     *(b"a", b"b", b"z", b"1", b"2", b"-", b"@", b".", b"!", b" ", b",", b'"', b"\\", b"n", b"\n", b"\xc3", b"\xa9", b"\x7f"),

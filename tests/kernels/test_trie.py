@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdplugin.kernels.trie import build_trie, common_prefixes, cumulative_masks, subtree_ends, subtree_maximum
+from cdplugin.kernels.masks.trie import build_trie, common_prefixes, cumulative_masks, subtree_ends, subtree_maximum
 
 TOKEN = st.one_of(
     st.binary(min_size=1, max_size=6),

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdplugin.kernels.jit import BOUNDSCHECK, DISABLED, count_bits, entry_kernel, low_bit
-from cdplugin.kernels.views import view_i32, view_i64, view_u8
+from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED, count_bits, entry_kernel, low_bit
+from cdplugin.kernels.jit.views import view_i32, view_i64, view_u8
 
 pytestmark = pytest.mark.kernel
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from cdplugin.errors import GrammarError
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import Source, references
-from cdplugin.grammar import Symbol
+from cdplugin.ir import Symbol
 
 _MOST_NAMES = 2_000
 

@@ -8,7 +8,7 @@ from cdplugin.frontends.bnf.fold import fold_rules
 from cdplugin.frontends.bnf.parse import parse
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.write import Writer
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 
 _DEFAULT_LIMITS = Limits()

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Node, Rule, Source, post_order
+from cdplugin.regex.alphabet import UTF8
 
 _MOST_COUNT = 1 << 20
 """Largest product of counts."""

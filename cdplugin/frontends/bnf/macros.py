@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import EMPTY, both, negate_ranges, repeat
 from cdplugin.frontends.bnf.scan import Scanner, where
 from cdplugin.frontends.bnf.tree import DISPATCH, EXPR, TOKENS, Dispatch, Node
 from cdplugin.frontends.lark.substring import substring_expr
-from cdplugin.grammar import TokenSet
-from cdplugin.regex import parse
+from cdplugin.ir import TokenSet
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.pattern import parse
 
 _MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken", "Regex", "Substring")
 _REGEX_FLAGS = "isu"

@@ -10,7 +10,7 @@ from cdplugin.frontends.bnf.macros import parse_macro
 from cdplugin.frontends.bnf.rule_options import RuleOptions, read_options
 from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner, where
 from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Node, Rule, Source, choice, sequence
-from cdplugin.grammar import TokenSet
+from cdplugin.ir import TokenSet
 from cdplugin.limits import Limits
 
 _ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))

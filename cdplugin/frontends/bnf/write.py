@@ -17,7 +17,7 @@ from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import Repeats
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
 Part = Regular | Symbol

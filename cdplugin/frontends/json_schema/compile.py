@@ -15,7 +15,6 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from cdplugin.alphabet import JSON_CANONICAL
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import EMPTY, EPSILON, Expr, both, cat
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
@@ -31,8 +30,9 @@ from cdplugin.frontends.json_schema.shapes import Alternative, Effort, Multiplie
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
-from cdplugin.grammar import MOST_COUNTED, GrammarIR, Keeper, Symbol
+from cdplugin.ir import MOST_COUNTED, GrammarIR, Keeper, Symbol
 from cdplugin.limits import Limits
+from cdplugin.regex.alphabet import JSON_CANONICAL
 
 _MOST_WANTED = 6
 """Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""

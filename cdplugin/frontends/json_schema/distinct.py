@@ -1,6 +1,6 @@
 """``uniqueItems`` over scalars of which there are too many to list: strings, numbers, unions of them.
 
-After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.grammar.Kept`). Values
+After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.Kept`). Values
 are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so that 1,
 1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows a
 mantissa with one digit, not 0, before the point, and no number is read as an infinity.
@@ -15,7 +15,6 @@ from decimal import Decimal
 from sys import getsizeof
 from weakref import WeakValueDictionary
 
-from cdplugin.alphabet import JSON_STRING
 from cdplugin.expr import (
     ALT_OP,
     CAT_OP,
@@ -36,7 +35,8 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.regex.alphabet import JSON_STRING
 
 _NONZERO = byte_class(b"123456789")
 _MINUS = literal(b"-")

@@ -1,6 +1,6 @@
 r"""Formats and content encodings as expressions over the text of a string (Validation, sections 7 and 8).
 
->>> from cdplugin.alphabet import UTF8
+>>> from cdplugin.regex.alphabet import UTF8
 >>> format_expr("duration", UTF8) is format_expr("duration", UTF8), format_expr("colour", UTF8)
 (True, None)
 
@@ -37,11 +37,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cdplugin import regex
-from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
 from cdplugin.expr import Expr, alt, both, cat, optional, repeat
 from cdplugin.frontends.json_schema import formats_data, formats_uri
 from cdplugin.memory import bounded_cache
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
 
 DIGITS = 100
 """Longest run of digits where the RFC has no bound: a model that only ever wants one more digit comes to an end."""

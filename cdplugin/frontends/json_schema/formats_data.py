@@ -16,12 +16,12 @@ part where all of that can be seen from one code point and the next:
 
 from __future__ import annotations
 
-from cdplugin import regex
-from cdplugin.alphabet import Alphabet
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
 from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
 from cdplugin.memory import bounded_cache
-from cdplugin.unicode_classes import Ranges, intersection, union
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.unicode import Ranges, intersection, union
 
 LABEL_SIZES = ((11, 0xD7FF), (14, 0xFFF), (16, 0x2FF))
 """Labels may have ``(code points, highest code point)``; then the A-label has at most 62 octets.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cdplugin import regex
-from cdplugin.alphabet import Alphabet
 from cdplugin.expr import EPSILON, Expr, alt, cat, optional, repeat
 from cdplugin.memory import bounded_cache
-from cdplugin.unicode_classes import Ranges
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.unicode import Ranges
 
 UCSCHAR: Ranges = (
     (0xA0, 0xD7FF),

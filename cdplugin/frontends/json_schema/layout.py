@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdplugin import regex
-from cdplugin.alphabet import JSON_STRING, UTF8
 from cdplugin.errors import GrammarError
 from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, literal, literals, repeat
 from cdplugin.frontends.json_schema.options import Gaps
 from cdplugin.frontends.json_schema.strings import QUOTE, spellings
 from cdplugin.memory import Node, bounded_cache
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import JSON_STRING, UTF8
 
 MAX_WHITESPACE = 40
 _SPACE = byte_class(b" \t\n\r")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from cdplugin import regex
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import (
     ALL_BYTES,
@@ -34,6 +32,8 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.strings import Format
 from cdplugin.memory import Account, ByteLru, bounded_cache, short_key
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import UTF8
 
 _MAX_STATES = 50_000
 _STATE_BYTES, _STEP_BYTES = 700, 250  # measured: a node with its place among the interned ones, a step with its place

@@ -1,6 +1,6 @@
 """Members of objects and items of arrays that need a memory: a set of names that were seen, counts.
 
-Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.grammar.Family` makes the
+Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.ir.Family` makes the
 rules of just those values that a text leads to. A member is offered only if the object can still be closed afterwards: room
 is kept for required names, and enough names are left for ``minProperties``. ``closings`` are the closing bracket of an empty
 object or array, and of one that is not empty.
@@ -15,7 +15,7 @@ from itertools import product
 from operator import or_
 
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.grammar import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
 
 Productive = Callable[[Symbol], bool]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
-from cdplugin.alphabet import JSON_STRING
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, both, cat, complement
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text, pattern_text
+from cdplugin.regex.alphabet import JSON_STRING
 
 MOST_PATTERNS = 8
 """Distinct patterns of ``patternProperties`` that may apply to one object, and to one name of it: the classes are their

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.counts import count_bounds
@@ -38,6 +37,7 @@ from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
 from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Scope, Subschema, describe
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
+from cdplugin.regex.alphabet import UTF8
 
 
 class _DynamicError(Exception):

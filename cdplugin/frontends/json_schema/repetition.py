@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdplugin.frontends.repeats import CHAIN, Repeats
-from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.ir import GrammarIR, Symbol
 
 
 class Commas:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import Any
 
-from cdplugin.alphabet import JSON_STRING
 from cdplugin.expr import Expr, alt, both, cat, complement
 from cdplugin.frontends.json_schema.dialect import BOOLEAN_BITS, FRACTION_BIT, INTEGER_BIT, NULL_BIT, NUMBER_BITS
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
+from cdplugin.regex.alphabet import JSON_STRING
 
 Alternative = tuple[Subschema, ...]
 """Subschemas without choices that hold in one place."""

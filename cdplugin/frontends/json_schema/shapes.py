@@ -47,7 +47,7 @@ from cdplugin.frontends.json_schema.values import (
     type_bit,
     typed,
 )
-from cdplugin.grammar import Spent, Symbol
+from cdplugin.ir import Spent, Symbol
 from cdplugin.limits import Limits
 
 _State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]

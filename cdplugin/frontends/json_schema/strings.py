@@ -10,8 +10,6 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cdplugin import regex
-from cdplugin.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.expr import (
     ALT_OP,
     AND_OP,
@@ -33,7 +31,9 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
 from cdplugin.memory import bounded_cache
-from cdplugin.unicode_classes import Ranges, intersection
+from cdplugin.regex import pattern as regex
+from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
+from cdplugin.regex.unicode import Ranges, intersection
 
 QUOTE = literal(b'"')
 STRING = cat(QUOTE, JSON_STRING.any_text, QUOTE)

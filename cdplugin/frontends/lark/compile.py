@@ -21,7 +21,7 @@ from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
 from cdplugin.frontends.lark.write import Member, Parametric, Writer
-from cdplugin.grammar import GrammarIR, Symbol
+from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
 Front = Callable[[Limits, GrammarIR], GrammarIR]

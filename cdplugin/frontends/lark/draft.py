@@ -1,6 +1,6 @@
 """Rule bodies as productions: groups and repetitions become helper rules.
 
-A draft is what is written into a :class:`cdplugin.grammar.GrammarIR` afterwards; it still knows which rules have a parameter,
+A draft is what is written into a :class:`cdplugin.ir.GrammarIR` afterwards; it still knows which rules have a parameter,
 and it does not yet say where ``%ignore`` applies. Bodies are worked off from a queue: nothing here recurses.
 """
 
@@ -19,7 +19,7 @@ from cdplugin.frontends.lark.definitions import Scope, signature
 from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
-from cdplugin.grammar import LAZY, LONGEST, Symbol, TokenSet
+from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
 """More string literals than this, as alternatives of one rule, become one lexeme."""

@@ -21,7 +21,7 @@ from cdplugin import expr
 from cdplugin.expr import ALL_BYTES, Expr
 from cdplugin.frontends.lark.draft import Draft, Part
 from cdplugin.frontends.lark.terminals import nullable
-from cdplugin.grammar import LONGEST
+from cdplugin.ir import LONGEST
 
 _OPEN = 1 << 256
 """Beside a set of bytes: the end of the text, a token, or an embedded grammar may come as well."""

@@ -14,7 +14,7 @@ from cdplugin import expr
 from cdplugin.expr import EPSILON, Expr
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part
 from cdplugin.frontends.lark.terminals import nullable
-from cdplugin.grammar import LAZY
+from cdplugin.ir import LAZY
 
 _MOST_DEPTH = 64
 """Rules inside each other that are looked through for what begins, or ends, with the text."""

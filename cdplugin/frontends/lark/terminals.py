@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cdplugin import expr
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import ANY_TEXT, EPSILON, Expr
 from cdplugin.frontends.lark import tree
@@ -20,7 +19,8 @@ from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.limits import Limits
-from cdplugin.regex import parse as parse_regex
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.pattern import parse as parse_regex
 
 _MOST_NODES = 500_000
 """Nodes of a terminal, written out: a terminal that names another twice has all of it twice."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from cdplugin import grammar
+from cdplugin import ir as grammar
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
@@ -18,7 +18,7 @@ from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
 from cdplugin.frontends.lark.terminals import nullable, without_empty
-from cdplugin.grammar import LONGEST, Captured, Family, GrammarIR, Symbol, TokenSet
+from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Symbol, TokenSet
 
 _FUEL = 100_000
 _SIDE_WORK = 500  # units of work (Limits.max_step_work) of looking at a rule under some parameter

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import until, without
 from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
 THEN = ("end", "free", "repeat")

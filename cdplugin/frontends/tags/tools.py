@@ -17,7 +17,7 @@ from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.read import Format, fail, read_format
 from cdplugin.frontends.tags.write import TagWriter
-from cdplugin.grammar import GrammarIR
+from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 
 _HOLE = "{name}"

@@ -23,7 +23,7 @@ from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_wi
 from cdplugin.frontends.tags.read import Format, fail, read_tag
 from cdplugin.frontends.tags.xml import Layout, SchemaWriter, write_parameters
 from cdplugin.frontends.tags.xml_styles import STYLES
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
 _OUTSIDE_STRINGS = frozenset("{}[],: \t\r\n+-.0123456789Etruefalsn")

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import (
     EPSILON,
@@ -38,9 +37,10 @@ from cdplugin.frontends.repeats import Repeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
-from cdplugin.grammar import Family, GrammarIR, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol
 from cdplugin.limits import Limits
-from cdplugin.regex import Pattern, parse
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.pattern import Pattern, parse
 
 SchemaWriter = Callable[[Any, str], Symbol]
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"

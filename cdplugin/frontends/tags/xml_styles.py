@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cdplugin.expr import Expr, cat, literal
 from cdplugin.frontends.spelling import pieces, spell, utf8
-from cdplugin.grammar import GrammarIR, Symbol, TokenSet
+from cdplugin.ir import GrammarIR, Symbol, TokenSet
 
 NAME, KIND = "{name}", "{kind}"
 NO_KINDS: MappingProxyType[str, str] = MappingProxyType({})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cdplugin.alphabet import UTF8
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.spelling import utf8
 from cdplugin.limits import Limits
-from cdplugin.regex import parse
+from cdplugin.regex.alphabet import UTF8
+from cdplugin.regex.pattern import parse
 
 ANNOTATIONS = frozenset(
     "title description default examples deprecated readOnly writeOnly $schema $id $comment $defs definitions strict".split()

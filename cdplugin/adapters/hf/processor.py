@@ -1,0 +1,394 @@
+"""Constrained decoding in Hugging Face ``generate()``: :class:`GrammarLogitsProcessor`.
+
+    p = GrammarLogitsProcessor(grammar)
+    model.generate(**inputs, logits_processor=[p])
+
+Works with greedy decoding, sampling, beam search, ``num_return_sequences``, left padding, assisted generation (draft models,
+prompt lookup), and a grammar of its own for each prompt. With ``max_new_tokens`` outputs are closed legally inside a budget.
+With ``stopping_criteria=[p.lookahead]`` the masks of the next step are computed on a thread while the model's forward pass
+runs. For ``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batching`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from transformers import LogitsProcessor, StoppingCriteria
+
+import cdplugin
+from cdplugin import forking
+from cdplugin.adapters.hf.budget import Closing
+from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
+from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.errors import CdpluginError
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+
+class TokenNotAllowedError(CdpluginError, RuntimeError):
+    """A sequence holds a token that its mask had forbidden: something after the grammar's processor chose it.
+
+    Attributes: ``row``; ``token_id``.
+    """
+
+    def __init__(self, message: str, row: int, token_id: int) -> None:
+        super().__init__(message)
+        self.row = row
+        self.token_id = token_id
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.row, self.token_id)
+
+
+class GrammarLogitsProcessor(LogitsProcessor):
+    """Masks the logits of tokens that no legal continuation goes through.
+
+    Parameters
+    ----------
+    grammar : a compiled :class:`cdplugin.Grammar` for all rows; or a sequence with one per prompt, None for a prompt that is
+        free. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
+        ``generate()``.
+    max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends within
+        them: a token stays allowed only if an ending is found that fits after it. Tokens are judged from the likeliest on,
+        until those not yet judged have less than a thousandth of the probability of those that fit.
+        :class:`cdplugin.adapters.hf.budget.BudgetError` if no legal output is so short. Pass ``generate()`` the same number,
+        or a larger one.
+
+    A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids, and takes a call for the
+    continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it
+    has seen; anything else is a new prompt. A new prompt that repeats the old one *and* the text generated from it would be
+    taken for a continuation: call :meth:`reset` before it.
+
+    After its end token a row may only repeat it (``generate()`` pads it). The logits that are passed in are not changed. Logits
+    beyond the vocabulary's size are masked in constrained rows. A step costs a few microseconds per row beside the masks
+    themselves.
+    """
+
+    # True keeps continuous batching from dropping the processor with a warning, which would leave the text unconstrained.
+    supports_continuous_batching = True
+
+    def __init__(self, grammar: Grammar | Sequence[Grammar | None], max_new_tokens: int | None = None) -> None:
+        self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
+        grammars = _checked_grammars(grammar)
+        self.grammars: list[Any] = grammars
+        constrained = [g for g in grammars if g is not None]
+        self._vocab = constrained[0].vocab if constrained else None
+        self._size: int = self._vocab.size if self._vocab is not None else 0
+        self._sessions = Sessions(grammars)
+        self._lookahead: Lookahead | None = None
+        self._pending: _Job | None = None
+        self._thread = forking.Threads(1, "cdplugin-lookahead")
+        self._bitmask: Any = None
+        self._filled: tuple[Session, int] | None = None
+        self._copied: Any = None
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: nobody ends the work that was begun on the thread, and the rows may stand anywhere in it."""
+        if self._pending is not None:
+            self._pending.give_up()
+
+    @property
+    def lookahead(self) -> Lookahead:
+        """A ``StoppingCriteria`` that stops nothing: pass it as ``stopping_criteria=[p.lookahead]``.
+
+        It is called as soon as the sampled tokens are known, and starts the work of the next step on a thread; the processor,
+        which is called after the forward pass, then only waits for it. Has no effect in beam search, where the kept rows are
+        chosen later.
+        """
+        if self._lookahead is None:
+            self._lookahead = Lookahead(self)
+        return self._lookahead
+
+    def reset(self) -> None:
+        """Forget all prompts: the next call begins a new one, even if it looks like a continuation."""
+        self._drop_pending()
+        self._sessions.forget()
+        self._filled = None
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Scores with the forbidden tokens at minus infinity.
+
+        Raises :class:`TokenNotAllowedError` if a row holds a token that was forbidden, ``ValueError`` if the number of rows is
+        not a multiple of the number of grammars.
+        """
+        if input_ids.ndim != 2 or scores.ndim != 2 or input_ids.shape[0] != scores.shape[0]:
+            _refuse_shapes(input_ids, scores)
+        if self._vocab is None:
+            return scores
+        session = self._session(input_ids)
+        refused = session.refused()
+        if refused:
+            for row in refused:
+                self._judge(session, row, scores)
+        else:
+            session.deferred = None
+        rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
+        if not rows:
+            return scores
+        bitmask = self._masks(session, rows)
+        masked = scores.clone()
+        if scores.device.type == "cpu":
+            apply_token_bitmask_inplace(masked, bitmask, None if len(rows) == session.rows else rows)
+        else:
+            on_device = bitmask.to(scores.device, non_blocking=True)
+            if scores.device.type == "cuda":  # the host may refill the pinned memory only after the copy
+                self._copied = torch.cuda.Event()
+                self._copied.record(torch.cuda.current_stream(scores.device))
+            apply_token_bitmask_inplace(masked, on_device, None if len(rows) == session.rows else rows)
+        if self._closing is not None:
+            self._closing.restrict(masked, session, [row for row in rows if session.status[row] == LIVE])
+        return masked
+
+    @contextmanager
+    def continuous_batching(self, model: Any) -> Iterator[None]:
+        """Within this context ``model.generate_batch()`` and ``model.init_continuous_batching()`` are constrained.
+
+            with p.continuous_batching(model):
+                outputs = model.generate_batch(inputs=ids, generation_config=config)
+
+        ``generate_batch`` takes no processors (it ignores the argument), hence the context. See :meth:`attach`.
+        """
+        original = model.init_continuous_batching
+
+        def init_continuous_batching(*arguments: Any, **options: Any) -> Any:
+            manager = original(*arguments, **options)
+            self.attach(manager)
+            return manager
+
+        model.init_continuous_batching = init_continuous_batching
+        try:
+            yield
+        finally:
+            del model.init_continuous_batching
+
+    def attach(self, manager: Any) -> None:
+        """Constrain a ``ContinuousBatchingManager`` that has not been started.
+
+        With a list of grammars, the n-th request that is added afterwards gets the n-th grammar, unless
+        ``manager.add_request(..., grammar=i)`` names one. Raises :class:`cdplugin.CdpluginError` where the manager's interface
+        leaves no room: asynchronous batching (a step starts before the tokens of the last are known), CUDA graphs, compiled
+        steps.
+        """
+        if self._closing is not None:
+            raise CdpluginError("continuous batching: expected no max_new_tokens: its requests have budgets of their own")
+        try:
+            from cdplugin.adapters.hf import batching
+        except ImportError as error:
+            raise CdpluginError(
+                f"continuous batching: expected a transformers with per-request logits processors (5.2 or later): {error}"
+            ) from error
+        batching.attach(self.grammars, manager)
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _session(self, input_ids: torch.Tensor) -> Session:
+        """The session at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
+        job = self._pending
+        if job is None:
+            return self._sessions.advance(_host_ids(input_ids))
+        try:
+            session = job.wait()  # interrupted, it is still pending
+            self._pending = None
+        except Exception:
+            self._pending = self._filled = None
+            if job.is_for(input_ids):
+                raise
+            self._sessions.forget()  # the error of a step that was never taken
+            session = None
+        if session is None or not job.is_same(input_ids):
+            return self._sessions.advance(_host_ids(input_ids))
+        session.seen = session.length
+        return session
+
+    def _masks(self, session: Session, rows: list[int]) -> Any:
+        """The bitmask with the rows of a session filled; nothing is computed if nothing has changed."""
+        if self._bitmask is None or self._bitmask.shape[0] != session.rows:
+            self._bitmask = allocate_token_bitmask(session.rows, self._size)
+            self._filled = None
+        if self._filled is None or self._filled[0] is not session or self._filled[1] != session.version:
+            if self._copied is not None:
+                self._copied.synchronize()
+                self._copied = None
+            self._filled = None
+            cdplugin.fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+            self._filled = (session, session.version)
+        return self._bitmask
+
+    def _start(self, input_ids: torch.Tensor) -> None:
+        """Begin the next step on a thread: follow the new tokens, fill the masks."""
+        self._drop_pending()
+        session = self._sessions.current
+        if session is None or input_ids.ndim != 2 or input_ids.shape[0] != session.rows:
+            return
+        self._pending = _Job(self, input_ids)
+
+    def _drop_pending(self) -> None:
+        """Wait for work that nobody has asked for; its error, if any, is nobody's either."""
+        if self._pending is not None:
+            try:
+                self._pending.wait()
+            except Exception:
+                self._sessions.forget()
+                self._filled = None
+            self._pending = None
+
+    def _ahead(self, ids: np.ndarray) -> Session | None:
+        """What the thread does."""
+        session = self._sessions.continued(ids)
+        if session is not None and LIVE in session.status:
+            rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
+            self._masks(session, rows)
+        return session
+
+    def _judge(self, session: Session, row: int, scores: torch.Tensor) -> None:
+        """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
+        draft = _draft_position(scores)
+        if draft == "inside" or (session.rows > 1 and (session.permuted or _are_log_probabilities(scores))):
+            session.status[row] = DEAD
+            return
+        if draft == "last" and (session.deferred is None or session.deferred >= session.length):
+            session.deferred = session.length
+            return
+        matcher, accepted = session.matchers[row], session.accepted[row]
+        tail = session.ids[row, session.prompt_length + accepted : session.length]
+        token = int(tail[0])
+        others = [status for other, status in enumerate(session.status) if other != row]
+        special = 0 <= token < self._size and not matcher.grammar.vocab.tokens[token]
+        if special and accepted > 0 and (tail == token).all() and (LIVE in others or FREE in others):
+            session.status[row] = PADDED
+            return
+        self._sessions.forget()
+        raise TokenNotAllowedError(_refusal(matcher, row, token, accepted), row, token)
+
+
+class Lookahead(StoppingCriteria):
+    """Never stops; tells its processor the sampled tokens early. Get it as :attr:`GrammarLogitsProcessor.lookahead`."""
+
+    def __init__(self, processor: GrammarLogitsProcessor) -> None:
+        self._processor = processor
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **_: Any) -> torch.BoolTensor:
+        if self._processor._vocab is not None:
+            self._processor._start(input_ids)
+        return torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)  # type: ignore[return-value]
+
+
+class _Job:
+    """Work on the thread, for one tensor of ids. On CUDA the ids travel without the main thread's waiting for them."""
+
+    def __init__(self, processor: GrammarLogitsProcessor, input_ids: torch.Tensor) -> None:
+        self._input_ids = input_ids
+        self._version = _version(input_ids)
+        host: torch.Tensor = input_ids
+        event = None
+        if input_ids.device.type == "cuda":
+            host = torch.empty(input_ids.shape, dtype=input_ids.dtype, pin_memory=True)
+            host.copy_(input_ids, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(torch.cuda.current_stream(input_ids.device))
+
+        def work() -> Session | None:
+            if event is not None:
+                event.synchronize()
+            return processor._ahead(_host_ids(host))
+
+        self._future: Future[Session | None] = processor._thread.submit(work)
+
+    def wait(self) -> Session | None:
+        """The session, moved to the ids; None if they continue none. Raises what the work raised."""
+        return self._future.result()
+
+    def give_up(self) -> None:
+        """Have :meth:`wait` raise an error."""
+        self._future = Future()
+        text = "lookahead: expected the process that began this step; in a process forked meanwhile, begin with a new prompt"
+        self._future.set_exception(CdpluginError(text))
+
+    def is_same(self, input_ids: torch.Tensor) -> bool:
+        """Whether it was started with this tensor, unchanged since: no need to look at the ids."""
+        return input_ids is self._input_ids and _version(input_ids) == self._version
+
+    def is_for(self, input_ids: torch.Tensor) -> bool:
+        """Whether it was started with these ids."""
+        return self.is_same(input_ids) or torch.equal(input_ids, self._input_ids)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """The count of in-place changes; inference tensors have none, and -1 stands for it."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _host_ids(input_ids: torch.Tensor) -> np.ndarray:
+    return np.asarray(input_ids.detach().cpu().numpy(), dtype=np.int64)
+
+
+def _checked_grammars(grammar: Any) -> list[Any]:
+    grammars = list(grammar) if isinstance(grammar, (list, tuple)) else [grammar]
+    if not grammars:
+        raise ValueError("grammar: expected at least one, found an empty list")
+    vocab = None
+    for place, one in enumerate(grammars):
+        where = f"grammar[{place}]" if isinstance(grammar, (list, tuple)) else "grammar"
+        if one is None and isinstance(grammar, (list, tuple)):
+            continue
+        if not callable(getattr(one, "matcher", None)) or not hasattr(one, "vocab"):
+            hint = "; compile a spec with cdplugin.Compiler" if hasattr(one, "to_ir") else ""
+            raise TypeError(f"{where}: expected a compiled cdplugin.Grammar, found {type(one).__name__}{hint}")
+        if vocab is not None and one.vocab is not vocab and one.vocab.fingerprint != vocab.fingerprint:
+            raise ValueError(f"{where}: expected the vocabulary of the grammars before it, found another one")
+        vocab = vocab or one.vocab
+    return grammars
+
+
+def _refuse_shapes(input_ids: torch.Tensor, scores: torch.Tensor) -> None:
+    if input_ids.ndim == 1 and scores.ndim == 2:
+        raise CdpluginError(
+            "input_ids: expected shape (rows, length), found one token per row, as continuous batching passes it; "
+            "use `with processor.continuous_batching(model): model.generate_batch(...)`, or processor.attach(manager)"
+        )
+    raise ValueError(
+        "expected input_ids (rows, length) and scores (rows, vocabulary), "
+        f"found shapes {tuple(input_ids.shape)} and {tuple(scores.shape)}"
+    )
+
+
+def _draft_position(scores: torch.Tensor) -> str:
+    """Whether these are the scores of one position among several that are verified together (assisted generation).
+
+    There a candidate that the grammar refuses may be in the prefix (drafts of a model with another tokenizer): the position's
+    scores are computed all the same, and thrown away. Such scores are a slice of a larger tensor, "inside" it or the "last" of
+    it; those of a sampling loop are their own (""), or the last too in a loop of one's own: so a token that was let pass there
+    may not be built on.
+    """
+    total = scores.untyped_storage().nbytes() // scores.element_size()
+    if scores.shape[0] != 1 or total == scores.numel():
+        return ""
+    return "last" if scores.storage_offset() + scores.numel() == total else "inside"
+
+
+def _are_log_probabilities(scores: torch.Tensor) -> bool:
+    """Whether these are beam search's scores. Beams for which no legal token is left to choose go on with probability zero."""
+    return bool(scores.max() <= 0)
+
+
+def _refusal(matcher: Any, row: int, token: int, position: int) -> str:
+    vocab = matcher.grammar.vocab
+    name = next((name for name, special in vocab.special_tokens.items() if special == token), None)
+    text = vocab.tokens[token] if 0 <= token < vocab.size else None
+    shown = repr(name if text is None else text.decode("utf-8", "replace")) if name or text is not None else "no text token"
+    reason = ""
+    explain = getattr(matcher, "explain", None)
+    if explain is not None and 0 <= token < vocab.size:
+        reason = f": {explain(token)}"
+    return (
+        f"row {row}: token {token} ({shown}) at generated position {position} was forbidden by the grammar's mask{reason}. "
+        "Something behind the grammar's processor chose it (a processor after it, or forced tokens). If this is a new prompt "
+        "that repeats the text generated last, call reset() before generate()."
+    )

@@ -1,0 +1,67 @@
+"""vLLM's structured-output backend ``cdplugin``: :class:`CdpluginBackend`.
+
+    vllm serve MODEL --structured-outputs-config.backend cdplugin
+    LLM(MODEL, structured_outputs_config={"backend": "cdplugin"})
+
+vLLM makes one per engine, in the scheduler's process, whatever the number of workers;
+:mod:`cdplugin.adapters.vllm.plugin` has it made at engine start. It compiles on vLLM's own threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from vllm.v1.structured_output.backend_types import (
+    StructuredOutputBackend,
+    StructuredOutputGrammar,
+    StructuredOutputOptions,
+)
+
+from cdplugin.adapters.vllm.grammar import GrammarState, engine_for
+from cdplugin.bitmask import allocate_token_bitmask
+
+logger = logging.getLogger("vllm.cdplugin")
+
+StructuredOutputGrammar.register(GrammarState)
+
+
+@dataclass
+class CdpluginBackend(StructuredOutputBackend):
+    """The backend of one engine. Raises :class:`cdplugin.VocabularyError` for a tokenizer that cannot be read exactly.
+
+    Fields as in vLLM's base class: ``vllm_config``, ``tokenizer``, ``vocab_size`` (width of the logits).
+    """
+
+    def __post_init__(self) -> None:
+        began = time.monotonic()
+        self.engine = engine_for(
+            self.tokenizer, self.vocab_size, self.vllm_config.structured_outputs_config.disable_any_whitespace
+        )
+        read = time.monotonic()
+        self.engine.warm()
+        logger.info(
+            "cdplugin: structured outputs are ready: %s, read in %.1f s; kernels loaded in %.1f s",
+            self.engine.vocab,
+            read - began,
+            time.monotonic() - read,
+        )
+
+    def compile_grammar(
+        self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> Any:
+        """The :class:`GrammarState` of a request. Raises :class:`cdplugin.GrammarError`, which ends that request only.
+
+        ``stop_token_ids``: the tokens that end it, allowed when the text may end; default: the vocabulary's.
+        """
+        return self.engine.state(request_type.name, grammar_spec, stop_token_ids)
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
+        """int32, ``(max_num_seqs, ceil(vocab_size / 32))``."""
+        return allocate_token_bitmask(max_num_seqs, self.vocab_size)
+
+    def destroy(self) -> None:
+        """Nothing to do: the engine's arrays go with the last grammar."""

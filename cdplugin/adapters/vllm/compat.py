@@ -1,0 +1,211 @@
+"""All that differs between vLLM's versions: where things are, what they are called, which checks come before a backend's own.
+
+Checked with 0.30 to 0.33. A version in which something is missing gives :class:`NotFoundError`, whose text says what.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, get_args
+
+NAME = "cdplugin"
+CHECKED = ("0.30", "0.31", "0.32", "0.33")
+
+CONFIG = "vllm.config.structured_outputs"
+PARAMS = "vllm.sampling_params"
+MANAGER = "vllm.v1.structured_output"
+INPUT = "vllm.v1.engine.input_processor"
+ASYNC = "vllm.v1.engine.async_llm"
+BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
+PROCESSORS = "cdplugin.adapters.vllm.logits"
+PUBLIC_PROCESSORS = "cdplugin.adapters.vllm.logits"  # what users write
+"""The module of our logits processor, which a configuration may name."""
+DEPENDENTS = ("vllm.config.vllm.VllmConfig",)
+"""Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
+
+
+class NotFoundError(RuntimeError):
+    """This vLLM has no such thing, or not in the form that is known."""
+
+
+def version() -> str:
+    """vLLM's version; empty if it is not known."""
+    return str(getattr(sys.modules.get("vllm"), "__version__", "") or "")
+
+
+def is_checked() -> bool:
+    return version().startswith(tuple(f"{v}." for v in CHECKED)) or version() in CHECKED
+
+
+def attribute(owner: Any, name: str) -> Any:
+    """An attribute of a module or class. Raises :class:`NotFoundError`."""
+    found = getattr(owner, name, None)
+    if found is None:
+        raise NotFoundError(f"{getattr(owner, '__name__', owner)}.{name}")
+    return found
+
+
+def validation_error() -> type[Exception]:
+    """The exception that becomes HTTP 400."""
+    try:
+        from vllm.exceptions import VLLMValidationError
+    except ImportError:
+        return ValueError
+    return VLLMValidationError
+
+
+# ---- the configuration -------------------------------------------------------------------------------------------------------
+
+
+def extend_backends(module: Any, on_ours: Callable[[], None]) -> None:
+    """Let ``StructuredOutputsConfig.backend`` be ours; ``on_ours`` runs whenever a configuration names it, and may raise.
+
+    vLLM's own check refuses ``disable_any_whitespace`` for backends that it does not know; ours can do it, so for ours the
+    check is left out. Raises :class:`NotFoundError`, and leaves the names as they were, if afterwards ours is refused or any
+    is taken.
+    """
+    cls = attribute(module, "StructuredOutputsConfig")
+    field = attribute(cls, "__dataclass_fields__").get("backend")
+    before = field.type if field is not None else None
+    if not get_args(before) or not all(isinstance(name, str) for name in get_args(before)):
+        raise NotFoundError(f"{module.__name__}.StructuredOutputsConfig.backend as a Literal of names")
+    previous = getattr(cls, "__post_init__", None)
+    hooks: list[Callable[[], None]] = []
+
+    def __post_init__(self: Any) -> None:  # noqa: N807
+        if previous is not None:
+            previous(self)
+        for hook in hooks if self.backend == NAME else ():
+            hook()
+
+    cls.__post_init__ = __post_init__
+    for decorator in cls.__pydantic_decorators__.model_validators.values():
+        decorator.func = _unless_ours(decorator.func)
+    _set_backends(module, Literal.__getitem__((*get_args(before), NAME)))
+    if not accepts(cls, NAME) or accepts(cls, NAME + "?") or not accepts(cls, "auto"):
+        _set_backends(module, before)
+        raise NotFoundError("StructuredOutputsConfig that checks the backend's name")
+    hooks.append(on_ours)
+
+
+def _set_backends(module: Any, names: Any) -> None:
+    """Set the type of the field, and have the validators made anew."""
+    from pydantic import dataclasses
+
+    cls = module.StructuredOutputsConfig
+    cls.__dataclass_fields__["backend"].type = names
+    cls.__annotations__["backend"] = names
+    module.StructuredOutputsBackend = names
+    for dependent in (cls, *(_loaded(path) for path in DEPENDENTS)):
+        if dependent is not None:
+            dataclasses.rebuild_dataclass(dependent, force=True)
+
+
+def _loaded(path: str) -> Any:
+    name, _, inner = path.rpartition(".")
+    return getattr(sys.modules.get(name), inner, None)
+
+
+def _unless_ours(check: Any) -> Any:
+    def checked(self: Any) -> Any:
+        return self if self.backend == NAME else check(self)
+
+    return checked
+
+
+def accepts(cls: Any, name: str) -> bool:
+    """Whether a configuration class takes a backend's name."""
+    try:
+        cls(backend=name)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- requests ----------------------------------------------------------------------------------------------------------------
+
+
+def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str, str]:
+    """vLLM's own checks of a request, then ``(name of its kind, its text)``. Raises vLLM's validation error.
+
+    ``params`` is a ``StructuredOutputsParams``. The checks are those that vLLM makes before it asks a backend.
+    """
+    refuse = validation_error()
+    if getattr(model_config, "is_diffusion", False):
+        raise refuse("Structured outputs are not yet supported for diffusion language models: remove the constraint.")
+    if tokenizer is None:
+        raise refuse("Structured outputs require a tokenizer; it cannot be used with 'skip_tokenizer_init'.")
+    if params._backend and params._backend != NAME:
+        raise refuse(
+            f"Request-level structured output backend selection is not supported: the request specified '{params._backend}', "
+            f"vLLM was initialised with '{NAME}'."
+        )
+    params._backend = NAME
+    if isinstance(params.choice, list) and not params.choice:
+        raise refuse("structured_outputs.choice cannot be an empty list")
+    for name in ("grammar", "json", "structural_tag"):
+        value = getattr(params, name, None)
+        if isinstance(value, str) and not value.strip():
+            raise refuse(f"structured_outputs.{name} cannot be an empty string")
+    nesting = getattr(sys.modules[PARAMS], "check_json_nesting", None)  # 0.32 and later
+    if nesting is not None:
+        nesting(params.json)
+        nesting(params.structural_tag, structural_tag=True)
+    if params.json_object is False:
+        raise refuse("structured_outputs.json_object must be True if set; omit structured_outputs to disable them")
+    if params.regex and "\x00" in params.regex:
+        raise refuse("structured_outputs.regex must not contain a NUL character ('\\x00')")
+    params.__post_init__()  # at most one kind; vLLM relies on it before it sends a request on
+    from vllm.v1.structured_output.request import get_structured_output_key
+
+    try:
+        kind, text = get_structured_output_key(params)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse(f"structured_outputs: {error}") from error
+    return kind.name, text
+
+
+# ---- logits processors -------------------------------------------------------------------------------------------------------
+
+
+def logits_processor_bases() -> tuple[type, ...]:
+    """The interfaces of the V1 and (0.31 and later) the V2 model runner; one class may inherit both."""
+    bases = []
+    for name in ("vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor"):
+        try:
+            bases.append(attribute(importlib.import_module(name), "LogitsProcessor"))
+        except (ImportError, NotFoundError):
+            continue
+    if not bases:
+        raise NotFoundError("vllm.v1.sample.logits_processor.LogitsProcessor")
+    return tuple(bases)
+
+
+def names_our_processor(model_config: Any) -> bool:
+    """Whether a configuration asks for our logits processor."""
+    named = getattr(model_config, "logits_processors", None) or ()
+    modules = [one if isinstance(one, str) else getattr(one, "__module__", "") for one in named]
+    return any(path in module for module in modules for path in (PROCESSORS, PUBLIC_PROCESSORS))
+
+
+def tokenizer_of(model_config: Any) -> Any:
+    """The tokenizer that vLLM itself uses. Raises :class:`NotFoundError`."""
+    for name in ("vllm.tokenizers", "vllm.transformers_utils.tokenizer"):
+        try:
+            return attribute(importlib.import_module(name), "cached_tokenizer_from_config")(model_config=model_config)
+        except (ImportError, NotFoundError):
+            continue
+    raise NotFoundError("vllm.tokenizers.cached_tokenizer_from_config")
+
+
+def request_tokens(state: Any, slots: Iterable[int]) -> dict[int, list[int]]:
+    """V2: the tokens written so far by the requests in some slots, read from the device."""
+    listed = list(slots)
+    prompt = state.prompt_len.np
+    totals = state.total_len.gpu[listed].tolist()
+    return {
+        slot: state.all_token_ids.gpu[slot, int(prompt[slot]) : total].tolist()
+        for slot, total in zip(listed, totals, strict=True)
+    }

@@ -1,0 +1,390 @@
+"""What vLLM's structured-output requests become: specs, compiled grammars, and a state that never raises.
+
+Nothing here imports vLLM: :mod:`cdplugin.adapters.vllm.backend` binds it to vLLM's classes. One :class:`Engine` belongs to a
+tokenizer; it keeps the compiled grammars, which vLLM itself does not.
+
+>>> spec_of("CHOICE", '["yes", "no"]').choices
+('yes', 'no')
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+import cdplugin
+from cdplugin import forking
+from cdplugin.adapters.vllm.door import OffLoop, taking_turns
+from cdplugin.admission import admit
+from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.compiler import Compiler
+from cdplugin.errors import GrammarError
+from cdplugin.limits import Limits
+from cdplugin.matcher import Matcher
+from cdplugin.memory import ByteLru, short_key, size_of
+from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
+from cdplugin.specs.base import Options as JsonOptions
+from cdplugin.vocab.vocabulary import Vocabulary
+
+logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
+
+OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
+MAX_CACHE_BYTES = 96 << 20
+"""Bytes of compiled grammars that an engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
+_RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
+
+
+# ---- what a request asks for -----------------------------------------------------------------------------------------------
+
+
+_OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
+"""The options that callers may give; the front end has others of its own."""
+
+
+@dataclass(frozen=True)
+class Options(JsonOptions):
+    """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
+
+    From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The
+    options of :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`;
+    ``limits`` are fields of :class:`cdplugin.Limits` by name.
+    """
+
+    regex_dialect: str = "rust"
+    limits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def budgets(self) -> Limits:
+        """The limits; fewer bytes of compiled grammars than a :class:`cdplugin.Compiler` keeps by itself."""
+        return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
+
+    @classmethod
+    def from_environment(cls) -> Options:
+        """Raises ``ValueError`` for what is not a JSON object of known names with values that they may have."""
+        text = os.environ.get(OPTIONS_VARIABLE, "")
+        if not text.strip():
+            return cls()
+        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "limits") if name != "registry"]
+        try:
+            given = json.loads(text)
+            if not isinstance(given, dict):
+                raise ValueError(f"found {type(given).__name__}")
+            if isinstance(given.get("separators"), list):
+                given["separators"] = tuple(given["separators"])
+            unknown = given.keys() - known
+            if unknown:
+                raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+            options = cls(**given)
+            _ = options.budgets
+            return options
+        except (ValueError, TypeError) as error:
+            names = ", ".join(known)
+            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {names}: {error}") from error
+
+    def compact(self) -> Options:
+        """The same without whitespace in JSON."""
+        return replace(self, whitespace="compact", separators=None, indent=None)
+
+    def json_schema(self, schema: Any) -> JsonSchema:
+        """``schema``: JSON text or a value."""
+        return JsonSchema(schema, **{name: getattr(self, name) for name in _OF_SCHEMAS})
+
+
+def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
+    """The spec of a request: ``request_type`` is the name of one of vLLM's ``StructuredOutputOptions``.
+
+    Raises :class:`GrammarError` for text that is not what the type asks for, and for a kind that this version does not have.
+    """
+    options = options or Options()
+    if request_type == "JSON":
+        return options.json_schema(text)
+    if request_type == "JSON_OBJECT":
+        return options.json_schema({"type": "object"})
+    if request_type == "REGEX":
+        return Regex(text, options.regex_dialect)
+    if request_type == "CHOICE":
+        return Choice(_json(text, "choice"))
+    if request_type == "GRAMMAR":
+        kind = grammar_kind(text)
+        logger.debug("grammar read as %s", kind)
+        return _front_end(kind)(text)
+    if request_type == "STRUCTURAL_TAG":
+        tag = _json(text, "structural tag")
+        if isinstance(tag, dict) and "format" in tag:
+            tag.setdefault("type", "structural_tag")  # left out by some
+        return _front_end("StructuralTag")(tag)
+    raise GrammarError("unknown kind of structured output", found=request_type)
+
+
+def grammar_kind(text: str) -> str:
+    """Which syntax a grammar is written in: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
+
+    ``name ::= …`` is GBNF, as llama.cpp and xgrammar write it; with names in angle brackets, or rules that end with a
+    semicolon, it is EBNF. Anything else is Lark.
+    """
+    if not _RULE.search(text):
+        return "Lark"
+    if re.search(r"^[ \t]*<[A-Za-z_][\w -]*>[ \t]*::=", text, re.MULTILINE) or re.search(r";[ \t]*$", text, re.MULTILINE):
+        return "Ebnf"
+    return "Gbnf"
+
+
+def _front_end(name: str) -> Callable[[Any], Spec]:
+    found = getattr(cdplugin, name, None)
+    if found is None:
+        raise GrammarError(f"this version of cdplugin has no cdplugin.{name}", expected="a JSON schema, regex or choice")
+    return found
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        position = f"position {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise GrammarError(f"malformed {what}", expected="JSON", found=str(error), location=position) from error
+
+
+# ---- an engine: what all requests of a tokenizer share -----------------------------------------------------------------------
+
+
+_OUTCOME_BYTES = 16 << 20
+_UNKNOWN = GrammarError("not checked yet")
+
+
+class Engine:
+    """Vocabulary and compiler of one tokenizer; thread-safe.
+
+    ``check`` is for a front-end process, which only wants to know whether a request is right: it remembers the outcome and not
+    the grammar.
+    """
+
+    def __init__(self, vocab: Vocabulary, options: Options) -> None:
+        self.vocab = vocab
+        self.options = options
+        self.compiler = Compiler(vocab, options.budgets)
+        self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
+        self._off_loop: OffLoop[GrammarError | None] = OffLoop()
+
+    def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
+        """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
+
+        ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
+        """
+        stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
+        with taking_turns:
+            grammar = self.compiler.compile(spec_of(request_type, text, self.options))
+        return GrammarState(grammar.matcher(stops or None))
+
+    def check(self, request_type: str, text: str) -> None:
+        """Raises the :class:`GrammarError` that :meth:`state` would raise, or :class:`cdplugin.LimitExceeded` if the first
+        steps cross a budget (:func:`cdplugin.admission.admit`).
+        """
+        error = self._outcome(request_type, text)
+        if error is not None:
+            raise copy.copy(error)
+
+    async def check_off_loop(self, request_type: str, text: str) -> None:
+        """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = await self._off_loop.run(key, len(text), lambda: self._outcome(request_type, text))
+        if error is not None:
+            raise copy.copy(error)
+
+    def _outcome(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for, remembered."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = self._refusal(request_type, text)
+            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
+        return error
+
+    def _refusal(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
+        try:
+            admit(self.compiler, spec_of(request_type, text, self.options))
+        except GrammarError as caught:
+            return copy.copy(caught)  # without its traceback, which would keep all that was made so far
+        except Exception as caught:
+            logger.exception("cdplugin: a request that cannot be checked; please report this")
+            return GrammarError("this request cannot be checked", found=type(caught).__name__)
+        return None
+
+    def warm(self) -> None:
+        """Load the kernels and make what the first request would make: shared tables, a mask, a step.
+
+        Takes a second, and up to a minute where the kernels have to be compiled.
+        """
+        from cdplugin.warmup import is_warm, warm_kernels
+
+        if not is_warm():
+            logger.info("cdplugin: compiling kernels, once for this version (up to a minute; `cdplugin warmup` does it ahead)")
+        warm_kernels()
+        state = self.state("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}')
+        row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
+        state.fill_bitmask(row, 0)
+        first = int(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))[0])
+        state.accept_tokens("warm-up", [first])
+        state.rollback(1)
+
+
+_engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
+_engines_lock = threading.Lock()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _engines_lock
+    _engines_lock = threading.Lock()
+    for _, engine in _engines.values():
+        engine._off_loop = OffLoop()
+
+
+def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
+    """The engine of a tokenizer, made at the first call; ``compact``: JSON without whitespace, whatever the options say.
+
+    Raises :class:`cdplugin.VocabularyError`, and ``ValueError`` for options that cannot be read.
+    """
+    key = (id(tokenizer), vocab_size, compact)
+    with _engines_lock:
+        if key not in _engines:
+            options = Options.from_environment()
+            vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
+            if compact:
+                options = options.compact()
+            _engines[key] = (tokenizer, Engine(vocab, options))  # with the tokenizer, so that its id stays its own
+            if len(_engines) > 4:
+                _engines.popitem(last=False)
+        return _engines[key][1]
+
+
+# ---- one sequence ------------------------------------------------------------------------------------------------------------
+
+
+class GrammarState:
+    """One request's place in its grammar, by the contract of vLLM's ``StructuredOutputGrammar``. **No method raises**, since an
+    exception ends the engine for everybody.
+
+    Where a budget is crossed the mask holds the stop tokens only, and the next token is refused, so that vLLM ends this request
+    with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+        self._count = 0  # tokens followed
+        self._surplus = 0  # and those taken after the end
+        self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
+        self._is_lost = False  # the matcher does not stand where vLLM thinks
+
+    def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
+        """Write the allowed tokens into a row of an int32 bitmask."""
+        try:
+            if not self._is_stuck():
+                self._matcher.fill_next_token_bitmask(bitmask, batch_index)
+                return
+        except Exception as error:
+            self._fail("mask", error)
+        try:
+            row = bitmask_view(bitmask, self._matcher.grammar.vocab.size)[batch_index].view(np.uint32)
+            row[:] = 0
+            for token in self._matcher.stop_token_ids:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        except Exception:
+            logger.exception("cdplugin: a bitmask that cannot be written; please report this")
+
+    def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
+        """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
+        count, surplus = self._count, self._surplus
+        try:
+            for token in tokens:
+                if self._matcher.is_terminated():
+                    self._surplus += 1
+                elif not self._is_stuck() and self._matcher.accept_token(token):
+                    self._count += 1
+                else:
+                    break
+            else:
+                return True
+        except Exception as error:
+            if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
+                self._fail(f"request {request_id}: token", error)
+        self._surplus = surplus
+        self._undo(self._count - count)
+        return False
+
+    def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
+        """The leading tokens that are allowed; the state stays where it is."""
+        listed = list(tokens)
+        try:
+            size = self._matcher.grammar.vocab.size
+            known = listed[
+                : next((i for i, token in enumerate(listed) if not 0 <= token < size), None)
+            ]  # drafts may be padded by -1
+            return [] if self._is_stuck() else known[: self._matcher.validate_tokens(known)]
+        except Exception as error:
+            logger.warning("cdplugin: drafts are refused: %s", _text(error))
+            return []
+
+    def rollback(self, num_tokens: int) -> None:
+        """Take back the last tokens, an end token included; more than there are means all."""
+        try:
+            surplus = max(0, min(self._surplus, num_tokens))
+            self._surplus -= surplus
+            self._undo(num_tokens - surplus)
+        except Exception as error:  # not a number
+            logger.error("cdplugin: a rollback that cannot be done: %s", _text(error), exc_info=True)
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was followed. True where the matcher cannot tell, so that the request ends."""
+        try:
+            return self._matcher.is_terminated()
+        except Exception as error:
+            logger.error("cdplugin: a state that cannot be read; the request ends: %s", _text(error), exc_info=True)
+            return True
+
+    def reset(self) -> None:
+        """Back to the beginning of the text."""
+        self._surplus = 0
+        self._undo(self._count)
+
+    def _undo(self, count: int) -> None:
+        """Take back tokens. Where the matcher cannot, everything that comes is refused."""
+        count = max(0, min(count, self._count))
+        try:
+            self._matcher.rollback(count)
+            self._count -= count
+        except Exception as error:
+            self._is_lost = True
+            self._fail("rollback", error)
+
+    def _is_stuck(self) -> bool:
+        """Whether something failed here before."""
+        if self._is_lost:
+            return True
+        return self._failed is not None and len(self._failed) == self._count and self._failed == self._matcher.tokens
+
+    def _fail(self, what: str, error: Exception) -> None:
+        try:
+            self._failed = self._matcher.tokens
+        except Exception:
+            self._is_lost = True
+        is_ours = isinstance(error, GrammarError)
+        level = logging.WARNING if is_ours else logging.ERROR
+        logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, GrammarError) else f"{type(error).__name__}: {error}"

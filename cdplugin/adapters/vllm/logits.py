@@ -1,0 +1,214 @@
+"""The route for engines in which the structured-output backend cannot be used: a logits processor.
+
+    LLM(MODEL, logits_processors=["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"])
+    SamplingParams(extra_args={"cdplugin_regex": "[0-9]+"})
+
+A request is constrained by one of ``cdplugin_json`` (a schema as text), ``cdplugin_json_object`` (true), ``cdplugin_regex``,
+``cdplugin_choice`` (a list), ``cdplugin_grammar`` and ``cdplugin_structural_tag``; over HTTP they go into ``vllm_xargs``.
+
+Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: where something goes
+wrong only stop tokens are allowed, and the log says why. vLLM has two interfaces for such classes; this one inherits both, and
+is not registered as an entry point, since one of a single kind breaks the start of the other model runner.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import torch
+
+from cdplugin.adapters.vllm import compat as compat
+from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options, engine_for, spec_of
+from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.errors import GrammarError
+
+logger = logging.getLogger("vllm.cdplugin")
+
+PREFIX = "cdplugin_"
+KINDS = ("json", "json_object", "regex", "choice", "grammar", "structural_tag")
+
+try:
+    _BASES = compat.logits_processor_bases()
+except compat.NotFoundError:  # without vLLM, for tests of what does not need it
+    _BASES = (object,)
+
+
+def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
+    """``(name of the kind, text)`` of what a request's extra arguments ask for; None if it is free.
+
+    Raises :class:`GrammarError` for unknown names, wrong types, and more than one kind.
+    """
+    given = {name: value for name, value in (extra_args or {}).items() if name.startswith(PREFIX)}
+    unknown = [name for name in given if name.removeprefix(PREFIX) not in KINDS]
+    if unknown or len(given) > 1:
+        expected = "one of " + ", ".join(PREFIX + kind for kind in KINDS)
+        raise GrammarError("extra arguments", expected=expected, found=", ".join(unknown or given))
+    for name, value in given.items():
+        kind = name.removeprefix(PREFIX)
+        if kind == "json_object":
+            if value not in (True, 1):
+                raise GrammarError(name, expected="true", found=repr(value))
+            return "JSON_OBJECT", ""
+        text = json.dumps(value) if kind == "choice" or not isinstance(value, str) else value
+        return kind.upper(), text
+    return None
+
+
+async def check_off_loop(params: Any) -> None:
+    """What :meth:`GrammarLogitsProcessor.validate_params` will look up: a request's check, while the event loop goes on.
+
+    Raises :class:`GrammarError`.
+    """
+    request = request_of(getattr(params, "extra_args", None))
+    if request is not None and GrammarLogitsProcessor.door is not None:
+        await GrammarLogitsProcessor.door.check_off_loop(*request)
+
+
+class _Row:
+    """A constrained request: where it is, and how many of its tokens have been followed."""
+
+    def __init__(self, state: GrammarState | None, stops: list[int], output: list[int] | None) -> None:
+        self.state = state
+        self.stops = stops
+        self.output = output  # V1: vLLM's own list, which grows
+        self.followed = 0
+
+    def follow(self, tokens: list[int]) -> None:
+        """Follow new tokens. A token that was not allowed (forced by something else) ends the constraint with the text."""
+        if self.state is not None and tokens and not self.state.accept_tokens("", tokens):
+            logger.warning("cdplugin: a token was chosen that was not allowed; only stop tokens are from here")
+            self.state = None
+        self.followed += len(tokens)
+
+    def fill(self, bitmask: Any, row: int) -> None:
+        if self.state is None:
+            bitmask[row] = 0
+            words = bitmask[row].numpy().view("uint32")
+            for token in self.stops:
+                words[token >> 5] |= 1 << (token & 31)
+        elif self.state.is_terminated():
+            bitmask[row] = -1
+        else:
+            self.state.fill_bitmask(bitmask, row)
+
+
+class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
+    """Masks the logits of tokens that no legal continuation goes through, for both of vLLM's model runners."""
+
+    def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
+        """V1: ``(vllm_config, device, is_pin_memory)``; V2: ``(vllm_config, req_states)``."""
+        model_config = vllm_config.model_config
+        compact = vllm_config.structured_outputs_config.disable_any_whitespace
+        self._engine: Engine = engine_for(compat.tokenizer_of(model_config), model_config.get_vocab_size(), compact)
+        self._engine.warm()
+        self._states = device_or_states if is_pin_memory is None else None
+        self._rows: dict[int, _Row] = {}  # V1: by position in the batch; V2: by slot
+        self._bitmask: torch.Tensor = allocate_token_bitmask(1, self._engine.vocab.size)
+
+    door: Engine | None = None
+    """The front end's engine, which says what can be served; None where there is no front end that we know."""
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Raises ``ValueError`` (HTTP 400) for a request that cannot be read or compiled."""
+        request = request_of(sampling_params.extra_args)
+        if request is None:
+            return
+        if cls.door is not None:
+            cls.door.check(*request)
+        else:  # no vocabulary to compile for: what can be said without
+            options = Options.from_environment()
+            spec_of(*request, options).to_ir(options.budgets)
+
+    def is_argmax_invariant(self) -> bool:
+        return False
+
+    def _row(self, params: Any, output: list[int] | None) -> _Row | None:
+        """A new request; None if it is free. Raises nothing: an exception here ends the engine."""
+        stops = {int(t) for t in getattr(params, "all_stop_token_ids", None) or ()}
+        listed = sorted(t for t in stops if 0 <= t < self._engine.vocab.size) or list(self._engine.vocab.eos_token_ids)
+        try:
+            request = request_of(params.extra_args)
+            return None if request is None else _Row(self._engine.state(*request, listed), listed, output)
+        except Exception as error:
+            logger.error("cdplugin: request refused, only stop tokens are allowed: %s", error)
+            return _Row(None, listed, output)
+
+    def apply(self, logits: torch.Tensor, ctx: Any = None) -> torch.Tensor:
+        """Mask the rows of constrained requests, in place."""
+        if not self._rows:
+            return logits
+        if self._bitmask.shape[0] < logits.shape[0]:
+            self._bitmask = allocate_token_bitmask(logits.shape[0], self._engine.vocab.size)
+        filled = self._fill_v1(logits.shape[0]) if ctx is None else self._fill_v2(ctx)
+        if filled:
+            apply_token_bitmask_inplace(logits, self._bitmask, filled)
+        return logits
+
+    # --- V1 -----------------------------------------------------------------------------------------------------------------
+
+    def update_state(self, batch_update: Any) -> None:
+        """Follow the changes of the batch, in vLLM's order: removed, added, moved."""
+        if batch_update is None:
+            return
+        for index in batch_update.removed:
+            self._rows.pop(index, None)
+        for index, params, _, output in batch_update.added:
+            self._put(index, self._row(params, output))
+        for source, target, direction in batch_update.moved:
+            moved, replaced = self._rows.pop(source, None), self._rows.pop(target, None)
+            self._put(target, moved)
+            if direction.name == "SWAP":
+                self._put(source, replaced)
+
+    def _put(self, index: int, row: _Row | None) -> None:
+        if row is None:
+            self._rows.pop(index, None)
+        else:
+            self._rows[index] = row
+
+    def _fill_v1(self, rows: int) -> list[int]:
+        filled = []
+        for index, row in self._rows.items():
+            if index < rows and row.output is not None:
+                row.follow([t for t in row.output[row.followed :] if t >= 0])  # -1: not known yet
+                row.fill(self._bitmask, index)
+                filled.append(index)
+        return filled
+
+    # --- V2 -----------------------------------------------------------------------------------------------------------------
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """A request enters the batch, perhaps with output already (it was preempted)."""
+        self._put(req_idx, self._row(sampling_params, None))
+        return req_idx in self._rows
+
+    def apply_staged_writes(self) -> None:
+        """Nothing is written to the device here."""
+
+    def _fill_v2(self, ctx: Any) -> list[int]:
+        """A request has a row for its next token, and one more after each of its drafts."""
+        rows_of: dict[int, list[int]] = {}
+        for logits_row, slot in enumerate(ctx.expanded_idx_mapping.tolist()):
+            if slot in self._rows:
+                rows_of.setdefault(slot, []).append(logits_row)
+        if not rows_of:
+            return []
+        position, fed = ctx.expanded_local_pos.tolist(), ctx.input_ids.tolist()
+        filled = []
+        for slot, tokens in compat.request_tokens(self._states, rows_of).items():
+            row = self._rows[slot]
+            row.follow(tokens[row.followed :])
+            drafts = 0
+            for logits_row in sorted(rows_of[slot], key=position.__getitem__):
+                if position[logits_row] > 0 and row.state is not None and not row.state.is_terminated():
+                    if not row.state.accept_tokens("", [fed[logits_row]]):
+                        break  # the row before masks this draft, so that what follows it is never taken
+                    drafts += 1
+                row.fill(self._bitmask, logits_row)
+                filled.append(logits_row)
+            if row.state is not None:
+                row.state.rollback(drafts)
+        return filled

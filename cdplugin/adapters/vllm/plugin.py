@@ -1,0 +1,293 @@
+"""vLLM's entry points: they make ``cdplugin`` a name that vLLM's configuration knows.
+
+vLLM calls :func:`register` unguarded in each of its processes, some more than once: it is light, may be called again, and never
+raises. What has to be changed lies in a few modules of vLLM; each is changed when it is imported (at once if it was), so that
+nothing is imported early. Two of them are needed before the configuration may name us, which is checked when it does:
+
+========================================  ====================================================================================
+``SamplingParams``                        a request is checked by our compiler, in the front end: HTTP 400 with the place
+``StructuredOutputManager``               our backend is made at engine start
+``StructuredOutputsConfig``               takes our name
+``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
+``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
+offline beam search                       (may be missing) takes our backend where it lists the known ones
+========================================  ====================================================================================
+
+On a version where something is missing a line in the log says what, and vLLM goes on with its own backends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import importlib
+import importlib.util
+import inspect
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from cdplugin.adapters.vllm import compat as compat
+from cdplugin.adapters.vllm.compat import NAME, NotFoundError
+
+if TYPE_CHECKING:
+    from cdplugin.adapters.vllm.grammar import Engine
+
+logger = logging.getLogger("vllm.cdplugin")
+
+_MARK = "__cdplugin__"
+_searching = threading.local()
+
+
+def register() -> None:
+    """Entry point of ``vllm.general_plugins`` and ``vllm.platform_plugins``: have vLLM's modules changed as they are imported.
+
+    The second group is loaded earlier, before ``LLM(structured_outputs_config=…)`` makes its configuration; None means that we
+    are no platform.
+    """
+    try:
+        if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, Finder())
+        for name in PATCHES:
+            module = sys.modules.get(name)
+            if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+                apply(module)
+    except Exception:
+        logger.exception("cdplugin: not registered; vLLM goes on with its own backends")
+
+
+class Finder:
+    """Finds a module as the other finders do, and has it changed as soon as it is loaded."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in PATCHES or getattr(_searching, "name", None) == name:
+            return None
+        _searching.name = name
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            _searching.name = None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            apply(module)
+
+        try:
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        except AttributeError:  # a loader without attributes: changed by the next call of register()
+            return None
+        return spec
+
+
+def apply(module: ModuleType) -> None:
+    """Change a module, once; a line in the log if that is not possible."""
+    if getattr(module, _MARK, False):
+        return
+    try:
+        PATCHES[module.__name__](module)
+        setattr(module, _MARK, True)
+    except NotFoundError as error:
+        _report(error)
+    except Exception as error:
+        logger.debug("cdplugin", exc_info=True)
+        _report(error)
+
+
+def _report(error: Exception) -> None:
+    what = f"{error} was not found" if isinstance(error, NotFoundError) else f"{type(error).__name__}: {error}"
+    known = "" if compat.is_checked() else f" (checked with {compat.CHECKED[0]} to {compat.CHECKED[-1]})"
+    logger.warning("cdplugin: vLLM %s%s: %s; vLLM goes on with its own backends", compat.version(), known, what)
+
+
+# ---- the patches -------------------------------------------------------------------------------------------------------------
+
+
+def _patch_params(module: ModuleType) -> None:
+    cls = compat.attribute(module, "SamplingParams")
+    original = compat.attribute(cls, "_validate_structured_outputs")
+    signature = inspect.signature(original)
+    missing = {"model_config", "structured_outputs_config", "tokenizer"} - set(signature.parameters)
+    if missing:
+        raise NotFoundError(f"SamplingParams._validate_structured_outputs({', '.join(sorted(missing))})")
+
+    @functools.wraps(original)
+    def validate(self: Any, *arguments: Any, **named: Any) -> Any:
+        given = signature.bind(self, *arguments, **named).arguments
+        config, params = given.get("structured_outputs_config"), self.structured_outputs
+        if params is None or getattr(config, "backend", None) != NAME:
+            return original(self, *arguments, **named)
+        _validate(params, config, given["model_config"], given.get("tokenizer"))
+        return None
+
+    cls._validate_structured_outputs = validate
+
+
+def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """Check a request, with our compiler in the end. Raises vLLM's validation error."""
+    kind, text = compat.checked_request(params, model_config, tokenizer)
+    with _refusals():
+        _engine(tokenizer, model_config, config).check(kind, text)
+
+
+async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """The same while the event loop goes on.
+
+    A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
+    """
+    kind, text = compat.checked_request(copy.copy(params), model_config, tokenizer)
+    with _refusals():
+        await _engine(tokenizer, model_config, config).check_off_loop(kind, text)
+    if kind == "JSON":
+        params.json = text
+
+
+def _engine(tokenizer: Any, model_config: Any, config: Any) -> Engine:
+    from cdplugin.adapters.vllm.grammar import engine_for
+
+    return engine_for(tokenizer, model_config.get_vocab_size(), config.disable_any_whitespace)
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """A context in which our errors become vLLM's validation error."""
+    from cdplugin.errors import CdpluginError
+
+    try:
+        yield
+    except CdpluginError as error:
+        raise compat.validation_error()(f"structured_outputs: {error}") from None
+
+
+def _patch_async(module: ModuleType) -> None:
+    """Requests wait for their check before anything of them is done on the server's event loop."""
+    cls: Any = getattr(module, "AsyncLLM", None)
+    original = getattr(cls, "add_request", None)
+    if original is None or not inspect.iscoroutinefunction(original):
+        logger.debug("cdplugin: no AsyncLLM.add_request in %s: requests are checked on the event loop", module.__name__)
+        return
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    async def add_request(self: Any, *arguments: Any, **named: Any) -> Any:
+        params = signature.bind(self, *arguments, **named).arguments.get("params")
+        tokenizer = getattr(getattr(self, "input_processor", None), "tokenizer", None)
+        if tokenizer is not None:
+            await _check_off_loop(params, self.vllm_config, tokenizer)
+        return await original(self, *arguments, **named)
+
+    cls.add_request = add_request
+
+
+async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None:
+    """Check what a request asks of us: of the backend, or of the logits processor."""
+    config, structured = vllm_config.structured_outputs_config, getattr(params, "structured_outputs", None)
+    if structured is not None and config.backend == NAME:
+        await _validate_off_loop(structured, config, vllm_config.model_config, tokenizer)
+    if compat.names_our_processor(vllm_config.model_config):
+        with _refusals():
+            await importlib.import_module(compat.PROCESSORS).check_off_loop(params)
+
+
+def _patch_manager(module: ModuleType) -> None:
+    cls = compat.attribute(module, "StructuredOutputManager")
+    original = cls.__init__
+    types = importlib.import_module(f"{module.__name__}.backend_types")
+    for name in ("StructuredOutputBackend", "StructuredOutputGrammar", "StructuredOutputOptions"):
+        compat.attribute(types, name)
+
+    @functools.wraps(original)
+    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        original(self, vllm_config, *arguments, **named)
+        tokenizer = getattr(self, "tokenizer", None)
+        if vllm_config.structured_outputs_config.backend != NAME or tokenizer is None:
+            return
+        self.backend = _backend(vllm_config, tokenizer)
+        if hasattr(self, "backend_name"):  # 0.33 and later
+            self.backend_name = NAME
+
+    cls.__init__ = __init__
+
+
+def _backend(vllm_config: Any, tokenizer: Any) -> Any:
+    from cdplugin.adapters.vllm.backend import CdpluginBackend
+
+    return CdpluginBackend(vllm_config, tokenizer=tokenizer, vocab_size=vllm_config.model_config.get_vocab_size())
+
+
+def _patch_config(module: ModuleType) -> None:
+    compat.extend_backends(module, _require)
+
+
+def _require() -> None:
+    """Make sure that the patches without which our name must not be used are in place. Raises ``ValueError``."""
+    for name in (compat.PARAMS, compat.MANAGER):
+        module = importlib.import_module(name)
+        apply(module)
+        if not getattr(module, _MARK, False):
+            raise ValueError(f"cdplugin: {name} of vLLM {compat.version()} is not as expected; choose another backend")
+
+
+def _patch_input(module: ModuleType) -> None:
+    cls = getattr(module, "InputProcessor", None)
+    if cls is None:
+        logger.debug("cdplugin: no InputProcessor in %s: the first request loads the kernels", module.__name__)
+        return
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        original(self, vllm_config, *arguments, **named)
+        config, has_processor = vllm_config.structured_outputs_config, compat.names_our_processor(vllm_config.model_config)
+        if getattr(self, "tokenizer", None) is None or (config.backend != NAME and not has_processor):
+            return
+        try:
+            engine = _engine(self.tokenizer, vllm_config.model_config, config)
+            engine.warm()
+            if has_processor:
+                importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
+        except Exception as error:  # the engine tells in full
+            logger.warning("cdplugin: %s: %s", type(error).__name__, error)
+
+    cls.__init__ = __init__
+
+
+def _patch_beam_search(module: ModuleType) -> None:
+    """Beam search lists the backends that it knows; ours is put where it looks."""
+    for cls in [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]:
+        original = vars(cls).get("_init_beam_search_structured_output")
+        if original is not None:
+            setattr(cls, "_init_beam_search_structured_output", _with_our_backend(original))  # noqa: B010
+
+
+def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def init(self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
+        vllm_config = self.llm_engine.vllm_config
+        config = vllm_config.structured_outputs_config
+        if config is None or config.backend != NAME:
+            return original(self, structured_outputs, tokenizer)
+        from vllm.v1.structured_output.request import get_structured_output_key
+
+        _validate(structured_outputs, config, vllm_config.model_config, tokenizer)
+        backend = _backend(vllm_config, tokenizer)
+        return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
+
+    return init
+
+
+PATCHES: dict[str, Callable[[ModuleType], None]] = {
+    compat.PARAMS: _patch_params,
+    compat.MANAGER: _patch_manager,
+    compat.CONFIG: _patch_config,
+    compat.INPUT: _patch_input,
+    compat.ASYNC: _patch_async,
+    compat.BEAM_SEARCH: _patch_beam_search,
+}

@@ -1,0 +1,1 @@
+"""The command line: one module per group of commands; :mod:`cdplugin.cli.main` is the entry point."""

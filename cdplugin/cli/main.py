@@ -1,0 +1,314 @@
+"""The command line: ``cdplugin check``, ``mask``, ``keywords``, ``warmup``, ``doctor``.
+
+Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
+the argument parser is imported at the start; each command imports what it needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar, Matcher
+    from cdplugin.specs.base import Spec
+    from cdplugin.vocab.vocabulary import Vocabulary
+
+OK, REFUSED, USAGE = 0, 1, 2
+KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
+_BY_SUFFIX = {
+    ".json": "json-schema",
+    ".regex": "regex",
+    ".re": "regex",
+    ".choice": "choice",
+    ".lark": "lark",
+    ".gbnf": "gbnf",
+    ".ebnf": "ebnf",
+}
+
+
+class CommandError(Exception):
+    """A message for the user; the program ends with status 2."""
+
+
+def load_spec(name: str, kind: str | None) -> Spec:
+    """The grammar in a file; ``kind`` is told by the suffix unless given. Raises CommandError, GrammarError."""
+    from cdplugin.specs import base as specs
+
+    if kind == "json":
+        return specs.JsonObject()
+    path = Path(name)
+    kind = kind or _BY_SUFFIX.get(path.suffix)
+    if kind is None:
+        raise CommandError(f"{name}: expected a suffix out of {', '.join(_BY_SUFFIX)}, or --kind {'|'.join(KINDS)}")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{name}: expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}") from None
+    if kind == "regex":
+        return specs.Regex(text.removesuffix("\n").removesuffix("\r"))
+    if kind == "choice":
+        return specs.Choice([line for line in text.splitlines() if line])
+    if kind in ("lark", "gbnf", "ebnf"):
+        from cdplugin.specs.lark import Lark
+        from cdplugin.specs.text import Ebnf, Gbnf
+
+        return {"lark": Lark, "gbnf": Gbnf, "ebnf": Ebnf}[kind](text)
+    return specs.JsonSchema(text)
+
+
+def compile_for(args: argparse.Namespace) -> tuple[Vocabulary, Grammar]:
+    """Vocabulary and grammar that the arguments name."""
+    from cdplugin.cli.vocab import load_vocabulary
+    from cdplugin.compiler import Compiler
+    from cdplugin.warmup import warm_if_cold
+
+    warm_if_cold()
+    vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
+    return vocab, Compiler(vocab).compile(load_spec(args.spec, args.kind))
+
+
+def expected(matcher: Matcher, token: int) -> str:
+    """What would have been allowed instead of ``token``."""
+    return matcher.explain(token).rpartition("expected ")[2]
+
+
+def place(data: bytes, offset: int) -> tuple[int, int, str]:
+    """Line, column (both from 1, in code points) and the line with a caret, for a byte of a text that may not be UTF-8."""
+    from cdplugin.errors import caret_context
+
+    before = data[:offset].decode("utf-8", "replace")
+    text = before + data[offset:].decode("utf-8", "replace")
+    line, start = before.count("\n") + 1, before.rfind("\n") + 1
+    return line, len(before) - start + 1, caret_context(text, len(before))
+
+
+def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int | None] | None:
+    """Follow ``data``, as canonical tokens where there is a tokenizer. None, or the first byte refused and its token if any."""
+    if vocab.encode is None:
+        by_byte = {token: i for i, token in enumerate(vocab.tokens) if token is not None and len(token) == 1}
+        for offset in range(len(data)):
+            token = by_byte.get(data[offset : offset + 1])
+            if token is None or not matcher.accept_token(token):
+                return offset, token
+        return None
+    try:
+        tokens = vocab.encode(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise CommandError(f"a tokenizer reads UTF-8: found byte {data[error.start]:#04x} at {error.start}") from None
+    offset = 0
+    for token in tokens:
+        if not matcher.accept_token(token):
+            inside = re.search(r"byte (\d+) of token", matcher.explain(token))
+            return offset + (int(inside.group(1)) if inside else 0), token
+        offset += len(vocab.tokens[token] or b"")
+    return None
+
+
+def check(args: argparse.Namespace) -> int:
+    """``cdplugin check``: is each file accepted?"""
+    vocab, grammar = compile_for(args)
+    for keyword, pointer in grammar.relaxed:
+        print(f"not enforced: {keyword} at {pointer or '/'}", file=sys.stderr)
+    status = OK
+    for name in args.files:
+        try:
+            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        except OSError as error:
+            raise CommandError(f"{name}: {error.strerror}") from None
+        if not args.exact and data.endswith(b"\n"):
+            data = data[:-2] if data.endswith(b"\r\n") else data[:-1]
+        matcher = grammar.matcher()
+        refusal = follow(matcher, vocab, data)
+        if refusal is None and matcher.is_accepting():
+            print(f"{name}: accepted ({len(data)} bytes)")
+            continue
+        status = REFUSED
+        report_refusal(name, data, refusal, matcher)
+    return status
+
+
+def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | None, matcher: Matcher) -> None:
+    """Say where and why a text was refused."""
+    if refusal is None:
+        line, column, context = place(data, len(data))
+        what = f"ends too early, after byte {len(data)}"
+        wanted = expected(matcher, matcher.stop_token_ids[0])
+    else:
+        offset, token = refusal
+        line, column, context = place(data, offset)
+        what = f"refused at byte {offset}"
+        if token is None:
+            wanted = f"a byte of the vocabulary, found {data[offset]:#04x}"
+        else:
+            wanted = expected(matcher, token)
+    print(f"{name}: {what}, line {line}, column {column}: expected {wanted}\n{context}")
+
+
+_GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("whitespace", lambda t: t.isspace()),
+    ("digits", lambda t: t.strip().isdigit() and t.isascii()),
+    ("words", lambda t: t.strip().isalnum() and t.isascii()),
+    ("punctuation", lambda t: t.isascii() and not any(c.isalnum() for c in t) and t.isprintable()),
+    ("mixed", lambda t: t.isascii() and t.isprintable()),
+    ("control characters", lambda t: t.isascii()),
+    ("other scripts", lambda t: True),
+)
+
+
+def group(token: bytes) -> str:
+    """The heading under which ``cdplugin mask`` lists a token."""
+    try:
+        text = token.decode("utf-8")
+    except UnicodeDecodeError:
+        return "parts of characters"
+    return next(name for name, fits in _GROUPS if fits(text))
+
+
+def show_token(token: bytes) -> str:
+    """A token for a person."""
+    try:
+        return repr(token.decode("utf-8"))
+    except UnicodeDecodeError:
+        return repr(token)[1:]
+
+
+def mask(args: argparse.Namespace) -> int:
+    """``cdplugin mask``: what is allowed after a text?"""
+    import numpy as np
+
+    vocab, grammar = compile_for(args)
+    matcher = grammar.matcher()
+    data = args.text.encode("utf-8", "surrogateescape")
+    refusal = follow(matcher, vocab, data)
+    if refusal is not None:
+        report_refusal("text", data, refusal, matcher)
+        return REFUSED
+    bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    matcher.fill_next_token_bitmask(bits, 0)
+    allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")[: vocab.size]).tolist()
+    groups: dict[str, list[bytes]] = {}
+    for token in allowed:
+        text = vocab.tokens[token]
+        if text is not None:
+            groups.setdefault(group(text), []).append(text)
+    ends = "yes" if matcher.is_accepting() else "no"
+    print(f"{len(allowed)} of {vocab.size} tokens are allowed; the text may end here: {ends}")
+    for name in [*(g for g, _ in _GROUPS), "parts of characters"]:
+        if name in groups:
+            shown = sorted(groups[name], key=lambda t: (len(t), t))
+            more = " …" if len(shown) > args.samples else ""
+            print(f"  {name:<20}{len(shown):>8}   {' '.join(map(show_token, shown[: args.samples]))}{more}")
+    print(f"  expected: {expected(matcher, _refused(allowed, vocab))}" if len(allowed) < vocab.size else "")
+    return OK
+
+
+def _refused(allowed: list[int], vocab: Vocabulary) -> int:
+    """A text token that is not allowed, or else any token that is not (so that the matcher explains what it expected)."""
+    known = set(allowed)
+    rest = [i for i in range(vocab.size) if i not in known]
+    return next((i for i in rest if vocab.tokens[i]), rest[0])
+
+
+def warmup(args: argparse.Namespace) -> int:
+    """``cdplugin warmup``: compile kernels, build the vocabulary's cache."""
+    from cdplugin.cli.vocab import load_vocabulary
+    from cdplugin.kernels.jit.cache_files import cache_root
+    from cdplugin.warmup import Ticker, warm_kernels
+
+    warm_kernels(sys.stdout, infill=True)
+    if args.tokenizer != "byte":
+        with Ticker(f"vocabulary of {args.tokenizer}", sys.stdout):
+            vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
+        print(vocab)
+    print(f"cache folder: {cache_root() or 'none: no folder can be written (see `cdplugin doctor`)'}")
+    return OK
+
+
+def keywords(args: argparse.Namespace) -> int:
+    """``cdplugin keywords``: which keywords of JSON Schema are enforced, and what of them is refused?"""
+    from cdplugin.cli import keywords
+
+    if args.draft is not None and args.draft not in keywords.DRAFTS:
+        raise CommandError(f"--draft: expected one of {', '.join(keywords.DRAFTS)}, found {args.draft!r}")
+    return OK if keywords.keywords(args) else REFUSED
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """``cdplugin doctor``: what is installed, where caches lie, does it work?"""
+    from cdplugin.cli import doctor
+
+    return OK if doctor.doctor(args) else REFUSED
+
+
+def parser() -> argparse.ArgumentParser:
+    """The argument parser of all commands."""
+    out = argparse.ArgumentParser(prog="cdplugin", description="Constrained decoding: look at grammars and masks.")
+    out.add_argument("--version", action="store_true", help="print the version")
+    commands = out.add_subparsers(dest="command", metavar="COMMAND")
+
+    def add_plain(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(run=run)
+        return command
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, *, spec: bool) -> argparse.ArgumentParser:
+        command = add_plain(name, run, text)
+        if spec:
+            command.add_argument(
+                "spec", metavar="SPEC", help="grammar file: .json (JSON Schema), .regex, .choice (a text per line)"
+            )
+            command.add_argument("--kind", choices=KINDS, help="what SPEC is, where the suffix does not tell")
+        tokenizer = "byte (default: the 256 bytes), a model folder or hub name, or a tokenizer file"
+        command.add_argument("--tokenizer", default="byte", metavar="NAME", help=tokenizer)
+        command.add_argument("--vocab-size", type=int, metavar="N", help="width of the logits, where they are padded")
+        command.add_argument("--end", type=int, nargs="*", default=[], metavar="ID", help="end token ids")
+        return command
+
+    command = add("check", check, "Is each file a text of the grammar? Prints the first byte refused.", spec=True)
+    command.add_argument("files", nargs="+", metavar="FILE", help="texts to check; - is the standard input")
+    command.add_argument("--exact", action="store_true", help="a final line break belongs to the text")
+    command = add("mask", mask, "What is allowed next after a text?", spec=True)
+    command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
+    command.add_argument("--samples", type=int, default=10, metavar="N", help="tokens to show of each kind")
+    command = add_plain("keywords", keywords, "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
+    command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
+    command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")
+    command.add_argument("--json", action="store_true", help="for programs: a list of objects")
+    add("warmup", warmup, "Compile the kernels and build the vocabulary's cache, ahead of the first request.", spec=False)
+    add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    from cdplugin.errors import CdpluginError
+
+    arguments_parser = parser()
+    args = arguments_parser.parse_args(arguments)
+    if args.version:
+        from cdplugin import __version__
+
+        print(__version__)
+        return OK
+    if args.command is None:
+        arguments_parser.print_help()
+        return USAGE
+    try:
+        return args.run(args)
+    except (CommandError, CdpluginError) as error:
+        print(f"cdplugin: error: {error}", file=sys.stderr)
+        return USAGE
+    except BrokenPipeError:  # the reader of a pipe has gone
+        sys.stderr.close()
+        return OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,531 @@
+"""Owner of an engine's tables: allocates them, grows them when a kernel asks, and turns statuses into errors."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from cdplugin.engine import pages
+from cdplugin.errors import CdpluginError, LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.jit.decorators import Notice
+from cdplugin.kernels.lexer.lexer import LEXER_WORDS
+from cdplugin.kernels.lexer.tracked import TEXT_BIT
+from cdplugin.kernels.masks.bases import BASE_WORDS
+from cdplugin.kernels.store import arena as layout
+from cdplugin.limits import Limits
+from cdplugin.memory import Account
+from cdplugin.vocab.vocabulary import Vocabulary
+
+_LIMIT_MESSAGES = {
+    layout.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
+    layout.LIMIT_FUEL: ("whether an expression with '&' or '~' can match could not be decided", "emptiness_fuel"),
+    layout.LIMIT_ROW: ("the grammar is too ambiguous: too many parser items at one position", "max_row_items"),
+    layout.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
+}
+
+# first capacities, in items: enough for a small schema, so that most grammars never grow
+_INITIAL = {
+    layout.DATA: 2048,
+    layout.VALUES: 768 * layout.VALUE_WORDS,
+    layout.INDEX: 2048,
+    layout.MEMO_KEYS: 512,
+    layout.MEMO_RESULTS: 512,
+    layout.STACK: 2048,
+    layout.TRANSITIONS: 32 * 256,
+    layout.LEXER_STATES: 64 * LEXER_WORDS,
+    layout.ROWS: 256,
+    layout.BASES: 64 * BASE_WORDS,
+    layout.MASKS: 256,
+    layout.TOKEN_LISTS: 2048,
+    layout.ENDS: 512,
+}
+
+_FOR_WALKS = {
+    layout.DATA: 1 << 15,
+    layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
+    layout.STACK: 1 << 15,
+    layout.TRANSITIONS: 256 * 256,
+    layout.LEXER_STATES: 256 * LEXER_WORDS,
+    layout.TOKEN_LISTS: 1 << 17,
+    layout.ENDS: 1 << 15,
+}
+
+_IN_USE = {
+    layout.DATA: (layout.DATA_USED, 1),
+    layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
+    layout.LEXER_STATES: (layout.N_LEXER_STATES, LEXER_WORDS),
+    layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
+    layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
+    layout.ENDS: (layout.ENDS_USED, 1),
+    layout.STACK: (layout.STACK_TOP, 1),
+}
+"""Tables that fill from the front: the word of the header that counts their records, and the items of one."""
+
+_GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+
+
+_OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
+_RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
+_RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
+
+_NOT_OWNED = frozenset(
+    (
+        layout.LITERAL_OFFSETS,
+        layout.LITERAL_BYTES,
+        layout.TRIE_BYTE,
+        layout.TRIE_DEPTH,
+        layout.TRIE_SKIP,
+        layout.TRIE_TOKEN,
+        layout.TRIE_CHARS,
+        layout.SLICE_MASKS,
+        layout.TOKEN_OFFSETS,
+        layout.TOKEN_BYTES,
+    )
+)
+_OWNED = tuple(table for table in range(layout.N_TABLES) if table not in _NOT_OWNED)
+"""Tables that are neither the vocabulary's nor the compiled grammar's, unless they are views of its arrays."""
+_OBJECT_BYTES = 8 << 10
+"""An arena without its tables: the arrays' headers, lists, the lock."""
+
+_LINE = 64  # bytes of a cache line: each table of a block begins at one
+
+
+def _dtype(table: int) -> type:
+    if table in layout.INT32_TABLES:
+        return np.int32
+    return np.uint8 if table in layout.UINT8_TABLES else np.int64
+
+
+@dataclass(frozen=True)
+class Block:
+    """Several tables in one piece of memory, so that an arena takes them over at once.
+
+    ``memory``: uint8; ``spans``: of each table its number, where it begins and ends, where what is in use of it ends (all in
+    bytes), and its dtype; ``numbers`` and ``places``: int64, the tables as the header has them: numbers, and pairs (offset in
+    bytes, length in items).
+    """
+
+    memory: np.ndarray
+    spans: Sequence[tuple[int, int, int, int, type]]
+    numbers: np.ndarray
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
+        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all)."""
+        at = 0
+        spans, places = [], []
+        for table, array in tables.items():
+            used = in_use.get(table, len(array)) * array.itemsize
+            spans.append((table, at, at + array.nbytes, at + used, _dtype(table)))
+            places.append((at, len(array)))
+            at += -(-array.nbytes // _LINE) * _LINE
+        block = cls(np.zeros(at, np.uint8), spans, np.array(list(tables), np.int64), np.array(places, np.int64))
+        for (_, copy), array in zip(block.tables(), tables.values(), strict=True):
+            copy[:] = array
+        return block
+
+    @classmethod
+    def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
+        """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
+        at = 0
+        spans, places = [], []
+        for table, size in sizes.items():
+            spans.append((table, at, at + 8 * size, at + 8 * size, np.int64))
+            places.append((at, size))
+            at += 8 * size
+        return cls(words.view(np.uint8), spans, np.array(list(sizes), np.int64), np.array(places, np.int64))
+
+    def copy(self) -> Block:
+        """The same in memory of its own; what is not in use is not initialised."""
+        old, memory = self.memory, np.empty(len(self.memory), np.uint8)
+        for _, start, _, used, _ in self.spans:
+            memory[start:used] = old[start:used]
+        return Block(memory, self.spans, self.numbers, self.places)
+
+    def tables(self) -> list[tuple[int, np.ndarray]]:
+        """The tables by number."""
+        memory = self.memory
+        return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``_IN_USE``)."""
+
+    array: np.ndarray
+    page: np.ndarray | None
+
+    @classmethod
+    def of(cls, table: int, items: int) -> _Room:
+        """Room for so many items of a table. Raises ``MemoryError``."""
+        dtype = np.dtype(_dtype(table))
+        size = items * dtype.itemsize
+        if size < pages.LARGE:
+            return cls(np.zeros(items, dtype), None)
+        page, is_zero = pages.take(size)
+        if not is_zero and table not in _IN_USE:
+            page[:size] = 0
+        return cls(page[:size].view(dtype), page)
+
+
+class Expand(Protocol):
+    """What :class:`cdplugin.engine.rules.Expander` does for an arena."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes besides the arena's tables."""
+
+    def __call__(self, nonterminal: int) -> None:
+        """Make the rules of a nonterminal that is predicted for the first time."""
+
+
+class Keeping(Protocol):
+    """What :class:`cdplugin.engine.tracked.Keeping` does for an arena."""
+
+    def note_value(self, lexeme: int, text: int) -> None:
+        """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
+
+    def note_rest(self, lexeme: int, value: int) -> None:
+        """Note how the rule goes on in which a lexeme stands, after a value."""
+
+
+class Arena:
+    """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
+
+    ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
+    then starts a fresh one. ``account``: is told
+    when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
+    rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values of lexemes
+    that keep their text, where some do.
+
+    The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
+    ``tables`` stay alive as long as the arena; their addresses are in the header.
+    """
+
+    def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
+        self.vocab = vocab
+        self.limits = limits
+        self.lock = threading.Lock()
+        self.over_budget = False
+        self.start = 0
+        self._limit = "max_step_work"
+        self._noted = 0  # bytes, when they were last counted: after each growth
+        self.expand: Expand | None = None
+        self.keeping: Keeping | None = None
+        self.account: Account | None = None
+        self._block: Block | None = None
+        self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
+        self.header = np.zeros(layout.HEADER_WORDS, np.int64)
+        self.address: int = self.header.ctypes.data
+        self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
+        for table, size in _INITIAL.items():
+            self.set_table(table, np.zeros(size, _dtype(table)))
+        for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
+            self.header[number] = 1  # 0 means none
+        self._set_vocabulary()
+        with Notice(kernels.engine):
+            self.call(kernels.OP_CONSTANTS)
+
+    def _set_vocabulary(self) -> None:
+        vocab, head = self.vocab, self.header
+        self.set_table(layout.TRIE_BYTE, vocab.trie.byte)
+        self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
+        self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
+        self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
+        self.set_table(layout.TRIE_CHARS, vocab.max_chars)
+        self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
+        self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
+        self.set_table(layout.TOKEN_BYTES, vocab.token_bytes)
+        head[layout.WORDS] = (vocab.size + 31) // 32
+        head[layout.SLICE_END] = vocab.slice_end
+        head[layout.N_NODES] = len(vocab.trie.byte)
+        head[layout.MAX_DEPTH] = vocab.max_token_bytes
+        head[layout.N_SLICES] = len(vocab.slice_masks)
+        head[layout.MAX_CHARS] = vocab.slice_chars
+        head[layout.USE_SLICES] = 1
+        self.set_limits(self.limits)
+
+    def set_limits(self, limits: Limits) -> None:
+        """Count against these limits from now on."""
+        self.limits = limits
+        self.max_bytes = limits.max_arena_bytes
+        head = self.header
+        head[layout.MAX_WIDTH] = limits.max_expr_width
+        head[layout.FUEL] = limits.emptiness_fuel
+        head[layout.MAX_ROW_ITEMS] = limits.max_row_items
+        head[layout.MAX_PAIRS] = limits.max_pairs
+        head[layout.MAX_WORK] = limits.max_step_work
+
+    def freeze(self) -> None:
+        """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
+        in_use = {table: int(self.header[counter]) * words for table, (counter, words) in _IN_USE.items()}
+        self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
+        self.set_block(self._block)
+
+    def clone(self) -> Arena:
+        """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
+        assert self._block is not None
+        other = object.__new__(Arena)
+        other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
+        other.max_bytes = self.max_bytes
+        other._limit, other._noted = "max_step_work", 0
+        other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
+        other.account = None
+        other.header = self.header.copy()
+        other.address = other.header.ctypes.data
+        other.tables = list(self.tables)
+        other._pages = {}
+        other._block = self._block.copy()
+        other.set_block(other._block)
+        return other
+
+    def set_block(self, block: Block) -> None:
+        """Make the tables of a block this arena's."""
+        for table, array in block.tables():
+            self.tables[table] = array
+        entries = self.header[: 2 * layout.N_TABLES].reshape(-1, 2)
+        entries[block.numbers] = block.places
+        entries[block.numbers, 0] += block.memory.ctypes.data
+
+    def set_table(self, table: int, array: np.ndarray) -> None:
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
+        if array.dtype != _dtype(table) or array.ndim != 1 or not array.flags.c_contiguous:
+            raise TypeError(f"table {table}: expected contiguous 1-D {_dtype(table)}, found {array.ndim}-D {array.dtype}")
+        self.tables[table] = array
+        self.header[2 * table] = array.ctypes.data
+        self.header[2 * table + 1] = len(array)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
+        if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
+            self.tables.clear()
+            freed = list(self._pages.values())
+            self._pages.clear()
+            pages.give(freed)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arena's own tables, those that a clone began with included, and of what makes rules late."""
+        grown = 0
+        for table in _OWNED:
+            array = self.tables[table]
+            if table in self._pages:
+                grown += self._pages[table].nbytes
+            elif array.base is None:
+                grown += array.nbytes
+        late = 0 if self.expand is None else self.expand.nbytes
+        return late + _OBJECT_BYTES + self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
+
+    def note_size(self) -> None:
+        """Compare with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
+        nbytes = self._noted = self.nbytes
+        self.over_budget = self.over_budget or nbytes > self.max_bytes
+        if self.account is not None:
+            self.account.note("arena", nbytes)
+
+    def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        """Run an operation of :mod:`cdplugin.kernels.entry`, growing tables as it asks.
+
+        Raises :class:`LimitExceeded` where a budget is crossed: what was found so far stays, the operation has no effect. The
+        caller holds :attr:`lock` where threads may share the arena.
+        """
+        result = kernels.engine(self.address, op, a, b, c)
+        return result if result >= 0 else self._finish(result, op, a, b, c)
+
+    def _finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
+        """Go on with an operation that asked for something, until it has a result."""
+        with self.one_budget():  # an operation that begins again has done some of its work already
+            while result < 0:
+                self.recover(result)
+                result = kernels.engine(self.address, op, a, b, c)
+        return result
+
+    @contextmanager
+    def one_budget(self, work: int | None = None, limit: str = "max_step_work") -> Iterator[None]:
+        """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
+
+        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
+        """
+        head = self.header
+        held = bool(head[layout.HOLDS_WORK])
+        if work is not None and not held:
+            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
+            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
+            self._limit = limit
+        head[layout.HOLDS_WORK] = 1
+        try:
+            yield
+        finally:
+            head[layout.HOLDS_WORK] = held
+            if not held:
+                self._limit = "max_step_work"
+
+    def spend(self, work: int) -> None:
+        """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""
+        self.header[layout.WORK_LEFT] -= work
+        self._check_work()
+
+    def _check_work(self) -> None:
+        if self.header[layout.WORK_LEFT] < 0:
+            most = int(self.header[layout.WORK_GRANTED])
+            what = "compiling this" if self._limit == "max_compile_work" else "one step"
+            raise LimitExceeded(f"{what} takes too much work", expected=f"at most {most} units (Limits.{self._limit})")
+
+    def abandon(self) -> None:
+        """Never use the arena again: an exception came while its tables were being changed."""
+        self.header[layout.IS_BROKEN] = 1
+        self.over_budget = True
+
+    def recover(self, status: int) -> None:
+        """Do what a negative status asks for: make room, rules or a value; or raise.
+
+        All memory is allocated before anything is changed. Where an exception comes in the middle of a change all the same (a
+        ``KeyboardInterrupt``, or a limit that rules made late cross), the arena is broken, and its grammar starts a fresh one.
+        """
+        self._check_work()
+        self.header[layout.WORK_LEFT] -= _RESTART_WORK
+        if status == layout.GROW:
+            self._grow(int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO]))
+        elif status in (layout.NEED_RULES, layout.NEED_VALUE, layout.NEED_REST):
+            self._make_late(status, int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
+        elif status == layout.BROKEN:
+            raise CdpluginError("an exception interrupted this grammar's engine in the middle of a change: compile it again")
+        else:
+            message, limit = _LIMIT_MESSAGES[status]
+            raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A context that makes the arena broken if an exception leaves it."""
+        try:
+            yield
+        except MemoryError:
+            self.abandon()
+            raise LimitExceeded("no memory is left for the grammar's states") from None
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make_late(self, status: int, first: int, second: int) -> None:
+        """Make the rules that are predicted for the first time, or note what a lexeme's text means."""
+        if status == layout.NEED_RULES:
+            assert self.expand is not None
+            for nonterminal in self.tables[layout.STACK][first:second].tolist():
+                self.spend(_RULES_WORK)
+                with self._changing():
+                    self.expand(nonterminal)
+            return
+        assert self.keeping is not None
+        note = self.keeping.note_value if status == layout.NEED_VALUE else self.keeping.note_rest
+        with self._changing():
+            note(first, second)
+
+    def _grow(self, table: int, needed: int) -> None:
+        """Make a table larger, as a kernel asked."""
+        old = self.tables[table]
+        size = max(int((_GROWTH_SMALL if old.nbytes < 1 << 20 else _GROWTH_LARGE) * len(old)), needed)
+        tables = (table, layout.MEMO_RESULTS) if table == layout.MEMO_KEYS else (table,)
+        if not self._has_bytes(tables, size):
+            size = needed
+        if table in (layout.INDEX, layout.MEMO_KEYS):
+            size = 1 << (size - 1).bit_length()
+        self._replace(tables, size)
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
+        if len(self.tables[table]) < size:
+            larger = max(size, int(_GROWTH_LARGE * len(self.tables[table])))
+            self._replace((table,), larger if self._has_bytes((table,), larger) else size)
+
+    def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
+        """Whether some tables may have so many items each."""
+        added = sum((items - len(self.tables[table])) * np.dtype(_dtype(table)).itemsize for table in tables)
+        return self._noted + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+
+    def _replace(self, tables: Sequence[int], items: int) -> None:
+        """Put larger tables in the place of some, with the same content."""
+        if not self._has_bytes(tables, items):
+            self.over_budget = True
+            raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+        try:
+            fresh = [_Room.of(table, items) for table in tables]
+        except MemoryError:
+            raise LimitExceeded("no memory is left for the grammar's states") from None
+        with self._changing():
+            freed = self._install(tables, fresh)
+        pages.give(freed)
+        self.note_size()
+
+    def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
+        """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""
+        old = [self.tables[table] for table in tables]
+        freed = []
+        for table, room in zip(tables, fresh, strict=True):
+            if table in self._pages:
+                freed.append(self._pages.pop(table))
+            if room.page is not None:
+                self._pages[table] = room.page
+            self.set_table(table, room.array)
+        if tables[0] == layout.INDEX:
+            kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
+        elif tables[0] == layout.MEMO_KEYS:
+            self.set_table(layout.OLD_KEYS, old[0])
+            self.set_table(layout.OLD_RESULTS, old[1])
+            kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
+            self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
+            self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
+        else:
+            fresh[0].array[: len(old[0])] = old[0]
+        return freed
+
+    def reserve_for_walks(self) -> None:
+        """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
+        again.
+        """
+        for table, size in _FOR_WALKS.items():
+            self.reserve(table, size)
+
+    def counters(self) -> dict[str, int]:
+        """What the engine has done so far: counts, since the arena was made."""
+        head = self.header
+        names = {
+            "nodes_walked": layout.C_NODES,
+            "derivatives": layout.C_DERIVATIVES,
+            "lexer_transitions": layout.C_TRANSITIONS,
+            "row_advances": layout.C_ADVANCES,
+            "mask_hits": layout.C_MASK_HITS,
+            "mask_misses": layout.C_MASK_MISSES,
+            "bases": layout.C_BASES,
+            "subtree_walks": layout.C_SUBWALKS,
+            "lexer_states": layout.N_LEXER_STATES,
+            "rows": layout.N_ROWS,
+            "values": layout.N_VALUES,
+            "memo_entries": layout.MEMO_USED,
+        }
+        work = int(head[layout.WORK_DONE] + head[layout.WORK_GRANTED] - head[layout.WORK_LEFT])
+        return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
+
+    # --- reading values, for messages and tests -----------------------------------------------------------------------------
+
+    def sequence(self, value: int) -> list[int]:
+        """The words of a value."""
+        record = value * layout.VALUE_WORDS
+        values = self.tables[layout.VALUES]
+        offset, length = int(values[record + layout.V_OFFSET]), int(values[record + layout.V_LENGTH])
+        return self.tables[layout.DATA][offset : offset + length].tolist()
+
+    def lexer_state(self, state: int) -> int:
+        """The lexer state of a cursor's pair, whether it carries a text or not."""
+        return self.sequence(state & (TEXT_BIT - 1))[1] & layout.LOW_32 if state & TEXT_BIT else state
+
+    def flags(self, values: np.ndarray) -> np.ndarray:
+        """The flags of many expressions at once (int64)."""
+        return self.tables[layout.VALUES][values * layout.VALUE_WORDS + layout.V_FLAGS]

@@ -1,0 +1,97 @@
+"""The arena that every grammar of a vocabulary starts from: expressions that most grammars share, evaluated once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from cdplugin import expr, forking
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.programs import Program
+from cdplugin.expr import Expr
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.store import arena as layout
+from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
+from cdplugin.vocab.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class Template:
+    """A frozen arena: clone it, never step it.
+
+    ``known``: ``id(node) -> expression`` for the nodes of ``kept``; ``literals``: its table of literals.
+    """
+
+    arena: Arena
+    known: dict[int, int]
+    literals: tuple[np.ndarray, np.ndarray]
+    kept: list[Expr]
+
+    def program(self) -> Program:
+        """An empty program for a clone of the arena."""
+        return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals)
+
+
+def spellable_bytes(vocab: Vocabulary) -> bytes:
+    """The bytes that some token brings."""
+    return _members(~vocab.absent_bytes & expr.ALL_BYTES)
+
+
+@fixed_cache(64, entry_bytes=700)
+def _members(mask: int) -> bytes:
+    return bytes(byte for byte in range(256) if mask >> byte & 1)
+
+
+_lock = threading.Lock()
+_templates: WeakValueDictionary[tuple[int, Limits], Template] = WeakValueDictionary()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known.
+
+    It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
+    """
+    key = (id(vocab), limits)  # whoever has a template has its vocabulary, so that its id stays its own
+    with _lock:
+        template = _templates.get(key)
+        if template is None:
+            template = _templates[key] = _make(vocab, limits, shared)
+        return template
+
+
+def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+    arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
+    program = Program(arena.limits, spellable_bytes(vocab))
+    for node in shared:
+        program.add(node)
+    literals = program.literal_tables()
+    evaluate(arena, np.array(program.words, np.int64), program.n_results, literals)
+    values = arena.tables[layout.MARKS]
+    known = {node: int(values[result]) for node, result in program.results().items()}
+    arena.set_limits(limits)
+    arena.freeze()
+    return Template(arena, known, literals, list(shared))
+
+
+def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:
+    """Run a program; its results are left in MARKS."""
+    arena.set_table(layout.LITERAL_OFFSETS, literals[0])
+    arena.set_table(layout.LITERAL_BYTES, literals[1])
+    arena.set_table(layout.MARKS, np.zeros(max(n_results, 1), np.int64))
+    stack = arena.tables[layout.STACK]
+    if len(stack) < 2 * len(program):
+        stack = np.empty(2 * len(program), np.int64)
+        arena.set_table(layout.STACK, stack)
+    stack[: len(program)] = program
+    arena.call(kernels.OP_EVALUATE, len(program))

@@ -1,0 +1,150 @@
+"""The lexemes of a compiled grammar as the kernels read them: records by number, and the tokens that terminals stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdplugin.errors import GrammarError
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
+from cdplugin.kernels.store import arena as layout
+from cdplugin.vocab.vocabulary import Vocabulary
+
+_KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
+_END_NAME = "end of text"
+
+TokenRanges = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class LexemeTable:
+    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number;
+    ``has_clocks``: whether some lexeme counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
+    """
+
+    records: np.ndarray
+    ranges: np.ndarray
+    names: list[str]
+    has_clocks: bool
+    all_exact: bool
+
+
+def lexeme_table(
+    ir: GrammarIR,
+    numbers: Mapping[Symbol, int],
+    expressions_of: Mapping[Symbol, int],
+    nullable: Iterable[Symbol],
+    tokens: Mapping[Symbol, TokenRanges],
+) -> LexemeTable:
+    """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
+
+    A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
+    (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
+    (:mod:`cdplugin.kernels.lexer.tracked`).
+    """
+    names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
+    lexings = {ir.lexings[~symbol] for symbol in numbers}
+    records = np.zeros((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
+    records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_KEPT] = -1
+    records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
+    records[:-1, layout.X_EXPRESSION] = [expressions_of[symbol] for symbol in numbers]
+    if lexings - {EXACT}:
+        records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[~symbol]] for symbol in numbers]
+    for symbol, skip in ir.skips.items():
+        if symbol in numbers and skip in numbers:
+            records[numbers[symbol], layout.X_SKIP] = numbers[skip]
+            records[numbers[skip], layout.X_IS_SKIP] = True
+    ranges: list[tuple[int, int]] = []
+    for symbol, of_tokens in tokens.items():
+        if symbol in numbers:
+            records[numbers[symbol], layout.X_RANGES : layout.X_N_RANGES + 1] = len(ranges), len(of_tokens)
+            ranges += of_tokens
+    begun = _begun(ir, numbers, records, nullable)
+    names += [names[number] for number, _ in begun]
+    return LexemeTable(
+        np.concatenate((records, [record for _, record in begun])) if begun else records,
+        np.array(ranges, np.int64).reshape(-1, 2),
+        names,
+        has_clocks=any(record[layout.X_TICK] >= 0 for _, record in begun),
+        all_exact=lexings <= {EXACT},
+    )
+
+
+def _begun(
+    ir: GrammarIR, numbers: Mapping[Symbol, int], records: np.ndarray, nullable: Iterable[Symbol]
+) -> list[tuple[int, np.ndarray]]:
+    """The records of lexemes that have begun, each with the number of its lexeme, where that is not the lexeme's own record:
+    they follow ``records``, which are told of them.
+    """
+    again = {symbol for symbol in nullable if ir.lexings[~symbol] != EXACT}
+    begun: list[tuple[int, np.ndarray]] = []
+    for symbol in sorted((again | ir.kept.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
+        number = numbers[symbol]
+        record = records[number]
+        first = len(records) + len(begun)
+        if symbol in ir.kept:  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+            twin = symbol not in ir.twins
+            record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
+            if not twin:
+                record[layout.X_BEGUN] = first
+                record[layout.X_KEPT] = first + 1
+                later, ended = record.copy(), record.copy()
+                later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.KEEPS
+                ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = first + 1
+                later[layout.X_KEPT] = -1
+                begun += [(number, later), (number, ended)]
+            continue
+        clock = ir.max_tokens.get(symbol)
+        record[layout.X_BEGUN] = first
+        last = first + (clock or 0)
+        for here in range(first, last + 1):
+            later = record.copy()
+            later[layout.X_SKIP] = -1
+            later[layout.X_BEGUN] = here
+            later[layout.X_TICK] = -1 if clock is None else min(here + 1, last)
+            begun.append((number, later))
+    return begun
+
+
+def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:
+    """The token ids that each token terminal stands for, as sorted inclusive ranges inside the vocabulary.
+
+    Raises :class:`GrammarError` for a name that the vocabulary does not have.
+    """
+    return {symbol: _ranges_of(tokens, vocab) for symbol, tokens in ir.token_sets.items()}
+
+
+def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
+    pairs = [(max(low, 0), min(high, vocab.size - 1)) for low, high in tokens.ranges]
+    names = [name for name in tokens.names if not tokens.optional or name in vocab.special_tokens]
+    pairs += [(token, token) for token in (_token_named(name, tokens, vocab) for name in names)]
+    if tokens.negated and not tokens.ends:
+        pairs += [(token, token) for token in vocab.eos_token_ids]
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    if not tokens.negated:
+        return tuple(merged)
+    starts = [0, *(high + 1 for _, high in merged)]
+    ends = [*(low - 1 for low, _ in merged), vocab.size - 1]
+    return tuple((low, high) for low, high in zip(starts, ends, strict=True) if low <= high)
+
+
+def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
+    """The id of a special or added token, or of one whose text is the name."""
+    for known in (vocab.special_tokens, vocab.added_tokens):
+        if name in known:
+            return known[name]
+    if tokens.ordinary and name.encode() in vocab.token_of[0]:
+        return vocab.token_of[0][name.encode()]
+    some = sorted([*vocab.special_tokens, *vocab.added_tokens])
+    raise GrammarError(
+        f"the vocabulary has no token {name!r}",
+        location=tokens.where,
+        expected=f"one of {', '.join(some[:8])}{' …' if len(some) > 8 else ''}" if some else "a special or added token",
+    )

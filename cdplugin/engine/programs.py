@@ -1,0 +1,174 @@
+"""From expression trees (:mod:`cdplugin.expr`) to expression nodes of an arena.
+
+A tree is written down as a postfix program of int64 words, which :func:`cdplugin.kernels.regex.derive.evaluate` runs in one
+call. A node that occurs several times (front ends share objects) is evaluated once. All literals go into one sorted-by-node
+table of bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import accumulate
+
+import numpy as np
+
+from cdplugin import expr
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.kernels.store import arena as layout
+from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
+
+_LOAD, _KEEP, _CONSTANT = -1, -2, -3
+KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
+_SEQUENCES = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP))
+_COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
+_four_words = struct.Struct("<4q").unpack
+
+
+_EVERY_BYTE = bytes(range(256))
+
+
+@fixed_cache(64, entry_bytes=600)
+def _mask_of(members: bytes) -> int:
+    """A set of bytes as a 256-bit integer."""
+    return sum(1 << byte for byte in members)
+
+
+@fixed_cache(4096, entry_bytes=450)
+def bytes_words(mask: int) -> tuple[int, ...]:
+    """The words that stand for a set of bytes (a 256-bit integer)."""
+    return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
+
+
+class Program:
+    """A postfix program under construction, with its table of literals.
+
+    Parameters
+    ----------
+    spellable : the bytes that the vocabulary can spell; others are cut from byte sets and literals outside complements, so that
+        no lexeme asks for a byte that no token brings.
+    known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
+    literals : the arena's table of literals so far (:meth:`literal_tables`); new ones are added after them.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        spellable: bytes = _EVERY_BYTE,
+        known: dict[int, int] | None = None,
+        literals: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        self.words: list[int] = []
+        self._first_literals = (np.zeros(1, np.int64), np.zeros(0, np.uint8)) if literals is None else literals
+        self._literals: list[bytes] = []  # those after the first ones
+        self.n_results = 0
+        self._limits = limits
+        self._spellable = spellable
+        self._cut = len(spellable) < 256
+        self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
+        self._result_of: dict[int, int] = {}
+        # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
+        self._words_of: dict[int, tuple[int, ...]] = {node: (_CONSTANT, value) for node, value in (known or {}).items()}
+        self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
+        self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
+
+    def add(self, root: Expr) -> int:
+        """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
+        known = self._result_of.get(id(root))
+        if known is not None:
+            return known
+        words = self.words
+        # entries: (node, whether no complement is around it, how many children are emitted). A node comes after its children.
+        pending: list[tuple[Expr, bool, int]] = []
+        leaf = self._words_of.get(id(root)) or self._leaf(root, True)
+        if leaf is None:
+            pending.append((root, True, 0))
+        else:
+            words += leaf
+        while pending:
+            node, positive, at = pending.pop()
+            op = node.op
+            children = node.args if op in _SEQUENCES else node.args[:1]
+            inside = positive and op != expr.NOT_OP
+            words_of = self._words_of if inside else self._uncut_words_of
+            for child in children[at:] if at else children:
+                at += 1
+                leaf = words_of.get(id(child)) or self._leaf(child, inside)
+                if leaf is None:
+                    pending.append((node, positive, at))
+                    pending.append((child, inside, 0))
+                    break
+                words += leaf
+            else:
+                self._emit(op, node.args)
+                words += (_KEEP, self.n_results)
+                (self._words_of if positive else self._uncut_words_of)[id(node)] = (_LOAD, self.n_results)
+                if positive:
+                    self._result_of[id(node)] = self.n_results
+                self.n_results += 1
+        known = self._result_of.get(id(root))
+        if known is None:  # a leaf or a constant
+            known = self._result_of[id(root)] = self.n_results
+            words += (_KEEP, known)
+            self.n_results += 1
+        return known
+
+    def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...] | None:
+        """The words of a node without children; None for one that has some."""
+        op = node.op
+        if op in _COMPOUND:
+            return None
+        if op == expr.LITERALS_OP:
+            words = self._literals_words(node.args, positive)
+        elif op == expr.BYTES_OP:
+            words = bytes_words(node.args[0] & self._allowed if positive else node.args[0])
+        else:
+            words = (layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY,)
+        (self._words_of if positive else self._uncut_words_of)[id(node)] = words
+        return words
+
+    def results(self) -> dict[int, int]:
+        """``id(node) -> number of its result`` for everything evaluated outside complements."""
+        return self._result_of
+
+    def _emit(self, op: int, args: tuple) -> None:
+        words = self.words
+        if op == expr.NOT_OP:
+            words.append(layout.K_NOT)
+            if self._cut:  # relative to what can be spelt
+                words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
+        elif op == expr.REPEAT_OP:
+            _, low, high = args
+            if max(low, high or 0) > self._limits.max_repeat:
+                raise LimitExceeded(
+                    "repetition count too large",
+                    expected=f"at most Limits.max_repeat = {self._limits.max_repeat}",
+                    found=str(max(low, high or 0)),
+                )
+            words += (layout.K_REPEAT, low, -1 if high is None else high)
+        else:
+            words += (KINDS[op], len(args))
+
+    def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
+        key = id(texts) if positive else ~id(texts)
+        words = self._literals_of.get(key)
+        if words is None:
+            if self._cut and positive:
+                texts = tuple([text for text in texts if not text.translate(None, self._spellable)])
+            if len(texts) == 1 and len(texts[0]) == 1:
+                words = bytes_words(1 << texts[0][0])
+            else:
+                low = len(self._first_literals[0]) - 1 + len(self._literals)
+                self._literals += texts
+                words = (layout.K_LITERALS, low, low + len(texts), 0)
+            self._literals_of[key] = words
+        return words
+
+    def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
+        offsets, text = self._first_literals
+        if not self._literals:
+            return offsets, text
+        more = np.fromiter(accumulate(map(len, self._literals), initial=len(text)), np.int64, len(self._literals) + 1)
+        return np.concatenate((offsets[:-1], more)), np.concatenate((text, np.frombuffer(b"".join(self._literals), np.uint8)))

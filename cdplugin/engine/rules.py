@@ -1,0 +1,466 @@
+"""Rules for the kernels: cleaned, numbered, laid out as dots; and the rules of families, made when one is first predicted.
+
+A *dot* is a position in a rule. Dots lie one after the other, a rule's end included; a symbol after a dot is ``n >= 0`` for a
+nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplugin.kernels.parser.earley`).
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from sys import getsizeof
+from typing import Any
+
+import numpy as np
+
+from cdplugin import forking
+from cdplugin.engine.arena import Arena, Block
+from cdplugin.engine.tracked import Keeping
+from cdplugin.errors import GrammarError
+from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol
+from cdplugin.kernels.parser import rules as kernels
+from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.store import arena as layout
+from cdplugin.memory import size_of
+
+Rule = tuple[Symbol, tuple[Symbol, ...]]
+
+STATIC_TABLES = (
+    layout.DOT_SYMBOL,
+    layout.DOT_LEFT,
+    layout.DOT_NULL_REST,
+    layout.RULE_LISTS,
+    layout.CORNER_LISTS,
+    layout.RULE_HEADS,
+    layout.CORNER_HEADS,
+    layout.NULLABLE,
+)
+"""In the order in which :func:`cdplugin.kernels.parser.rules.arrange` writes them."""
+
+
+_OBJECT_BYTES = 4096
+"""Rules without their arrays: records, arrays' headers."""
+_REWRITTEN_BYTES = 300
+"""What is known of a lexeme."""
+_NUMBER_BYTES, _MEMBER_BYTES = 300, 400
+"""A nonterminal's number, a family's member: with their places in tables."""
+_REPORTED = 1 << 16
+"""Bytes by which an arena's late rules may grow before its account is told."""
+
+
+@dataclass
+class Lexemes:
+    """What is known of an IR's lexemes.
+
+    ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme itself (it was split, or is nullable);
+    ``rules``: the rules that come with that; ``productive``: whether a lexeme matches any text that is not empty.
+    """
+
+    rewrite: dict[Symbol, tuple[Symbol, ...]] = field(default_factory=dict)
+    rules: list[Rule] = field(default_factory=list)
+    productive: dict[Symbol, bool] = field(default_factory=dict)
+
+    def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
+        """A right side with every lexeme replaced by what stands for it."""
+        rewrite = self.rewrite
+        if rewrite.keys().isdisjoint(right):
+            return tuple(right)
+        out: list[Symbol] = []
+        for symbol in right:
+            if symbol in rewrite:
+                out += rewrite[symbol]
+            else:
+                out.append(symbol)
+        return tuple(out)
+
+    def replace(self, lexeme: Symbol, by: tuple[Symbol, ...]) -> None:
+        """Let ``by`` stand for ``lexeme`` from now on, also in what already stands for others."""
+        for symbol, right in self.rewrite.items():
+            if lexeme in right:
+                self.rewrite[symbol] = tuple(t for s in right for t in (by if s == lexeme else (s,)))
+        self.rules = [(left, tuple(t for s in right for t in (by if s == lexeme else (s,)))) for left, right in self.rules]
+        self.rewrite[lexeme] = by
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """The rules of a grammar, numbered.
+
+    Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``numbers`` and ``lexeme_numbers`` map the IR's nonterminals (0:
+    not reached) and lexemes (-1: not used), int64; ``known``: which of its nonterminals are productive, int64; ``block``: an
+    arena's static tables; ``names``: of the nonterminals, by number; ``is_lazy``: whether some rules are made only when they
+    are needed.
+    """
+
+    ir: GrammarIR
+    lexemes: Lexemes
+    numbers: np.ndarray
+    lexeme_numbers: np.ndarray
+    known: np.ndarray
+    block: Block
+    names: list[str]
+    n_lexemes: int
+    is_lazy: bool
+
+    def compact(self) -> RuleSet:
+        """The rules without what only making more of them takes: a grammar keeps them for long, and many are kept."""
+        if self.is_lazy:
+            return self
+        ir, nothing = GrammarIR(), np.empty(0, np.int64)
+        ir.captures, ir.stops = self.ir.captures, self.ir.stops
+        numbers = self.numbers if ir.captures or ir.stops else nothing
+        return replace(self, ir=ir, lexemes=Lexemes(), numbers=numbers, lexeme_numbers=nothing, known=nothing)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
+        arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
+        names = getsizeof(self.names) + sum(map(getsizeof, filter(None, self.names)))
+        if not self.is_lazy:
+            return arrays + names + _OBJECT_BYTES
+        return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
+
+    @property
+    def end_symbol(self) -> int:
+        """The number of the lexeme that stands for the end of the text."""
+        return self.n_lexemes
+
+    @property
+    def number(self) -> dict[Symbol, int]:
+        """The numbers of the IR's nonterminals that are reached."""
+        return {symbol: number for symbol, number in enumerate(self.numbers.tolist()) if number}
+
+    @property
+    def lexeme_number(self) -> dict[Symbol, int]:
+        """The numbers of the IR's lexemes that are used, in their order."""
+        return {~lexeme: number for lexeme, number in enumerate(self.lexeme_numbers.tolist()) if number >= 0}
+
+    def productive(self, symbol: Symbol) -> bool:
+        """Whether a symbol of the IR derives any string."""
+        return _is_productive(symbol, self.lexemes, self.known)
+
+
+def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:
+    return all(known[part] if part >= 0 else lexemes.productive[part] for part in lexemes.rewrite.get(symbol, (symbol,)))
+
+
+def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
+    """Clean and number the rules of ``ir``. Raises :class:`GrammarError` if the grammar matches nothing.
+
+    The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); what families are asked for is here.
+    """
+    lefts, offsets, symbols = _flat(ir, lexemes)
+    known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
+    start = lexemes.rewritten((ir.start,))[0]
+    if not known[start]:
+        raise GrammarError("the grammar matches nothing: it is unsatisfiable")
+    family_of = np.full(len(ir.names), -1, np.int64)
+    nullable = np.zeros(len(ir.names), np.int64)
+    uses_at: list[int] = [0]
+    uses: list[Symbol] = []
+    families: dict[int, int] = {}
+    for symbol, (family, value) in ir.instances.items():
+        nullable[symbol] = family.nullable(value)
+        if id(family) not in families:
+            families[id(family)] = len(families)
+            for used in family.uses():
+                if _is_productive(used, lexemes, known):
+                    uses += lexemes.rewritten((used,))
+            uses_at.append(len(uses))
+        family_of[symbol] = families[id(family)]
+    skip_of = np.full(len(ir.lexemes), -1, np.int64)
+    for symbol, skip in ir.skips.items():
+        skip_of[~symbol] = ~lexemes.rewritten((skip,))[0]
+    numbers, lexeme_numbers = np.empty(len(ir.names), np.int64), np.empty(len(ir.lexemes), np.int64)
+    out = kernels.arrange(
+        lefts,
+        offsets,
+        symbols,
+        missing,
+        start,
+        family_of,
+        np.array(uses_at, np.int64),
+        np.array(uses, np.int64),
+        skip_of,
+        nullable,
+        numbers,
+        lexeme_numbers,
+    )
+    n, n_lexemes, n_dots, n_rules, n_corners = out[: kernels.OUT_WORDS].tolist()
+    sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
+    block = Block.around(out[kernels.OUT_WORDS :], sizes)
+    is_lazy = bool(numbers[list(ir.instances)].any())
+    names = [""] * n
+    for name, number in zip(ir.names, numbers.tolist(), strict=True):
+        names[number] = name
+    names[0] = ""
+    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, n_lexemes, is_lazy)
+
+
+def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct rules for :mod:`cdplugin.kernels.parser.rules`, with every lexeme replaced by what stands for it."""
+    lefts: list[int] = []
+    lengths: list[int] = [0]
+    symbols: list[int] = []
+    for left, right in dict.fromkeys(lexemes.rules):
+        lefts.append(left)
+        lengths.append(len(right))
+        symbols += right
+    stands_for = lexemes.rewrite.get
+    for left, right in dict.fromkeys(ir.rules):
+        size = len(symbols)
+        for symbol in right:
+            parts = stands_for(symbol)
+            if parts is None:
+                symbols.append(symbol)
+            else:
+                symbols += parts
+        lefts.append(left)
+        lengths.append(len(symbols) - size)
+    return np.array(lefts, np.int64), np.cumsum(np.array(lengths, np.int64)), np.array(symbols, np.int64)
+
+
+def _productive(
+    ir: GrammarIR, lefts: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lexemes: Lexemes
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which nonterminals derive a string (1), and which rules do (0)."""
+    productive = lexemes.productive
+    barren = np.array([not productive.get(~lexeme, True) for lexeme in range(len(ir.lexemes))], np.int64)
+    known = np.zeros(len(ir.names), np.int64)
+    work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
+    pending = dict(ir.instances)
+    seeds: list[Symbol] = []
+    while True:
+        kernels.find_productive(lefts, offsets, symbols, barren, known, work, np.array(seeds, np.int64))
+        seeds = [
+            symbol
+            for symbol, (family, value) in pending.items()
+            if family.satisfiable(value, lambda symbol: _is_productive(symbol, lexemes, known))
+        ]
+        if not seeds:
+            return known, work[: len(lefts)]
+        for symbol in seeds:
+            del pending[symbol]
+
+
+_expanding = threading.Lock()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _expanding
+    _expanding = threading.Lock()
+
+
+_SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
+
+
+class Expander:
+    """Gives an arena the rules of families' members when the parser first predicts them.
+
+    One per arena: numbers of members that the static tables do not have are the arena's own.
+    """
+
+    def __init__(self, rules: RuleSet, arena: Arena) -> None:
+        self._rules = rules
+        self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
+        self._number = rules.number
+        self._symbol = {number: symbol for symbol, number in self._number.items()}
+        self._nullable = arena.tables[layout.NULLABLE].tolist()
+        self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
+        self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
+        self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
+        self._member: dict[int, Member] = {}
+        self._member_number: dict[Member, int] = {}
+        self._keeping: Keeping | None = None
+        self._nbytes = _NUMBER_BYTES * len(self._number)
+        self._reported = 0
+        if rules.ir.kept:
+            go_on = weakref.WeakMethod(self._go_on)
+            self._keeping = arena.keeping = Keeping(self._arena, rules.ir, rules.lexeme_number, go_on)
+
+    def __call__(self, nonterminal: int) -> None:
+        """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
+        with _expanding:  # families are shared by all arenas of a grammar
+            family, _ = self._family(nonterminal)
+            work, n_dots = family.work, self._n_dots
+            self._expand(nonterminal)
+            work = family.work - work + _SYMBOL_WORK * (self._n_dots - n_dots)
+            self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
+        return self._nbytes + (0 if self._keeping is None else self._keeping.nbytes)
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The members that are not the IR's, by their numbers."""
+        return self._member
+
+    @property
+    def n_rules(self) -> int:
+        """How many rules there are now; they are the first entries of the table of rule lists."""
+        return self._n_rules
+
+    @property
+    def numbers(self) -> dict[Symbol, int]:
+        """The numbers of the IR's nonterminals, those of members that it notes included."""
+        return self._number
+
+    def remaining(self, nonterminal: int) -> int:
+        """How far a family's member is from an end, as its family puts it."""
+        family, value = self._family(nonterminal)
+        return family.remaining(value)
+
+    def is_no_nearer(self, part: int, nonterminal: int) -> bool:
+        """Whether two nonterminals are members of one family, and the first is as far from an end as the second, or farther."""
+        if not (self._is_member(part) and self._is_member(nonterminal)):
+            return False
+        (family, value), (other, before) = self._family(part), self._family(nonterminal)
+        return family is other and family.remaining(value) >= family.remaining(before)
+
+    def _is_member(self, nonterminal: int) -> bool:
+        return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
+
+    def stand_in(self, nonterminal: int) -> int:
+        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
+        if nonterminal not in self._member:
+            return nonterminal
+        with _expanding:
+            n_before = len(self._nullable)
+            family, value = self._family(nonterminal)
+            part = family.stand_in(value)
+            number = nonterminal if part is None else self._encode(part)
+            self._number_new(n_before)
+            return number
+
+    def name(self, nonterminal: int) -> str:
+        """The name of a nonterminal, for messages."""
+        if nonterminal in self._member:
+            return self._member[nonterminal].family.name
+        return self._rules.ir.names[self._symbol[nonterminal]] if nonterminal in self._symbol else ""
+
+    def _family(self, nonterminal: int) -> tuple[Family, Hashable]:
+        member = self._member.get(nonterminal)
+        return self._rules.ir.instances[self._symbol[nonterminal]] if member is None else (member.family, member.value)
+
+    def _expand(self, nonterminal: int) -> None:
+        family, value = self._family(nonterminal)
+        n_before = len(self._nullable)
+        codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
+        rights = [code for code in codes if code is not None]
+        offsets = np.cumsum([0, *map(len, rights)])
+        symbols = np.array([symbol for right in rights for symbol in right], np.int64)
+        self._number_new(n_before)
+        tables = self._arena.tables
+        tables[layout.RULE_HEADS][nonterminal] = END_OF_RULE
+        n_dots = len(symbols) + len(rights)
+        dots, lists, corners = (
+            np.empty((3, n_dots), np.int64),
+            np.empty(2 * len(rights), np.int64),
+            np.empty(2 * len(symbols), np.int64),
+        )
+        n_corners = kernels.lay_out(
+            np.full(len(rights), nonterminal),
+            offsets,
+            symbols,
+            tables[layout.NULLABLE],
+            self._n_dots,
+            self._n_rules,
+            self._n_corners,
+            tables[layout.RULE_HEADS],
+            tables[layout.CORNER_HEADS],
+            dots.reshape(-1),
+            lists,
+            corners,
+        )
+        for table, words in zip((layout.DOT_SYMBOL, layout.DOT_LEFT, layout.DOT_NULL_REST), dots, strict=True):
+            self._append(table, self._n_dots, words)
+        self._append(layout.RULE_LISTS, 2 * self._n_rules, lists)
+        self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])
+        self._n_dots += n_dots
+        self._n_rules += len(rights)
+        self._n_corners += n_corners
+
+    def _number_new(self, n_before: int) -> None:
+        """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
+        n = len(self._nullable)
+        for table, word in ((layout.RULE_HEADS, NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.MARKS, 0)):
+            self._arena.reserve(table, n)
+            self._arena.tables[table][n_before:n] = word
+        self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the arena's account what the rest takes, once it has grown enough."""
+        nbytes = self.nbytes
+        if nbytes > self._reported + _REPORTED:
+            self._reported = nbytes
+            self._arena.note_size()
+
+    def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
+        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`Keeping`)."""
+        with _expanding:
+            n_before, first = len(self._nullable), self._n_dots
+            code = self._encoded(parts, nonterminal)
+            assert code is not None
+            self._number_new(n_before)
+            symbols = [-2 - lexeme, *code, END_OF_RULE]
+            null_rest = [0] * len(symbols)
+            null_rest[-1] = 1
+            for at in range(len(symbols) - 2, 0, -1):
+                null_rest[at] = int(symbols[at] >= 0 and self._nullable[symbols[at]] and null_rest[at + 1])
+            self._append(layout.DOT_SYMBOL, first, np.array(symbols, np.int64))
+            self._append(layout.DOT_LEFT, first, np.full(len(symbols), nonterminal, np.int64))
+            self._append(layout.DOT_NULL_REST, first, np.array(null_rest, np.int64))
+            self._n_dots += len(symbols)
+            return first
+
+    def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
+        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
+        if self._keeping is None:
+            return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
+        code: list[int] = []
+        pending = list(reversed(parts))
+        while pending:
+            part = pending.pop()
+            if isinstance(part, Kept):
+                lexeme = self._keeping.lexeme(part, nonterminal)
+                if lexeme is None:
+                    return None
+                code.append(-2 - lexeme)
+                pending = list(reversed(part.rest))
+            else:
+                code += [self._encode(symbol) for symbol in self._rules.lexemes.rewritten((part,))]
+        return code
+
+    def _member_code(self, member: Member) -> int:
+        number = self._member_number.get(member)
+        if number is None:
+            number = self._member_number[member] = len(self._nullable)
+            self._member[number] = member
+            self._nbytes += _MEMBER_BYTES + size_of(member.value)
+            self._nullable.append(1 if member.family.nullable(member.value) else 0)
+        return number
+
+    def _encode(self, symbol: Part) -> int:
+        if isinstance(symbol, Member):
+            return self._member_code(symbol)
+        assert isinstance(symbol, int)
+        if symbol < 0:
+            return -2 - int(self._rules.lexeme_numbers[~symbol])
+        number = self._number.get(symbol)
+        if number is None:
+            family, value = self._rules.ir.instances[symbol]
+            number = self._number[symbol] = len(self._nullable)
+            self._symbol[number] = symbol
+            self._nbytes += _NUMBER_BYTES
+            self._nullable.append(1 if family.nullable(value) else 0)
+        return number
+
+    def _append(self, table: int, at: int, words: np.ndarray) -> None:
+        self._arena.reserve(table, at + len(words))
+        self._arena.tables[table][at : at + len(words)] = words

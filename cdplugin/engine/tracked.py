@@ -1,0 +1,219 @@
+"""Lexemes that keep their text: their values, and the lexemes and rules that come to be while a text is followed.
+
+The owner's side of :mod:`cdplugin.kernels.lexer.tracked`. Everything here belongs to one arena and goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdplugin import expr
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.programs import KINDS, bytes_words
+from cdplugin.expr import Expr
+from cdplugin.ir import MOST_COUNTED, GrammarIR, Kept, Part
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.regex.expressions import EMPTY
+from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store.arena import LEXEME_WORDS
+
+_MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
+_ID_SHIFT = 32
+_VALUE_BYTES, _NODE_BYTES = 700, 120
+"""A value or a place, and a node of an expression, with what is known of them."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a lexeme that keeps its text stands: in a rule of which nonterminal, and what is to follow it."""
+
+    nonterminal: int
+    kept: Kept
+
+
+class Keeping:
+    """The values of an arena's lexemes, and what follows them.
+
+    ``go_on()(nonterminal, lexeme, parts)`` lays out a rule of ``nonterminal`` with ``lexeme`` and ``parts``, which is not
+    predicted, and returns its first dot; a weak reference, as the method's owner holds this.
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        ir: GrammarIR,
+        lexeme_number: dict[int, int],
+        go_on: Callable[[], Callable[[int, int, Sequence[Part]], int] | None],
+    ) -> None:
+        self._arena = arena
+        self._go_on = go_on
+        self._number = lexeme_number
+        self._n_records = len(arena.tables[layout.LEXEMES]) // LEXEME_WORDS
+        self._build = Builder(arena)
+        self._places: dict[int, _Place] = {}
+        self._value_lexeme: dict[tuple[int, Hashable], int] = {}
+        self._value: dict[int, Hashable] = {}
+        self._keeper = {self._ends_as(lexeme_number[s]): ir.kept[s] for s in ir.twins if s in lexeme_number}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of texts, besides the arena's tables."""
+        return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes
+
+    def lexeme(self, kept: Kept, nonterminal: int) -> int | None:
+        """The number of a lexeme for ``kept`` in a rule of ``nonterminal``; None if all its texts are excluded.
+
+        Raises :class:`LimitExceeded` where that cannot be decided.
+        """
+        number = self._number[kept.lexeme]
+        record = self._record(number)
+        expression = int(record[layout.X_EXPRESSION])
+        if kept.excluded is not None:
+            expression = self._build.without(expression, kept.excluded)
+            if not self._arena.call(kernels.OP_STATUS, expression) & 1:
+                return None
+        record[layout.X_EXPRESSION] = expression
+        record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_KEPT]
+        record[layout.X_ROLE] = layout.KEEPS
+        lexeme = self._append(record)
+        self._places[lexeme] = _Place(nonterminal, kept)
+        return lexeme
+
+    def note_value(self, lexeme: int, text: int) -> None:
+        """Note the value of a text (a ``K_TEXT`` value) with which a lexeme, number ``lexeme`` once begun, has ended."""
+        value = self._keeper[lexeme].read(self._text(text))
+        number = self._value_lexeme.get((lexeme, value))
+        if number is None:
+            record = self._record(lexeme)
+            record[layout.X_ROLE] = layout.VALUE
+            record[layout.X_SYMBOL] = record[layout.X_BEGUN] = self._n_records
+            number = self._value_lexeme[lexeme, value] = self._append(record)
+            self._value[number] = value
+        self._arena.call(kernels.OP_NOTE, layout.M_VALUE, lexeme << _ID_SHIFT | text, number)
+
+    def note_rest(self, lexeme: int, value: int) -> None:
+        """Note how the rule goes on in which ``lexeme`` stands, after a value; 0 if that is excluded there."""
+        place = self._places[lexeme]
+        parts = place.kept.then(self._value[value])
+        go_on = self._go_on()
+        assert go_on is not None
+        dot = 0 if parts is None else go_on(place.nonterminal, lexeme, parts)
+        self._arena.call(kernels.OP_NOTE, layout.M_REST, lexeme << _ID_SHIFT | value, dot)
+
+    def _ends_as(self, number: int) -> int:
+        return int(self._record(number)[layout.X_KEPT])
+
+    def _record(self, number: int) -> np.ndarray:
+        """A copy of a lexeme's record."""
+        return self._arena.tables[layout.LEXEMES][number * LEXEME_WORDS : (number + 1) * LEXEME_WORDS].copy()
+
+    def _append(self, record: np.ndarray) -> int:
+        number = self._n_records
+        self._arena.reserve(layout.LEXEMES, (number + 1) * LEXEME_WORDS)
+        self._arena.tables[layout.LEXEMES][number * LEXEME_WORDS : (number + 1) * LEXEME_WORDS] = record
+        self._n_records = number + 1
+        return number
+
+    def _text(self, text: int) -> bytes:
+        """The bytes of a ``K_TEXT`` value."""
+        out = bytearray()
+        before, last = self._arena.sequence(text)
+        while before:
+            out.append(last >> _ID_SHIFT)
+            before, last = self._arena.sequence(before)
+        out.reverse()
+        return bytes(out)
+
+
+class Builder:
+    """Makes expressions in an arena while it is used. A node that was met before costs nothing."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._known: dict[int, int] = {}
+        self._alive: list[Expr] = []  # so that the ids of nodes stay their own
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of nodes; the nodes belong to what they were made for."""
+        return _NODE_BYTES * len(self._known)
+
+    def without(self, expression: int, excluded: Expr) -> int:
+        """``expression & ~excluded``."""
+        self._alive.append(excluded)
+        words: list[int] = [-3, expression]
+        fresh: dict[int, int] = {}
+        pending: list[tuple[Expr, bool]] = [(excluded, False)]
+        while pending:
+            node, visited = pending.pop()
+            op, args, key = node.op, node.args, id(node)
+            if key in self._known:
+                words += (-3, self._known[key])
+            elif key in fresh:
+                words += (-1, fresh[key])
+            elif op in (expr.EMPTY_OP, expr.EPSILON_OP):
+                words.append(layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY)
+            elif op == expr.BYTES_OP:
+                words += bytes_words(args[0])
+            elif op == expr.LITERALS_OP or visited:
+                if op == expr.LITERALS_OP:
+                    _emit_literals(args, words)
+                elif op == expr.NOT_OP:
+                    words.append(layout.K_NOT)
+                elif op == expr.REPEAT_OP:
+                    words += (layout.K_REPEAT, args[1], -1 if args[2] is None else args[2])
+                else:
+                    words += (KINDS[op], len(args))
+                fresh[key] = len(fresh)
+                words += (-2, fresh[key])
+            else:
+                pending.append((node, True))
+                pending += [(child, False) for child in reversed(args) if isinstance(child, Expr)]
+        words += (layout.K_NOT, layout.K_AND, 2)
+        arena = self._arena
+        arena.reserve(layout.MARKS, len(fresh))
+        arena.reserve(layout.STACK, 2 * len(words))
+        arena.tables[layout.STACK][: len(words)] = words
+        result = arena.call(kernels.OP_EVALUATE, len(words))
+        marks = arena.tables[layout.MARKS]
+        for key, slot in fresh.items():
+            self._known[key] = int(marks[slot])
+        marks[: len(fresh)] = 0  # they are stamps otherwise
+        return result
+
+
+def _emit_literals(texts: Sequence[bytes], words: list[int]) -> None:
+    """A set of texts without the arena's table of literals, which does not grow."""
+    for text in texts:
+        if not text:
+            words.append(layout.K_EPSILON)
+            continue
+        for byte in text:
+            words += bytes_words(1 << byte)
+        words += (layout.K_CAT, len(text))
+    words += (layout.K_ALT, len(texts))
+
+
+def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
+    """A lower bound on how many texts of printable ASCII an expression has, at most ``most``."""
+    total = 0
+    level = {expression: 1}
+    after: dict[int, list[int]] = {}
+    for _ in range(_MOST_LEVELS):
+        following: dict[int, int] = {}
+        for state, ways in level.items():
+            if state not in after:
+                if len(after) >= _MOST_STATES:
+                    return min(total, most)
+                after[state] = [arena.call(kernels.OP_DERIVE, state, byte) for byte in range(0x20, 0x7F)]
+            for child in after[state]:
+                following[child] = min(following.get(child, 0) + ways, most)
+        following.pop(EMPTY, None)
+        level = following
+        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & 2)
+        if total >= most or not level:
+            break
+    return min(total, most)

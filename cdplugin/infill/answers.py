@@ -1,0 +1,156 @@
+"""Whether a text with open places can be completed, by which tokens, and how.
+
+For EXACT lexemes the lattice answers exactly. Where lexemes compete (LONGEST, LAZY) the lattice is asked twice: with all that
+may compete anywhere, a *yes* is right; with as little as surely competes (*loose*), a *no* is. In between, fillings are looked
+for with the matcher (:mod:`cdplugin.infill.search`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from cdplugin.infill.complete import spell_gaps
+from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
+from cdplugin.infill.search import Search
+from cdplugin.infill.tables import InfillGrammar
+from cdplugin.kernels.infill import entry as kernels
+from cdplugin.kernels.infill import workspace as ws
+
+MOST_PLACES_OF_MASK = 4000  # that the searches for all tokens of a mask look at
+
+
+class Answers:
+    """What is asked about the texts of one session. The caller holds the lock of ``tables``.
+
+    ``padded``: end tokens may fill the rest of the text.
+    """
+
+    def __init__(self, tables: InfillGrammar, padded: bool) -> None:
+        self.tables = tables
+        self.padded = padded
+        self.eos = frozenset(tables.vocab.eos_token_ids)
+        self._nodes = 0  # of the last lattice
+
+    def length(self, parts: Sequence[Part]) -> int | None:
+        """How many parts stand before the first end token; None if there is text after it."""
+        if not self.padded:
+            return len(parts)
+        last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
+        return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
+
+    def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
+        """Lay the text out as elements and find the facts; 1 if it can be completed.
+
+        ``hole``: the part whose mask is asked for. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
+        """
+        last = self.length(parts)
+        if last is None or hole >= last:
+            return 0
+        tables = self.tables
+        parts = parts[:last]
+        spelt = [part.spelt for part in parts]
+        ends = list(itertools.accumulate(map(len, spelt)))
+        open_parts = [i for i, part in enumerate(parts) if part.is_open]
+        text = b"".join(spelt)
+        count = len(text)
+        work = tables.loose if loose else tables.workspace
+        work.reserve(ws.ELEMENTS, count + 1)
+        work.reserve(ws.ACCEPTS, count + 1)
+        elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
+        elements[:count] = np.frombuffer(text, np.uint8)
+        tables.prepare_gaps(work)
+        classes = tables.classify(work) if any(parts[i].slot for i in open_parts) else 0
+        most_nodes = MOST_PLANNED if tables.is_exact else MOST_COMPETING
+        elements[[ends[i] - 1 for i in open_parts]] = planned(parts, open_parts, hole, classes, most_nodes)
+        accepts[: count + 1] = 0
+        accepts[count] = 1
+        if self.padded:  # the text may end in the last open run
+            first = len(parts)
+            while first > 0 and parts[first - 1].is_open:
+                first -= 1
+            accepts[count - (len(parts) - first) : count] = 1
+        i = count
+        while i > 0 and elements[i - 1] == ws.GAP:
+            i -= 1
+            accepts[i] = 1
+        work.header[ws.W_ELEMENTS] = count
+        work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
+        work.header[ws.W_KEEP] = keep and hole < 0
+        work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
+        work.call(kernels.OP_LATTICE)
+        self._nodes = int(work.header[ws.W_NODES])
+        return work.call(kernels.OP_FACTS)
+
+    # --- answers ------------------------------------------------------------------------------------------------------------
+
+    def completable(self, parts: Sequence[Part], search: Search | None = None) -> bool:
+        """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
+        if not self.tables.is_exact and not any(part.is_open for part in parts):
+            return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
+        answer = self.build(parts) == 1
+        if answer or self.tables.is_exact or not self.build(parts, loose=True):
+            return answer
+        return (search or Search(self)).finds(parts)
+
+    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
+        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's."""
+        self._add_mask(parts, hole, row, False)
+        if self.tables.is_exact:
+            return
+        others = np.full_like(row, -1)
+        if not any(part.is_open for part in parts[:hole]):  # then the matcher knows what may come, and mostly all of it may
+            before = b"".join(part.text for part in parts[: hole + 1])
+            others = self.tables.mask_at(self.tables.step(self.tables.start, before))
+            if not np.any(others & ~row):
+                return
+        possible = np.zeros_like(row)
+        self._add_mask(parts, hole, possible, True)
+        others &= possible
+        search = Search(self, MOST_PLACES_OF_MASK)
+        vocab = self.tables.vocab
+        for token in members_of(others & ~row):
+            if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+
+    def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
+        work = self.tables.loose if loose else self.tables.workspace
+        self.tables.classify(work)
+        if self.build(parts, hole=hole, loose=loose):  # not behind the first end token
+            work.call(kernels.OP_ITEMS)
+            work.call(kernels.OP_MASK, row.ctypes.data)
+
+    def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
+        found = self.spelled_by_lattice(parts) if self.build(parts, keep=False) else None
+        return found if found is not None else Search(self).fillings(parts)
+
+    def spelled_by_lattice(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """Fillings by the facts that were just found, which the matcher accepts."""
+        for fillings in spell_gaps(self.tables):
+            if self.tables.is_exact or self.tables.accepts(filled(parts, fillings)):
+                return fillings
+        return None
+
+
+def members_of(row: np.ndarray) -> list[int]:
+    """The tokens of a mask row."""
+    return [int(token) for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
+
+
+def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
+    """The text with the open gaps filled."""
+    remaining = iter(fillings)
+    return b"".join(part.text + (next(remaining) if part.is_open else b"") for part in parts)
+
+
+def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[Part]:
+    """The parts with a token in a slot, or appended at the left edge of a gap."""
+    part = parts[at]
+    if part.slot:
+        after = Part(text, slot=True, token=token)
+    else:
+        after = Part(part.text + text, gap=True, written=(*part.written, token))
+    return [*parts[:at], after, *parts[at + 1 :]]

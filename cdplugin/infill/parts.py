@@ -1,0 +1,102 @@
+"""The pieces of a text with gaps, and how slots are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdplugin.kernels.infill import workspace as ws
+
+MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
+MOST_COMPETING = 400  # where lexemes compete
+_FEWEST_CLASSES = 8  # of a slot near something fixed
+_NEAR = 2  # slots
+
+
+class Gap:
+    """The type of :data:`GAP`."""
+
+    def __repr__(self) -> str:
+        return "GAP"
+
+
+GAP = Gap()
+"""A place for text of any length, none included."""
+
+
+@dataclass(frozen=True)
+class Slots:
+    """A place for exactly ``count`` tokens."""
+
+    count: int
+
+
+class Part:
+    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None). Parts do not change.
+
+    ``written``: what was inserted at a gap's left edge. ``spelt``: the text, and a byte that stands for an open place.
+    """
+
+    __slots__ = ("closed", "gap", "is_open", "slot", "spelt", "text", "token", "written")
+
+    def __init__(
+        self,
+        text: bytes = b"",
+        gap: bool = False,
+        slot: bool = False,
+        token: int | None = None,
+        written: tuple[int, ...] = (),
+        closed: bool = False,
+    ) -> None:
+        self.text = text
+        self.gap = gap
+        self.slot = slot
+        self.token = token
+        self.written = written
+        self.closed = closed
+        self.is_open = (gap and not closed) or (slot and token is None)
+        self.spelt = text + b"?" if self.is_open else text
+
+
+def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: int, most_nodes: int) -> int | np.ndarray:
+    """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes (of
+    ``classes``) to plan a slot with.
+
+    All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs only
+    tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more classes a slot
+    has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
+    """
+    slots = [i for i in open_parts if parts[i].slot]
+    if not slots:
+        return ws.GAP
+    n_open = len(slots) - (hole in slots)
+    planned_with = np.full(len(parts), classes)
+    if n_open * classes > most_nodes:
+        fixed = np.ones(len(parts) + 2 * _NEAR, bool)  # what lies outside counts as fixed
+        fixed[np.array(slots) + _NEAR] = False
+        if hole >= 0:
+            fixed[hole + _NEAR] = True
+        is_near = np.zeros(len(parts), bool)
+        for distance in range(2 * _NEAR + 1):
+            is_near |= fixed[distance : distance + len(parts)]
+        few = _FEWEST_CLASSES  # in steps, so that most changes leave the other slots as they were
+        while 3 * few // 2 <= min(most_nodes // n_open, classes):
+            few = 3 * few // 2
+        planned_with = np.where(is_near, min(few, classes), 0)
+        if hole >= 0:
+            planned_with[hole] = classes
+    elements = np.full(len(parts), ws.GAP)
+    elements[slots] = ws.SLOT - planned_with[slots]
+    return elements[open_parts]
+
+
+def members(word: int) -> list[int]:
+    """The positions of the bits that are set."""
+    out = []
+    while word:
+        low = word & -word
+        out.append(low.bit_length() - 1)
+        word ^= low
+    return out

@@ -1,0 +1,210 @@
+"""Which LONGEST lexemes may end in a gap, whatever comes next.
+
+The lattice lets a lexeme end in a gap wherever it may match, and the next one start there or behind the gap. That is right if
+no first byte of the next one goes on with the first, or if a byte of a skip fits between them. Both are asked here of all
+states that a lexer may be in, for all sets of lexemes that may compete (:mod:`cdplugin.kernels.infill.boundaries`). Lexemes
+of which it is not true end in no gap, as far as the strict lattice knows.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin.infill.parts import members
+from cdplugin.kernels.infill import entry as kernels
+from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.infill.effects import C_FIRST, C_STATES
+from cdplugin.kernels.lexer.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store.arena import EXACT, LEXEME_WORDS, X_IS_SKIP, X_KIND, X_SKIP
+
+if TYPE_CHECKING:
+    from cdplugin.infill.tables import InfillGrammar
+
+
+MOST_SETS = 256  # sets of competing lexemes that are looked at
+
+
+def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
+    """Per lexeme, whether a gap can keep it apart from all that may follow it. With too many cases, of no LONGEST one."""
+    room = _Room(tables)
+    crowded = room.crowded()
+    return np.array([not crowded >> lexeme & 1 for lexeme in range(tables.n_lexemes)], np.int64)
+
+
+class _Room:
+    """Sets of lexemes, and of bytes, are the bits of integers."""
+
+    def __init__(self, tables: InfillGrammar) -> None:
+        self._tables = tables
+        self._arena = tables.arena
+        self._work = tables.workspace
+        n = tables.n_lexemes
+        words = int(self._work.header[ws.W_SET])
+        self._follows = _sets(self._work.tables[ws.FOLLOWS][: (n + 1) * words], words)
+        self._skipped = _sets(self._work.tables[ws.SKIPPED][: n * words], words)
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: n - 1]
+        self._all = (1 << (n - 1)) - 1  # but for the end symbol
+        self._exact = sum(1 << i for i in np.flatnonzero(records[:, X_KIND] == EXACT).tolist())
+        self._skips = sum(1 << i for i in np.flatnonzero(records[:, X_IS_SKIP]).tolist())
+        self._skip_of = records[:, X_SKIP].tolist()
+        self._firsts: dict[int, int] = {}
+
+    def crowded(self) -> int:
+        """The lexemes that cannot be kept apart from some that may follow."""
+        found = 0
+        first = self._follows[-1] & self._all
+        pending = [(first, first)]  # what may come next, skips included or not, and without skips
+        seen = set(pending)
+        while pending:
+            starting, awaited = pending.pop()
+            for matched, states in self._reached(starting).items():
+                after = self._after(awaited, matched)
+                following = (after | self._skips_before(after), after)
+                if not all(self._are_apart(state, matched, *following) for state in states):
+                    found |= matched
+                if after and following not in seen:
+                    seen.add(following)
+                    pending.append(following)
+            if len(seen) > MOST_SETS:
+                return self._all & ~self._exact
+        return found
+
+    def _reached(self, starting: int) -> dict[int, list[int]]:
+        """The sets of lexemes that may end together of those that start together; for each the lexer states, unlike each other,
+        in which it takes a byte to end them.
+        """
+        found: dict[int, dict[bytes, int]] = {}
+        for group in (starting & self._exact, starting & ~self._exact):
+            if not group:
+                continue
+            state = self._tables.start_state(np.array(members(group)))
+            record = self._work.call(kernels.OP_CLOSURE, state)
+            pool = self._work.tables[ws.POOL]
+            states = pool[record + C_FIRST : record + C_FIRST + pool[record + C_STATES]]
+            rows_of = self._arena.tables[layout.TRANSITIONS].reshape(-1, 256)
+            rows = rows_of[states]
+            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
+            for state in states[records[states, L_LONGEST] > 0].tolist():
+                matched = self._set_of(int(records[state, L_LONGEST]))
+                row = rows_of[state]
+                found.setdefault(matched, {}).setdefault(row.tobytes(), state)
+            ended = np.unique(rows[(rows != BEFORE) & (rows & ENDS_BIT != 0) & (rows > 0)] & STATE_MASK)
+            for accepted in np.unique(records[ended, L_ACCEPTED]).tolist():
+                found.setdefault(self._set_of(accepted), {})
+        return {matched: list(states.values()) for matched, states in found.items()}
+
+    def _set_of(self, accepted: int) -> int:
+        """The lexemes of an interned set (0: none); if there are skips, only these."""
+        if accepted == 0:
+            return 0
+        found = sum(1 << lexeme for lexeme in self._arena.sequence(accepted))
+        return found & self._skips or found
+
+    def _after(self, awaited: int, matched: int) -> int:
+        """What may come after lexemes that match together where some are awaited."""
+        found = 0
+        for lexeme in members(matched):
+            found |= self._skipped[lexeme] & awaited if matched & self._skips else self._follows[lexeme]
+        return found & self._all
+
+    def _skips_before(self, lexemes: int) -> int:
+        return sum(1 << skip for skip in {self._skip_of[lexeme] for lexeme in members(lexemes)} if skip >= 0)
+
+    def _are_apart(self, state: int, matched: int, starting: int, awaited: int) -> bool:
+        """Whether all that may start where some lexemes ended in a state can be kept apart from them, or need not be, as a skip
+        that they go on with to the same end.
+        """
+        row = self._row(state)
+        longer = _goes_on(row)
+        for lexeme in members(starting):
+            conflict = self._first_bytes(lexeme) & longer
+            if not conflict:
+                continue
+            if self._skips >> lexeme & 1 and not awaited & ~self._skipped[lexeme]:
+                begun = self._row(self._tables.start_state(np.array(members(starting & ~self._exact))))
+                firsts = _union(self._first_bytes(other) for other in members(starting))
+                if all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict)):
+                    continue
+            if not self._has_separator(longer, starting, awaited, lexeme, conflict):
+                return False
+        return True
+
+    def _absorbs(self, longer: int, skip: int, matched: int, firsts: int) -> bool:
+        """Whether what goes on with lexemes ends wherever a skip after them would, with the same lexemes; given transitions.
+        ``firsts``: the bytes that may come after the skip.
+        """
+        pending = [(longer, skip)]
+        seen = set(pending)
+        while pending:
+            longer, skip = pending.pop()
+            if (longer | skip) & ENDS_BIT or not longer or not skip:
+                return False
+            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
+            if records[skip, L_LONGEST] and self._set_of(int(records[longer, L_LONGEST])) != matched:
+                return False
+            row, of_skip = self._row(longer), self._row(skip)
+            if _bits(of_skip == BEFORE) & _goes_on(row) & firsts:
+                return False
+            for pair in set(zip(row.tolist(), of_skip.tolist(), strict=True)):
+                if 0 < pair[1] != BEFORE and pair not in seen:
+                    seen.add(pair)
+                    pending.append(pair)
+            if len(seen) > MOST_SETS:
+                return False
+        return True
+
+    def _row(self, state: int) -> np.ndarray:
+        """The transitions of a lexer state, by byte."""
+        self._work.call(kernels.OP_CLOSURE, state)
+        return self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256]
+
+    def _has_separator(self, longer: int, starting: int, awaited: int, lexeme: int, firsts: int) -> bool:
+        """Whether one byte is a skip between what some bytes would go on with and a lexeme (or skip) with these first bytes."""
+        competing = starting & ~self._exact
+        if not competing & self._skips:
+            return False
+        start = self._row(self._tables.start_state(np.array(members(competing)))).copy()
+        records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
+        for byte in b" \n\t" + bytes(range(256)):
+            after = int(start[byte])
+            if longer >> byte & 1 or after == BEFORE or after <= 0:
+                continue
+            state = after & STATE_MASK
+            matched = self._set_of(int(records[state, L_ACCEPTED if after & ENDS_BIT else L_LONGEST]))
+            if not matched & self._skips:
+                continue
+            following = self._after(awaited, matched)
+            if not (following | self._skips_before(following)) >> lexeme & 1:
+                continue
+            if after & ENDS_BIT or not _goes_on(self._row(state)) & firsts:
+                return True
+        return False
+
+    def _first_bytes(self, lexeme: int) -> int:
+        known = self._firsts.get(lexeme)
+        if known is None:
+            known = self._firsts[lexeme] = _goes_on(self._row(self._tables.start_state(np.array([lexeme]))))
+        return known
+
+
+def _goes_on(row: np.ndarray) -> int:
+    """The bytes that a lexer state goes on with."""
+    return _bits((row != 0) & (row != BEFORE))
+
+
+def _bits(flags: np.ndarray) -> int:
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def _union(sets: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, sets, 0)
+
+
+def _sets(rows: np.ndarray, words: int) -> list[int]:
+    return [int.from_bytes(row.tobytes(), "little") for row in rows.reshape(-1, words)]

@@ -1,0 +1,143 @@
+"""Fillings looked for with the matcher, where the lattice does not know (lexemes that compete).
+
+A *place* is a cursor of the matcher, after some filling of what lies left of it, before an open part. Fillings that lead to the
+same cursor have the same future, so the search goes through cursors, the shortest fillings first. The loose lattice says where
+nothing can come of it, and the strict one where something surely can. The search ends where the grammar has few cursors; with
+nesting they are without number, so at most :data:`MOST_PLACES` are looked at: what was not found by then counts as not there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdplugin.infill.parts import Part
+
+if TYPE_CHECKING:
+    from cdplugin.infill.answers import Answers
+
+MOST_PLACES = 400  # that a search for one answer looks at
+MOST_TOKENS = 256  # cursors that one slot is followed to
+
+
+class _Place(NamedTuple):
+    """A place on the agenda; they are ordered by the bytes and tokens that were filled in."""
+
+    cost: int
+    serial: int
+    at: int  # the part that comes next
+    cursor: int
+    text: bytes
+    fillings: tuple[bytes, ...]  # of the gaps so far; the last one's may go on
+
+
+class Search:
+    """One search, or several that share a budget of places. Each looks at ``MOST_PLACES`` at most."""
+
+    def __init__(self, answers: Answers, budget: int = MOST_PLACES) -> None:
+        self._answers = answers
+        self._tables = answers.tables
+        self._budget = budget
+
+    def finds(self, parts: Sequence[Part]) -> bool:
+        """Whether some filling is found."""
+        return self._run(parts, False) is not None
+
+    def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """A filling of each open gap of parts without open slots; None if none is found."""
+        return self._run(parts, True)
+
+    def _run(self, parts: Sequence[Part], in_full: bool) -> list[bytes] | None:
+        last = self._answers.length(parts)
+        if last is None:
+            return None
+        parts = _apart(parts[:last])
+        serial = itertools.count()
+        seen: set[tuple[int, int]] = set()
+        agenda: list[_Place] = []
+        following = [_Place(0, 0, 0, self._tables.start, b"", ())]
+        for _ in range(min(self._budget, MOST_PLACES) + 1):
+            for place in following:
+                place = self._pass_fixed(parts, place)
+                if place.cursor == 0 or (place.at, place.cursor) in seen:
+                    continue
+                if self._may_end(parts, place.at) and self._tables.accepts_at(place.cursor):
+                    return [*place.fillings, *(b"" for part in parts[place.at + 1 :] if part.gap)]
+                seen.add((place.at, place.cursor))
+                if place.at < len(parts):
+                    heapq.heappush(agenda, place._replace(serial=next(serial)))
+            if not agenda:
+                break
+            self._budget -= 1
+            place = heapq.heappop(agenda)
+            rest = [Part(place.text), *parts[place.at :]]
+            following = []
+            if self._answers.build(rest, loose=True):
+                found = self._by_lattice(rest, in_full)
+                if found is not None:
+                    if parts[place.at].gap and found:
+                        found[0] = place.fillings[-1] + found[0]
+                        return [*place.fillings[:-1], *found]
+                    return [*place.fillings, *found]
+                following = list(self._moves(parts, place))
+        return None
+
+    def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:
+        """Go on to the next open part."""
+        _, _, at, cursor, text, fillings = place
+        while at < len(parts) and not parts[at].is_open and cursor:
+            text += parts[at].text
+            cursor = self._tables.step(cursor, parts[at].text)
+            at += 1
+        if at < len(parts) and parts[at].gap and len(fillings) <= sum(part.gap for part in parts[:at]):
+            fillings = (*fillings, b"")  # the gap is new
+        return place._replace(at=at, cursor=cursor, text=text, fillings=fillings)
+
+    def _by_lattice(self, parts: Sequence[Part], in_full: bool) -> list[bytes] | None:
+        """What the strict lattice knows of: fillings, if there are no open slots and the matcher accepts them; or, if they are
+        not wanted in full, nothing in particular.
+        """
+        if not self._answers.build(parts, keep=False):
+            return None
+        if not in_full:
+            return []
+        if any(part.slot and part.is_open for part in parts):
+            return None
+        return self._answers.spelled_by_lattice(parts)
+
+    def _may_end(self, parts: Sequence[Part], at: int) -> bool:
+        """Whether the text may end before an open part: behind it come only gaps or, where end tokens fill the rest, slots."""
+        return all(part.is_open and (part.gap or self._answers.padded) for part in parts[at:])
+
+    def _moves(self, parts: Sequence[Part], place: _Place) -> Iterator[_Place]:
+        """What the next part, an open one, may become."""
+        cost, serial, at, cursor, text, fillings = place
+        if parts[at].gap:
+            yield place._replace(at=at + 1)
+            for byte, after in self._tables.successors(cursor):
+                longer = (*fillings[:-1], fillings[-1] + bytes([byte]))
+                yield _Place(cost + 1, serial, at, after, text + bytes([byte]), longer)
+            return
+        reached: set[int] = set()
+        for token in self._tables.tokens_after(cursor):
+            after = self._tables.step(cursor, token)
+            if after and after not in reached:
+                reached.add(after)
+                yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
+            if len(reached) == MOST_TOKENS:
+                return
+
+
+def _apart(parts: Sequence[Part]) -> list[Part]:
+    """The same, with what was inserted in gaps apart."""
+    out: list[Part] = []
+    for part in parts:
+        if part.is_open and part.text:
+            out += [Part(part.text), Part(gap=True)]
+        elif part.gap and part.closed:
+            out.append(Part(part.text))
+        else:
+            out.append(part)
+    return out

@@ -1,0 +1,392 @@
+"""Infilling: text with gaps, and the canvases of diffusion models, kept completable to a word of the language.
+
+>>> import cdplugin as cd
+>>> vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+>>> infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex(r"[0-9]+(\\+[0-9]+)*=[0-9]+")))
+>>> session = infill.new(["1", cd.GAP, "=", cd.Slots(2)])
+>>> session.completable(), session.insert(0, ord("+")), session.insert(0, ord("="))
+(True, True, False)
+>>> session.complete()
+'1+0=00'
+
+``docs/infilling.md`` says what is decided and how. Everything that is accepted is completable, and stays so: there is always a
+token that may come next, until the text is legal.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from cdplugin import forking
+from cdplugin.errors import LimitExceeded
+from cdplugin.infill.answers import Answers, filled, members_of, with_token
+from cdplugin.infill.parts import Gap, Part, Slots
+from cdplugin.infill.search import MOST_PLACES
+from cdplugin.infill.tables import InfillGrammar
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+
+T = TypeVar("T")
+
+
+class Infill:
+    """Infilling for a compiled grammar; threads may share it, sessions belong to one thread each.
+
+    ``threads``: how many sessions may compute at once (:meth:`map`). Each has tables of its own, with what it found out of the
+    grammar and of its last text; sessions are given them in turn.
+
+    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``,
+    :class:`cdplugin.LimitExceeded` for grammars whose rules are made on demand and are too many to be made all, and
+    ``ValueError`` for ``threads`` below 1.
+    """
+
+    def __init__(self, grammar: Grammar, threads: int = 1) -> None:
+        if threads < 1:
+            raise ValueError(f"threads: expected at least 1, found {threads}")
+        self.grammar = grammar
+        self.vocab = grammar.vocab
+        self.threads = threads
+        self._tables = InfillGrammar(grammar)
+        self._all_tables = [self._tables]
+        self._n_sessions = 0
+        self._turns = threading.Lock()
+        self._pool = forking.Threads(threads, "cdplugin-infill")
+        self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: a new lock; what it guards is a count and a list."""
+        self._turns = threading.Lock()
+
+    def new(self, pieces: Iterable[Any]) -> InfillSession:
+        """A session for text with gaps.
+
+        ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
+        (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
+        """
+        parts: list[Part] = []
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                parts.append(Part(gap=True))
+            elif isinstance(piece, Slots):
+                parts += [Part(slot=True) for _ in range(piece.count)]
+            elif isinstance(piece, str):
+                parts.append(Part(piece.encode()))
+            elif isinstance(piece, (bytes, bytearray)):
+                parts.append(Part(bytes(piece)))
+            else:
+                parts += [Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
+        places = [i for i, part in enumerate(parts) if part.gap or part.slot]
+        return InfillSession(self, parts, places, padded=False)
+
+    def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> InfillSession:
+        """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions.
+
+        ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
+        """
+        tokens = [int(token) for token in ids]
+        parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
+        if not end:
+            parts.append(Part(gap=True))
+        return InfillSession(self, parts, list(range(len(tokens))), padded=end)
+
+    def map(self, function: Callable[[InfillSession], T], sessions: Sequence[InfillSession]) -> list[T]:
+        """``[function(session) for session in sessions]``, up to ``threads`` at once; the kernels run without the GIL.
+
+        Sessions that have tables in common come one after another, in their order. If calls raise, the others are made all the
+        same; then the first error is raised.
+        """
+        groups: dict[int, list[int]] = {}
+        for i, session in enumerate(sessions):
+            groups.setdefault(id(session._tables), []).append(i)
+        results: dict[int, T] = {}
+        errors: dict[int, BaseException] = {}
+
+        def run(group: list[int]) -> None:
+            for i in group:
+                try:
+                    results[i] = function(sessions[i])
+                except Exception as error:
+                    errors[i] = error
+
+        if len(groups) > 1:
+            futures: list[Future[None]] = []
+            try:
+                for group in groups.values():
+                    futures.append(self._pool.submit(run, group))
+                for future in futures:
+                    future.result()
+            except BaseException:  # an interrupt: the sessions are the caller's again once the threads are done
+                forking.finish(futures)
+                raise
+        else:
+            run(list(range(len(sessions))))
+        if errors:
+            raise errors[min(errors)]
+        return [results[i] for i in range(len(sessions))]
+
+    def _tables_in_turn(self) -> InfillGrammar:
+        """The tables of the next session; made when they are needed first."""
+        with self._turns:
+            turn = self._n_sessions % self.threads
+            self._n_sessions += 1
+            if turn == len(self._all_tables):
+                self._all_tables.append(InfillGrammar(self.grammar))
+            return self._all_tables[turn]
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether the ordinary matcher accepts a text."""
+        with self._tables:
+            return self._tables.accepts(text)
+
+    def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
+        if not 0 <= token < self.vocab.size:
+            raise ValueError(f"token id: expected 0 to {self.vocab.size - 1}, found {token}")
+        if canvas and token in self.vocab.eos_token_ids:
+            return b""
+        text = self.vocab.tokens[token]
+        if not text:
+            raise ValueError(f"token {token}: expected a token with text, found {self.vocab.names.get(token, 'none')!r}")
+        return text
+
+
+class InfillSession:
+    """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing."""
+
+    def __init__(self, infill: Infill, parts: list[Part], places: list[int], *, padded: bool) -> None:
+        self._infill = infill
+        self._tables = infill._tables_in_turn()
+        self._parts = parts
+        self._places = places
+        self._padded = padded and bool(infill.vocab.eos_token_ids)
+        self._answers = Answers(self._tables, self._padded)
+        self._eos = self._answers.eos
+        self._history: list[tuple[int, Part, bool | None]] = []
+        self._known: bool | None = None
+        self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
+
+    # --- asking -------------------------------------------------------------------------------------------------------------
+
+    def completable(self) -> bool:
+        """Whether the open places can be filled so that the text is legal."""
+        if self._known is None:
+            with self._tables:
+                self._known = self._answers.completable(self._parts)
+        return self._known
+
+    def open_places(self) -> list[int]:
+        """The places that are still open: slots without a token, gaps that were not closed. From left to right."""
+        return [place for place, at in enumerate(self._places) if self._parts[at].is_open]
+
+    def open_slots(self) -> list[int]:
+        """The slots without a token: the places that :meth:`set` fills."""
+        return [place for place in self.open_places() if not self._parts[self._places[place]].gap]
+
+    def open_gaps(self) -> list[int]:
+        """The gaps that were not closed: the places of :meth:`insert` and :meth:`close`."""
+        return [place for place in self.open_places() if self._parts[self._places[place]].gap]
+
+    def text(self) -> str | None:
+        """The text, or None while some place is open."""
+        if any(part.is_open for part in self._parts if not (part.gap and self._padded)):
+            return None
+        return self._bytes().decode("utf-8", "replace")
+
+    def tokens(self) -> list[int | None]:
+        """The token of each place (canvas), None where it is open."""
+        return [self._parts[at].token for at in self._places]
+
+    def mask(self, place: int) -> np.ndarray:
+        """The tokens that may be set in a slot, or inserted at the left edge of a gap: an int32 bitmask row.
+
+        Bit ``t % 32`` of word ``t // 32`` is token t. Raises ``ValueError`` where the place is not open.
+        """
+        part = self._open_part(place)
+        vocab = self._infill.vocab
+        if self._row is not None and self._row[0] == place:
+            return self._row[1].copy()
+        row = np.zeros((vocab.size + 31) // 32, np.int32)
+        if not self.completable():
+            return row
+        with self._tables:
+            self._answers.mask(self._parts, self._places[place], row)
+        for token in self._eos:
+            row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
+        if part.slot and self._padded and self._can_pad(place):
+            for token in self._eos:
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        self._row = (place, row)
+        return row.copy()
+
+    def masks(self, places: Sequence[int]) -> np.ndarray:
+        """:meth:`mask` for several places, each as the text is now: int32, ``(len(places), words)``."""
+        width = (self._infill.vocab.size + 31) // 32
+        return np.array([self.mask(place) for place in places], np.int32).reshape(len(places), width)
+
+    # --- changing -----------------------------------------------------------------------------------------------------------
+
+    def set(self, place: int, token_id: int) -> bool:
+        """Fill a slot. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.slot:
+            raise ValueError(f"place {place}: expected a slot, found a gap")
+        token = int(token_id)
+        if token in self._eos and self._padded:
+            return self._replace(place, Part(slot=True, token=token), token)
+        text = self._text_of(token)
+        return bool(text) and self._replace(place, with_token([part], 0, token, text)[0], token)
+
+    def insert(self, place: int, token_id: int) -> bool:
+        """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.gap:
+            raise ValueError(f"place {place}: expected a gap, found a slot")
+        text = self._text_of(int(token_id))
+        if not text:
+            return False
+        return self._replace(place, with_token([part], 0, int(token_id), text)[0], int(token_id))
+
+    def close(self, place: int) -> bool:
+        """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
+        part = self._open_part(place)
+        if not part.gap:
+            raise ValueError(f"place {place}: expected a gap, found a slot")
+        return self._replace(place, Part(part.text, gap=True, written=part.written, closed=True))
+
+    def undo(self, n: int = 1) -> None:
+        """Take back the last ``n`` changes. Raises ``ValueError`` if there are fewer."""
+        if not 0 <= n <= len(self._history):
+            raise ValueError(f"undo: expected 0 to {len(self._history)} changes, found {n}")
+        for _ in range(n):
+            at, self._parts[at], self._known = self._history.pop()
+            self._row = None
+
+    def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
+        """Fill everything that is open and return the text; the session stays as it is.
+
+        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same
+        seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Raises ``ValueError`` if nothing legal
+        is left, or none within ``max_tokens``.
+        """
+        if not self.completable():
+            raise ValueError("complete: expected a completable text")
+        began = len(self._history)
+        try:
+            self._fill_slots(rng)
+            budget = 12 if max_tokens is None else max_tokens
+            self._grow_gaps(rng, budget)
+            text = self._close_gaps(max_tokens)
+            while text is None and len(self._history) > began and self._parts[self._history[-1][0]].gap:
+                self.undo()
+                text = self._close_gaps(max_tokens)
+            if text is None:
+                raise ValueError(f"complete: no legal text was found with at most {max_tokens} tokens in the gaps")
+        finally:
+            self.undo(len(self._history) - began)
+        return text.decode("utf-8", "replace")
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _open_part(self, place: int) -> Part:
+        if not 0 <= place < len(self._places):
+            raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
+        part = self._parts[self._places[place]]
+        if not part.is_open:
+            raise ValueError(f"place {place}: expected an open one, found {part.text!r}")
+        return part
+
+    def _text_of(self, token: int) -> bytes:
+        vocab = self._infill.vocab
+        if not 0 <= token < vocab.size:
+            raise ValueError(f"token id: expected 0 to {vocab.size - 1}, found {token}")
+        return b"" if token in self._eos else vocab.tokens[token] or b""
+
+    def _replace(self, place: int, part: Part, token: int | None = None) -> bool:
+        at = self._places[place]
+        before = self._parts[at]
+        known, row = self._known, self._row
+        in_mask = None
+        if self._tables.is_exact and token is not None and row is not None and row[0] == place:
+            in_mask = bool(row[1][token >> 5] >> (token & 31) & 1)
+        self._parts[at], self._known, self._row = part, in_mask, None
+        try:
+            if self.completable():
+                self._history.append((at, before, known))
+                return True
+        except BaseException:
+            self._parts[at], self._known, self._row = before, known, row
+            raise
+        self._parts[at], self._known, self._row = before, known, row
+        return False
+
+    def _bytes(self) -> bytes:
+        return b"".join(part.text for part in self._parts)
+
+    def _can_pad(self, place: int) -> bool:
+        """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
+        parts = list(self._parts)
+        parts[self._places[place]] = Part(slot=True, token=next(iter(self._eos)))
+        with self._tables:
+            return self._answers.completable(parts)
+
+    # --- completions --------------------------------------------------------------------------------------------------------
+
+    def _fill_slots(self, rng: random.Random | None) -> None:
+        """Fill every open slot with a token that its mask allows."""
+        for place in self.open_slots():
+            order = members_of(self.mask(place))
+            if not order:
+                raise AssertionError("a completable canvas without a token")
+            if rng is not None:
+                rng.shuffle(order)
+            order.sort(key=lambda token: token not in self._eos)
+            if not any(self.set(place, token) for token in order):
+                raise AssertionError("all tokens of the mask were refused")
+
+    def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
+        """With a generator, begin each gap with a few random tokens."""
+        if rng is None:
+            return
+        for place in self.open_gaps():
+            for _ in range(rng.randint(0, max(budget // 3, 0))):
+                tokens = members_of(self.mask(place))
+                if not tokens:
+                    break
+                self.insert(place, rng.choice(tokens))
+
+    def _close_gaps(self, max_tokens: int | None) -> bytes | None:
+        """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
+        with self._tables:
+            fillings = self._answers.fillings(self._parts)
+        if fillings is None:
+            raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")
+        if max_tokens is not None:
+            used = sum(len(self._tokens_in(filling)) for filling in fillings)
+            used += sum(len(part.written) for part in self._parts)
+            if used > max_tokens:
+                return None
+        return filled(self._parts, fillings)
+
+    def _tokens_in(self, text: bytes) -> list[int]:
+        """A tokenization by longest match: how many tokens a filling takes."""
+        ids = self._infill._token_ids
+        out: list[int] = []
+        at = 0
+        while at < len(text):
+            for length in range(min(self._infill.vocab.max_token_bytes, len(text) - at), 0, -1):
+                token = ids.get(text[at : at + length])
+                if token is not None:
+                    out.append(token)
+                    at += length
+                    break
+            else:
+                raise AssertionError("a byte that no token spells")
+        return out

@@ -1,0 +1,456 @@
+"""Owner of the infilling kernels' tables: a grammar's static part, and a workspace that grows.
+
+An :class:`InfillGrammar` has an arena of its own (lexer states that gaps and slots lead to are many, and no matcher wants
+them); a :class:`Workspace` is what one thread works in.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin import forking
+from cdplugin.engine.rules import Expander
+from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
+from cdplugin.infill.parts import members
+from cdplugin.infill.room import that_end_in_gaps
+from cdplugin.infill.workspace import MOST_STATES, Workspace
+from cdplugin.kernels import entry as engine
+from cdplugin.kernels.infill import entry as kernels
+from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.parser.corners import NOT_EXPANDED
+from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_IS_SKIP, X_KIND, X_SKIP
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
+MOST_CLASSES = 1 << 14
+MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
+_TOKENS_AT_ONCE = 4096
+PREFERRED_BYTES = np.argsort(
+    np.array(
+        [
+            0 if 97 <= b <= 122 else 1 if 48 <= b <= 57 else 2 if 65 <= b <= 90 else 3 if 32 < b < 127 else 4 if b == 32 else 5
+            for b in range(256)
+        ]
+    ),
+    kind="stable",
+)
+"""Bytes in the order in which a filling prefers them."""
+_WALKS, _WALK_LENGTH = 16, 16
+
+
+class InfillGrammar:
+    """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
+
+    One thread at a time uses it: it is a context, and a lock. What leaves the context by an unexpected exception (an
+    interrupt, no memory), and what another thread was in when the process was forked, may be half changed; then everything is
+    made anew the next time. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
+    :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
+    """
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.vocab = grammar.vocab
+        self._lock = threading.Lock()
+        self._is_broken = False
+        self._make()
+        forking.watch(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._is_broken = self._is_broken or bool(self.arena.header[layout.IS_BROKEN])
+        if self._is_broken:
+            try:
+                self._make()
+                self._is_broken = False
+            except BaseException:
+                self._lock.release()
+                raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is not None and not issubclass(kind, CdpluginError):
+            self._is_broken = True
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """In a forked child."""
+        if not forking.is_free(self._lock):
+            self._lock, self._is_broken = threading.Lock(), True
+
+    def _make(self) -> None:
+        grammar = self.grammar
+        self.arena = grammar._template.clone()
+        grammar._tables.evaluate(self.arena)
+        grammar._tables.install(self.arena)
+        self.start = self.arena.start
+        head = self.arena.header
+        if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
+            raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
+        if head[layout.HAS_KEPT]:
+            raise UnsupportedError(
+                "infilling", expected="items without uniqueItems, or few", found="distinct items of any number"
+            )
+        self.n_dots, self.n_nonterminals = self._expand_all()
+        self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
+        self.workspace = Workspace(self.arena)
+        self._set_rules()
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        self.is_exact = bool((records[:, X_KIND] == EXACT).all())
+        self._set_starts([np.flatnonzero(records[:, X_KIND] == EXACT), np.flatnonzero(records[:, X_KIND] != EXACT)])
+        self.workspace.header[ws.W_SPLIT] = not self.is_exact
+        self._loose: Workspace | None = None
+        self._successors: dict[int, list[tuple[int, int]]] = {}
+
+    @property
+    def loose(self) -> Workspace:
+        """A workspace in which each LONGEST lexeme competes with its skip alone: what it refuses is not legal."""
+        if self._loose is None:
+            self._loose = work = self.workspace.with_same_rules()
+            n = self.n_lexemes - 1
+            records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[:n]
+            exact = records[:, X_KIND] == EXACT
+            self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
+            skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
+            for skip in np.flatnonzero(records[:, X_IS_SKIP]):  # it may end any text
+                skipped[skip, n >> 6] |= np.int64(1) << np.int64(n & 63)
+            work.header[ws.W_LOOSE] = 1
+        return self._loose
+
+    def _expand_all(self) -> tuple[int, int]:
+        """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
+        arena = self.arena
+        expander = arena.expand
+        if not isinstance(expander, Expander):
+            return len(arena.tables[layout.DOT_SYMBOL]), len(arena.tables[layout.NULLABLE])
+        done = 0
+        while done < len(expander._nullable):
+            if len(expander._nullable) > MOST_RULE_INSTANCES:
+                raise LimitExceeded(
+                    "infilling: the grammar's rules are made on demand, and are too many to be made all",
+                    expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
+                )
+            if arena.tables[layout.RULE_HEADS][done] == NOT_EXPANDED:
+                expander(done)
+            done += 1
+        return expander._n_dots, len(expander._nullable)
+
+    def _set_rules(self) -> None:
+        tables, work = self.arena.tables, self.workspace
+        symbols = tables[layout.DOT_SYMBOL][: self.n_dots]
+        dots = np.flatnonzero(symbols != -1)
+        index = np.where(symbols[dots] >= 0, symbols[dots], self.n_nonterminals - 2 - symbols[dots])
+        n_symbols = self.n_nonterminals + self.n_lexemes
+        work.set(ws.SYMBOL_HEADS, np.searchsorted(np.sort(index), np.arange(n_symbols + 1)))
+        work.set(ws.SYMBOL_DOTS, dots[np.argsort(index, kind="stable")])
+        is_first = np.ones(self.n_dots, np.int64)
+        is_first[1:] = symbols[:-1] == -1
+        work.set(ws.IS_FIRST, is_first)
+        firsts = np.flatnonzero(is_first)
+        lefts = tables[layout.DOT_LEFT][firsts]
+        work.set(ws.FIRST_HEADS, np.searchsorted(np.sort(lefts), np.arange(self.n_nonterminals + 1)))
+        work.set(ws.FIRST_DOTS, firsts[np.argsort(lefts, kind="stable")])
+        self._set_follows(symbols, firsts, lefts)
+        head = work.header
+        head[ws.W_N_SYMBOLS_NT] = self.n_nonterminals
+        head[ws.W_N_LEXEMES] = self.n_lexemes
+        head[ws.W_N_DOTS] = self.n_dots
+        head[ws.W_MOST_STATES] = MOST_STATES
+        head[ws.W_MOST_CLASSES] = MOST_CLASSES
+        work.reserve(ws.WORK, max(self.n_dots, self.n_lexemes) + 2)
+        work.reserve(ws.LEXEME_MARK, self.n_lexemes)
+        work.reserve(ws.NT_MARK, self.n_nonterminals)
+        work.reserve(ws.CLASS_HASH, 4 * MOST_CLASSES)
+
+    def _set_follows(self, symbols: np.ndarray, firsts: np.ndarray, lefts: np.ndarray) -> None:
+        """Which lexemes may come after which (Aho et al., "Compilers", 4.4, for lexemes instead of nonterminals)."""
+        nullable = self.arena.tables[layout.NULLABLE][: self.n_nonterminals].tolist()
+        rights = []
+        for first in firsts.tolist():
+            end = first
+            while symbols[end] != -1:
+                end += 1
+            rights.append(symbols[first:end].tolist())
+        rules = list(zip(lefts.tolist(), rights, strict=True))
+        self._set_ranks(rules, nullable)
+        self._set_after(rules, nullable)
+        begins = self._edge_lexemes(rules, nullable)
+        ends = self._edge_lexemes([(left, right[::-1]) for left, right in rules], nullable)
+        after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
+        for _, right in rules:
+            for i in range(len(right) - 1):
+                found = 0
+                for symbol in right[i + 1 :]:
+                    found |= begins[symbol] if symbol >= 0 else 1 << (-2 - symbol)
+                    if symbol < 0 or not nullable[symbol]:
+                        break
+                after_last[right[i]] = after_last.get(right[i], 0) | found
+        follows = [0] * (self.n_lexemes + 1)
+        for symbol, found in after_last.items():
+            for lexeme in members(ends[symbol]) if symbol >= 0 else [-2 - symbol]:
+                follows[lexeme] |= found
+        follows[self.n_lexemes] = begins[0]
+        words = (self.n_lexemes + 63) // 64
+        data = b"".join(word.to_bytes(8 * words, "little") for word in follows)
+        self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
+        self.workspace.header[ws.W_SET] = words
+        self._set_skipped(rules, begins)
+
+    def _set_ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
+        """Number the nonterminals so that what a rule may begin with comes before its left side, but for circles."""
+        begins: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        for left, right in rules:
+            for symbol in right:
+                if symbol >= 0:
+                    begins[left].append(symbol)
+                if symbol < 0 or not nullable[symbol]:
+                    break
+        order: list[int] = []
+        seen = [False] * self.n_nonterminals
+        todo = [(symbol, False) for symbol in range(self.n_nonterminals)]
+        while todo:
+            symbol, done = todo.pop()
+            if done:
+                order.append(symbol)
+            elif not seen[symbol]:
+                seen[symbol] = True
+                todo.append((symbol, True))
+                todo += [(other, False) for other in begins[symbol]]
+        ranks = np.zeros(2 * self.n_nonterminals, np.int64)
+        ranks[order] = np.arange(self.n_nonterminals)
+        ranks[self.n_nonterminals :] = order
+        self.workspace.set(ws.RANKS, ranks)
+
+    def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
+        """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.infill.alive`), as bit sets."""
+        words = (self.n_dots + 63) // 64
+        self.workspace.header[ws.W_DOT_SET] = words
+        if self.n_dots > MOST_DOTS_ALIVE:
+            self.workspace.set(ws.AFTER, np.zeros(0, np.int64))
+            return
+        symbols = self.arena.tables[layout.DOT_SYMBOL][: self.n_dots].tolist()
+        lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots].tolist()
+        firsts: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        beyond: list[list[int]] = [[] for _ in range(self.n_nonterminals)]  # the dots after a nonterminal
+        for dot, symbol in enumerate(symbols):
+            if dot == 0 or symbols[dot - 1] == -1:
+                firsts[lefts[dot]].append(dot)
+            if symbol >= 0:
+                beyond[symbol].append(dot + 1)
+        after = [1 << dot for dot in range(self.n_dots)]
+        grown = True
+        while grown:
+            grown = False
+            ended = [0] * self.n_nonterminals
+            begun = [0] * self.n_nonterminals
+            for symbol in range(self.n_nonterminals):
+                for dot in beyond[symbol]:
+                    ended[symbol] |= after[dot]
+                for dot in firsts[symbol]:
+                    begun[symbol] |= after[dot]
+            for dot in range(self.n_dots - 1, -1, -1):
+                symbol = symbols[dot]
+                found = after[dot]
+                if symbol == -1:
+                    found |= ended[lefts[dot]]
+                elif symbol >= 0:
+                    found |= begun[symbol] | (after[dot + 1] if nullable[symbol] else 0)
+                if found != after[dot]:
+                    after[dot] = found
+                    grown = True
+        behind = [0] * self.n_lexemes + [after[0]]
+        for dot, symbol in enumerate(symbols):
+            if symbol < -1:
+                behind[-2 - symbol] |= after[dot + 1]
+        data = b"".join(found.to_bytes(8 * words, "little") for found in behind)
+        self.workspace.set(ws.AFTER, np.frombuffer(data, np.int64))
+
+    def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
+        """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
+        found = [0] * self.n_nonterminals
+        users: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
+        for left, right in rules:
+            for symbol in right:
+                if symbol < 0:
+                    found[left] |= 1 << (-2 - symbol)
+                    break
+                users[symbol].append(left)
+                if not nullable[symbol]:
+                    break
+        pending = list(range(self.n_nonterminals))
+        while pending:
+            symbol = pending.pop()
+            for user in users[symbol]:
+                if found[symbol] & ~found[user]:
+                    found[user] |= found[symbol]
+                    pending.append(user)
+        return found
+
+    def _set_starts(self, groups: list[np.ndarray], work: Workspace | None = None) -> None:
+        """The lexer states in which every lexeme starts: one for each group of lexemes that compete."""
+        work = work or self.workspace
+        states = [self.start_state(numbers) for numbers in groups if len(numbers)]
+        work.set(ws.STARTS, np.array(states, np.int64))
+        work.header[ws.W_N_STARTS] = len(states)
+
+    # --- the matcher --------------------------------------------------------------------------------------------------------
+
+    def step(self, cursor: int, text: bytes) -> int:
+        """The matcher's cursor after a text; 0 if nothing legal begins so."""
+        for byte in text:
+            cursor = self.arena.call(engine.OP_STEP, cursor, byte)
+            if cursor == 0:
+                break
+        return cursor
+
+    def accepts_at(self, cursor: int) -> bool:
+        """Whether the text may end at a cursor."""
+        return bool(self.arena.call(engine.OP_ACCEPTS, cursor))
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether the ordinary matcher accepts a text."""
+        cursor = self.step(self.start, text)
+        return cursor != 0 and self.accepts_at(cursor)
+
+    def successors(self, cursor: int) -> list[tuple[int, int]]:
+        """The cursors that one byte leads to, each with the byte that a filling prefers."""
+        known = self._successors.get(cursor)
+        if known is None:
+            found: dict[int, int] = {}
+            for byte in PREFERRED_BYTES.tolist():
+                after = self.arena.call(engine.OP_STEP, cursor, byte)
+                if after:
+                    found.setdefault(after, byte)
+            known = self._successors[cursor] = [(byte, after) for after, byte in found.items()]
+        return known
+
+    def mask_at(self, cursor: int) -> np.ndarray:
+        """The matcher's mask row at a cursor, without end tokens."""
+        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
+        no_stops = np.zeros(1, np.int64)
+        self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        return row
+
+    def tokens_after(self, cursor: int) -> Iterator[bytes]:
+        """The texts of the tokens that the matcher allows at a cursor."""
+        row = self.mask_at(cursor)
+        for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+            text = self.vocab.tokens[token]
+            if text and token not in self.vocab.eos_token_ids:
+                yield text
+
+    # --- the lattice's tables -----------------------------------------------------------------------------------------------
+
+    def start_state(self, lexemes: np.ndarray) -> int:
+        """The lexer state in which some lexemes (sorted) start together."""
+        arena = self.arena
+        records = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)
+        words = (lexemes << 32) | records[lexemes, X_EXPRESSION]
+        arena.reserve(layout.STACK, 4 * len(words) + 16)
+        arena.tables[layout.STACK][: len(words)] = words
+        return self.workspace.call(kernels.OP_START_STATE, len(words))
+
+    def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
+        """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        words = int(self.workspace.header[ws.W_SET])
+        skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
+        for lexeme in np.flatnonzero(records[:, X_SKIP] >= 0):
+            skipped[records[lexeme, X_SKIP], lexeme] = 1
+        for skip in np.flatnonzero(skipped.any(axis=1)):
+            awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
+            skipped[skip, self.n_lexemes - 1] = _goes_on(rules, begins, awaited)
+        self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
+        self.workspace.reserve(ws.TARGET, words)
+
+    def prepare_gaps(self, work: Workspace) -> None:
+        """Find which lexemes may end in gaps, once: in a loose workspace, all."""
+        if len(work.tables[ws.END_IN_GAPS]) < self.n_lexemes:
+            sure = not self.is_exact and not work.header[ws.W_LOOSE]
+            work.set(ws.END_IN_GAPS, that_end_in_gaps(self) if sure else np.ones(self.n_lexemes, np.int64))
+
+    def classify(self, work: Workspace | None = None) -> int:
+        """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.
+
+        The first classes are those that completions are made of: long canvases are planned with few classes.
+        """
+        work = work or self.workspace
+        if not work.classified:
+            work.classified = True
+            work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
+            for token in self._tokens_of_endings():
+                work.call(kernels.OP_CLASSIFY, token, token + 1)
+            for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
+                work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
+            complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
+            work.header[ws.W_PROFILES] = self.is_exact and complete
+        return int(work.header[ws.W_N_CLASSES]) - 1
+
+    def _tokens_of_endings(self) -> list[int]:
+        """The tokens of the shortest endings of some random texts, the most common ones first."""
+        rng = random.Random(0)
+        counts: Counter[int] = Counter()
+        matcher = self.grammar.matcher()
+        row = np.zeros((1, (self.vocab.size + 31) // 32), np.int32)
+        for _ in range(_WALKS):
+            matcher.reset()
+            for _ in range(_WALK_LENGTH):
+                try:
+                    ending = matcher.shortest_completion()
+                except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
+                    return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
+                except EngineError:  # and to where there is none
+                    break
+                counts.update(ending)
+                matcher.fill_next_token_bitmask(row)
+                allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
+                allowed = np.setdiff1d(allowed, self.vocab.eos_token_ids)
+                if len(allowed) == 0:
+                    break
+                # an ending is followed now and then, else names, strings and comments would be all there is
+                follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
+                matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
+        return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
+
+
+def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int) -> bool:
+    """Whether after every text of the language one of some lexemes (a bit set) may come: then a skip before it may, too.
+
+    After a rule's right side one may come if another rule goes on from there with one (or its left side does, in a rule that is
+    left-recursive), or if one may come after all that its last symbol derives. Assumed of all nonterminals, until refuted.
+    """
+
+    def begins_so(symbols: list[int]) -> bool:
+        return bool(symbols) and bool((begins[symbols[0]] if symbols[0] >= 0 else 1 << (-2 - symbols[0])) & awaited)
+
+    by_left: dict[int, list[list[int]]] = {}
+    for left, right in rules:
+        by_left.setdefault(left, []).append(right)
+    surely = set()  # rules that another one goes on from
+    for left, rights in by_left.items():
+        recursive = any(right[:1] == [left] and begins_so(right[1:]) for right in rights)
+        for i, right in enumerate(rights):
+            n = len(right)
+            if recursive or any(other[:n] == right and begins_so(other[n:]) for other in rights):
+                surely.add((left, i))
+    assumed = set(by_left)
+    changed = True
+    while changed:
+        refuted = {
+            left
+            for left in assumed
+            for i, right in enumerate(by_left[left])
+            if (left, i) not in surely and not (right and right[-1] in assumed)
+        }
+        changed = bool(refuted)
+        assumed -= refuted
+    start = rules[0][1][0]  # rule 0 is the start symbol, then the end symbol
+    return start in assumed

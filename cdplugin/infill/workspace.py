@@ -1,0 +1,145 @@
+"""The workspace of the infilling kernels: its tables (:mod:`cdplugin.kernels.infill.workspace`), grown as the kernels ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.errors import LimitExceeded
+from cdplugin.kernels.infill import entry as kernels
+from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.jit.decorators import Notice
+
+MOST_STATES = 1 << 15  # lexer states that one gap may lead to
+_WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+# open addressing: powers of two
+_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
+
+_INITIAL = {
+    ws.POOL: 1 << 14,
+    ws.QUEUE: 1 << 10,
+    ws.BITS: 1 << 14,
+    ws.CLASS_RECORD: 256,
+    ws.CLASS_NODE: 256,
+    ws.COLUMN_HASH: 1024,
+    ws.CHECKED: 2048,
+    ws.CROSS_MARK: 1024,
+    ws.OUTCOME_HASH: 1024,
+    ws.WAY_HASH: 1024,
+    ws.REACH_HASH: 1024,
+    ws.PUSHED: 1024,
+    ws.STEPS: 1 << 14,
+    ws.LIVE_BITS: 1 << 14,
+    ws.END_IN_GAPS: 0,
+}
+
+# what depends on the rules alone
+_RULES = (
+    ws.SYMBOL_HEADS,
+    ws.SYMBOL_DOTS,
+    ws.IS_FIRST,
+    ws.FIRST_HEADS,
+    ws.FIRST_DOTS,
+    ws.FOLLOWS,
+    ws.RANKS,
+    ws.AFTER,
+    ws.SKIPPED,
+)
+_SIZED_BY_RULES = (ws.WORK, ws.LEXEME_MARK, ws.NT_MARK, ws.CLASS_HASH, ws.TARGET)
+_RULE_WORDS = (
+    ws.W_N_SYMBOLS_NT,
+    ws.W_N_LEXEMES,
+    ws.W_N_DOTS,
+    ws.W_MOST_STATES,
+    ws.W_MOST_CLASSES,
+    ws.W_SET,
+    ws.W_DOT_SET,
+)
+
+
+class Workspace:
+    """The tables of :mod:`cdplugin.kernels.infill.workspace`, grown as the kernels ask."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self.classified = False
+        self.header = np.zeros(ws.WORKSPACE_WORDS, np.int64)
+        self.address: int = self.header.ctypes.data
+        self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
+        for table in range(ws.N_WORKSPACE):
+            self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
+        self.header[ws.W_POOL_USED] = 1
+        self.header[ws.W_BELOW_USED] = 1
+        self.header[ws.W_N_CLASSES] = 1
+        self.header[ws.W_WIDTH] = _WIDTHS[0]
+
+    def with_same_rules(self) -> Workspace:
+        """A fresh workspace for the same grammar."""
+        other = Workspace(self.arena)
+        for table in _RULES:
+            other.set(table, self.tables[table])
+        for table in _SIZED_BY_RULES:
+            other.reserve(table, len(self.tables[table]))
+        for word in _RULE_WORDS:
+            other.header[word] = self.header[word]
+        return other
+
+    def set(self, table: int, array: np.ndarray) -> None:
+        """Make a copy of ``array`` a table."""
+        array = np.array(array, np.int64)
+        self.tables[table] = array
+        self.header[2 * table] = array.ctypes.data
+        self.header[2 * table + 1] = len(array)
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table hold at least ``size`` items; new ones are 0."""
+        if self.header[2 * table + 1] >= size:
+            return
+        # the kernels exchange two tables of live states, so the owner looks for the array by its address
+        address = self.header[2 * table]
+        old = next(a for a in self.tables if a.ctypes.data == address)
+        grown = np.zeros(max(size, 2 * len(old)), np.int64)
+        grown[: len(old)] = old
+        at = next(i for i, a in enumerate(self.tables) if a is old)
+        self.tables[at] = grown
+        self.header[2 * table] = grown.ctypes.data
+        self.header[2 * table + 1] = len(grown)
+
+    def begin_text(self, nodes: int) -> None:
+        """Make rows wide enough for about so many nodes; a text with more widens them.
+
+        If they are up to twice as wide they stay so: what is kept of the last text (facts) has rows of the same width, and of a
+        row only the words right of its node are looked at.
+        """
+        enough = next((i for i, width in enumerate(_WIDTHS) if 64 * width - 2 >= nodes), len(_WIDTHS) - 1)
+        if not _WIDTHS[enough] <= self.header[ws.W_WIDTH] <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
+            self.header[ws.W_WIDTH] = _WIDTHS[enough]
+
+    def forget_texts(self) -> None:
+        """Forget what is kept of texts for the next one (for measurements)."""
+        self.header[ws.W_KEPT_WIDTH] = 0
+
+    def call(self, op: int, a: int = 0, b: int = 0) -> int:
+        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""
+        engine = kernels.infill_engine
+        while True:
+            with Notice(engine):
+                result = int(engine(self.arena.address, self.address, op, a, b))
+            if result >= 0:
+                return result
+            if result == ws.W_GROW:
+                table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
+                if table in _HASHES:
+                    size = 1 << (size - 1).bit_length()
+                self.reserve(table, size)
+            elif result == ws.WIDEN:
+                width = int(self.header[ws.W_WIDTH])
+                wider = [n for n in _WIDTHS if n > width]
+                if not wider:
+                    raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
+                self.header[ws.W_WIDTH] = wider[0]
+            elif result == ws.LIMIT_STATES:
+                raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
+            else:
+                self.arena.recover(result)

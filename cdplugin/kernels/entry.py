@@ -1,0 +1,245 @@
+"""The engine's one entry point: everything above compiled once, called with an operation code.
+
+One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the
+header. Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import entry_kernel, kernel
+from cdplugin.kernels.jit.views import view_i32, view_i64
+from cdplugin.kernels.masks.masks import add_terminals, fill
+from cdplugin.kernels.masks.spelling import spell
+from cdplugin.kernels.parser.cursors import accept, accepts_at, start_of, step
+from cdplugin.kernels.parser.earley import advance, complete, make_row
+from cdplugin.kernels.regex.derive import derive
+from cdplugin.kernels.regex.emptiness import is_nonempty
+from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, evaluate, make_not, nullable, push
+from cdplugin.kernels.store.arena import (
+    BROKEN,
+    GROW,
+    HAS_CLOCKS,
+    HAS_TERMINALS,
+    K_ACCEPTED,
+    K_EMPTY,
+    K_EPSILON,
+    K_ORIGIN,
+    LIMIT_WORK,
+    LOW_32,
+    STACK,
+    STACK_TOP,
+    V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
+    WORDS,
+    begin,
+    has_room,
+    header,
+    i64,
+    intern,
+    memo_put,
+    pack,
+    reindex,
+    rememo,
+    spend,
+)
+
+(
+    OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
+    OP_EVALUATE,  # a: length of the postfix program at the bottom of the stack -> expression id
+    OP_STATUS,  # a: expression -> bit 0: nonempty, bit 1: nullable
+    OP_DERIVE,  # a: expression, b: byte -> its derivative
+    OP_ROOT,  # the start cursor of the grammar in the static tables
+    OP_ACCEPT,  # a: cursor, b: token, c: 1: by its bytes or as a terminal, 0: as a terminal only -> cursor (0: not allowed)
+    OP_STEP,  # a: cursor, b: byte -> cursor (0: dead)
+    OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
+    OP_FILL,  # a: cursor, b: address of an int32 mask row, c: address of the stop tokens -> 0
+    OP_FILL_MANY,  # a: address of int64 (n, 5) jobs [header, cursor, row address, stops address, result], b: n -> 0
+    OP_SCAN,  # a: row, b: lexeme -> the row after scanning that lexeme only
+    OP_START_OF,  # a: row -> the cursor at the boundary before it
+    OP_COMPLETE,  # a: nonterminal, b: origin -> the kernel items that completing it there gives, a value
+    OP_REINDEX,
+    OP_REMEMO,
+    OP_NOTE,  # a: kind of memo, b: its two keys as a word, c: the result -> the result
+    OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes and tokens, c: n -> how many (place, cursor) pairs are on the stack
+    OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
+    OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
+) = range(19)
+
+JOB_WORDS = 5
+TERMINATED = -1  # the cursor after a stop token
+
+
+@kernel
+def _constants(h):
+    head = header(h)
+    if not has_room(h, STACK, 4):
+        return GROW
+    empty = intern(h, K_EMPTY, 0, 0)
+    epsilon = intern(h, K_EPSILON, 0, 0)
+    if empty < 0 or epsilon < 0:
+        return GROW
+    values = i64(h, VALUES)
+    values[empty * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN
+    values[epsilon * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN | NULLABLE
+    head[STACK_TOP] = 0
+    return make_not(h, EMPTY)
+
+
+@kernel
+def _root(h):
+    head = header(h)
+    if not has_room(h, STACK, 4):
+        return GROW
+    origin = intern(h, K_ORIGIN, 0, 0)
+    if origin < 0:
+        return origin
+    i64(h, STACK)[0] = pack(0, origin)  # dot 0: S' -> . S END
+    head[STACK_TOP] = 1
+    row = make_row(h, 0, 1)
+    return start_of(h, row) if row > 0 else row
+
+
+@kernel
+def _scan(h, row, lexeme):
+    """The row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
+    if not has_room(h, STACK, 4):
+        return GROW
+    i64(h, STACK)[0] = lexeme
+    header(h)[STACK_TOP] = 1
+    accepted = intern(h, K_ACCEPTED, 0, 1)
+    return accepted if accepted < 0 else advance(h, row, accepted)
+
+
+@kernel
+def _fill_many(jobs_address, count):
+    """Fill ``count`` rows, of any grammars; each job's status goes into its fourth word."""
+    jobs = view_i64(jobs_address, JOB_WORDS * count)
+    for i in range(count):
+        job = JOB_WORDS * i
+        jobs[job + 4] = _fill_row(jobs[job], jobs[job + 1], jobs[job + 2], jobs[job + 3])
+    return 0
+
+
+@kernel
+def _fill_row(h, cursor, row_address, stops_address):
+    """Write one mask row: what ``cursor`` allows, and the stop tokens exactly when the text may end.
+
+    ``stops_address``: int64 words, the number of stop tokens and their ids. A stop token never counts as text.
+    """
+    head = header(h)
+    if not begin(h):
+        return np.int64(BROKEN)
+    out = view_i32(row_address, head[WORDS])
+    ended = cursor == TERMINATED
+    status = fill(h, np.int64(0) if ended else cursor, out)
+    if status < 0:
+        return np.int64(status)
+    count = view_i64(stops_address, 1)[0]
+    stops = view_i64(stops_address, count + 1)
+    allowed = np.int64(1) if ended else accepts_at(h, cursor)
+    if allowed < 0:
+        return allowed
+    for i in range(1, count + 1):
+        word = stops[i] >> 5
+        bit = np.int32(1 << (stops[i] & 31))
+        if allowed:
+            out[word] |= bit
+        else:
+            out[word] &= ~bit
+    if head[HAS_TERMINALS] and not ended:
+        return add_terminals(h, cursor, out)  # a stop token that the grammar names
+    return np.int64(0)
+
+
+@kernel
+def edges(h, cursor, bytes_address, count):
+    """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
+    or a status. ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count.
+    """
+    listed = view_i64(bytes_address, 2 * count)
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(count):
+        if head[HAS_CLOCKS]:
+            after = accept(h, cursor, listed[2 * i + 1], True)
+        else:
+            after = step(h, cursor, listed[2 * i])
+        if after < 0:
+            return after
+        top = head[STACK_TOP]
+        if not spend(h, 2 + ((top - base) >> 3)):
+            return np.int64(LIMIT_WORK)
+        words = i64(h, STACK)
+        is_new = after > 0
+        for k in range(base + 1, top, 2):
+            if words[k] == after:
+                is_new = False
+                break
+        if is_new and (push(h, np.int64(i)) < 0 or push(h, after) < 0):
+            return np.int64(GROW)
+    return (head[STACK_TOP] - base) >> 1
+
+
+@kernel
+def only_byte(h, cursor):
+    """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status."""
+    found = np.int64(0)
+    for byte in range(256):
+        after = step(h, cursor, byte)
+        if after < 0:
+            return after
+        if after and found:
+            return np.int64(0)
+        if after:
+            found = np.int64(byte + 1)
+    return found
+
+
+@entry_kernel
+def engine(h, op, a, b, c):
+    """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status."""
+    if op == OP_FILL_MANY:
+        return np.int64(_fill_many(a, b))
+    if op == OP_FILL:
+        return _fill_row(h, a, b, c)
+    head = header(h)
+    if not begin(h):
+        return np.int64(BROKEN)
+    if op == OP_ACCEPT:
+        return np.int64(accept(h, a, b, c != 0))
+    if op == OP_STEP:
+        return np.int64(step(h, a, b))
+    if op == OP_ACCEPTS:
+        return np.int64(accepts_at(h, a))
+    if op == OP_EVALUATE:
+        head[STACK_TOP] = a
+        return np.int64(evaluate(h, 0, a))
+    if op == OP_STATUS:
+        alive = is_nonempty(h, a)
+        return np.int64(alive if alive < 0 else alive + (2 if nullable(h, a) else 0))
+    if op == OP_DERIVE:
+        return np.int64(derive(h, a, b))
+    if op == OP_CONSTANTS:
+        return np.int64(_constants(h))
+    if op == OP_ROOT:
+        return np.int64(_root(h))
+    if op == OP_SCAN:
+        return np.int64(_scan(h, a, b))
+    if op == OP_START_OF:
+        return np.int64(start_of(h, a))
+    if op == OP_COMPLETE:
+        return np.int64(complete(h, a, b))
+    if op == OP_NOTE:
+        return np.int64(memo_put(h, a, b >> 32, b & LOW_32, c))
+    if op == OP_EDGES:
+        return np.int64(edges(h, a, b, c))
+    if op == OP_SPELL:
+        return np.int64(spell(h, a, b, c))
+    if op == OP_ONLY_BYTE:
+        return only_byte(h, a)
+    if op == OP_REINDEX:
+        return np.int64(reindex(h))
+    return np.int64(rememo(h))

@@ -1,0 +1,1 @@
+"""Infilling: the lattice of a text with gaps, and the grammar intersected with it."""

@@ -1,0 +1,107 @@
+"""Which rules may be under way at a node: facts are looked for only there.
+
+A dot is *alive* at a node if a lexeme that may come right before it ends there (or the text begins there), going by what each
+rule allows next and not by which rule it is in: a rule's end is taken for the end of its nonterminal anywhere. What is not
+alive is never asked for; what is need not be legal. In a program after ``=`` that leaves expressions, after ``int`` names.
+(What may come before *that* lexeme rules out three facts in a hundred more, in C++, and takes as long as they do.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.workspace import (
+    AFTER,
+    ALIVE,
+    ENDS_SETS,
+    NEXT_ALIVE,
+    W_ALIVE,
+    W_DOT_SET,
+    W_FIRST,
+    W_GROW,
+    W_HOLE,
+    W_N_LEXEMES,
+    W_WIDTH,
+    end_node,
+    has_bit,
+    room,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+
+
+@kernel
+def find_alive(w):
+    """Fill ``NEXT_ALIVE`` for all nodes; 0 or ``W_GROW``. Needs ``ENDS_SETS``.
+
+    Not where a mask is asked for, whose tokens may lead where no way through the lattice does; nor if there are many dots.
+    """
+    head = whead(w)
+    words = head[W_DOT_SET]
+    n_lexemes = head[W_N_LEXEMES]
+    width = head[W_WIDTH]
+    after = tab(w, AFTER)
+    head[W_ALIVE] = 0
+    if head[W_HOLE] >= 0 or after.shape[0] < (n_lexemes + 1) * words:
+        return np.int64(0)
+    nodes = 64 * width
+    if not room(w, ALIVE, nodes * words) or not room(w, NEXT_ALIVE, nodes * words):
+        return np.int64(W_GROW)
+    head[W_ALIVE] = 1
+    alive = tab(w, NEXT_ALIVE)
+    first = head[W_FIRST]
+    last = end_node(w)
+    for i in range(first * words, nodes * words):
+        alive[i] = 0
+    for i in range(words):
+        alive[first * words + i] = after[n_lexemes * words + i]
+    sets = tab(w, ENDS_SETS)
+    for lexeme in range(n_lexemes):
+        for k in range(width):
+            word = sets[lexeme * width + k]
+            while word:
+                end = 64 * k + low_bit(word)
+                word &= word - 1
+                if end < last:
+                    end += first
+                for i in range(words):
+                    alive[end * words + i] |= after[lexeme * words + i]
+    return np.int64(0)
+
+
+@kernel
+def last_unasked(w, beyond):
+    """The rightmost node, right of ``beyond``, at which facts are wanted that were not looked for when ``ALIVE`` was made; or
+    ``beyond``.
+    """
+    head = whead(w)
+    words = head[W_DOT_SET]
+    if head[W_ALIVE] == 0:
+        return beyond
+    alive = tab(w, ALIVE)
+    following = tab(w, NEXT_ALIVE)
+    for node in range(end_node(w), beyond, -1):
+        for i in range(node * words, (node + 1) * words):
+            if following[i] & ~alive[i]:
+                return np.int64(node)
+    return beyond
+
+
+@kernel
+def take_alive(w, last):
+    """Make ``NEXT_ALIVE`` what is alive at the nodes up to ``last``."""
+    head = whead(w)
+    words = head[W_DOT_SET]
+    if head[W_ALIVE]:
+        alive = tab(w, ALIVE)
+        following = tab(w, NEXT_ALIVE)
+        for i in range(head[W_FIRST] * words, (last + 1) * words):
+            alive[i] = following[i]
+
+
+@kernel
+def is_alive(w, node, dot):
+    """Whether facts are looked for at a dot at a node."""
+    head = whead(w)
+    return head[W_ALIVE] == 0 or has_bit(tab(w, ALIVE), node * head[W_DOT_SET], dot)

@@ -1,0 +1,235 @@
+"""Lexeme boundaries: the nodes of the lattice, and which lexemes lead from one to another.
+
+LONGEST lexemes that may start at the same place compete, and who competes depends on what ended there. Therefore a place in
+the text has a node for each *set of lexemes that may come next*: the union of what may follow the lexemes that matched
+together (``FOLLOWS``), or, after a skip, those lexemes of the node before it that the skip may stand before. So a path through
+the lattice says by itself who competes along it, whatever other paths lead through the same places::
+
+    int x = 5 □ ...      after "5": {+ - * / ; ...}      node 7
+                         after "x": {= [ ; ...}          node 4
+
+What a fixed text has as competitors is never more than what an open slot had, so what could be completed stays so when the
+slot is filled. EXACT lexemes do not compete: without LONGEST ones there is one node a place (``W_SPLIT`` is 0), and so there is
+in a loose workspace.
+
+Nodes inside a slot (one for each class of what is left of a token) and in a gap are *open*: there, all lexemes of the
+grammar compete, or all that may come up in the gap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.spans import end_row
+from cdplugin.kernels.infill.starts import allow
+from cdplugin.kernels.infill.workspace import (
+    ALLOWED,
+    FOLLOWS,
+    LIVE_BITS,
+    NODE_OPEN,
+    SKIPPED,
+    TARGET,
+    W_NODES,
+    W_SET,
+    W_SPLIT,
+    W_WIDTH,
+    WIDEN,
+    end_node,
+    or_row,
+    set_bit,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64, length_of, word_of
+
+
+@kernel
+def clear_node(w, node, is_open):
+    """Nothing may start at a node yet."""
+    words = whead(w)[W_SET]
+    allowed = tab(w, ALLOWED)
+    for i in range(node * words, (node + 1) * words):
+        allowed[i] = 0
+    tab(w, NODE_OPEN)[node] = is_open
+
+
+@kernel
+def fresh_node(w, is_open):
+    """A fresh node, or ``WIDEN``."""
+    head = whead(w)
+    node = head[W_NODES]
+    if node >= end_node(w):
+        return np.int64(WIDEN)
+    head[W_NODES] = node + 1
+    clear_node(w, node, is_open)
+    return node
+
+
+@kernel
+def edge(w, start, lexeme, end):
+    """Note that ``lexeme`` may span from node ``start`` to node ``end``; 0 or ``W_GROW``."""
+    row = end_row(w, lexeme, end)
+    if row < 0:
+        return row
+    set_bit(tab(w, LIVE_BITS), row, start)
+    return np.int64(0)
+
+
+@kernel
+def _edges(w, starts, lexeme, end):
+    """:func:`edge` from every node of the row ``starts``."""
+    row = end_row(w, lexeme, end)
+    if row < 0:
+        return row
+    or_row(tab(w, LIVE_BITS), row, starts, whead(w)[W_WIDTH])
+    return np.int64(0)
+
+
+@kernel
+def end_inside(h, w, starts, lexeme, end):
+    """A lexeme that began at the nodes ``starts`` may end at an open node; 0 or a status."""
+    allow(h, w, starts, lexeme, end)
+    return _edges(w, starts, lexeme, end)
+
+
+@kernel
+def has_skip(h, accepted):
+    """Whether a skip is among the lexemes that match together: then it is the skip that is read."""
+    lexemes = i64(h, LEXEMES)
+    for i in range(length_of(h, accepted)):
+        if lexemes[word_of(h, accepted, i) * LEXEME_WORDS + X_IS_SKIP]:
+            return True
+    return False
+
+
+@kernel
+def end_text(h, w, starts, accepted):
+    """The lexemes of a set end where the text may end; 0 or a status."""
+    lexemes = i64(h, LEXEMES)
+    skips = has_skip(h, accepted)
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        status = _edges(w, starts, lexeme, end_node(w))
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def end_at(h, w, starts, accepted, first):
+    """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status."""
+    head = whead(w)
+    skips = has_skip(h, accepted)
+    if skips and head[W_SPLIT]:
+        return _end_skips(h, w, starts, accepted, first)
+    if head[W_SPLIT]:
+        may_follow(h, w, accepted)
+        end = _node_of_target(w, first)
+    elif first < head[W_NODES]:
+        end = np.int64(first)
+    else:
+        end = fresh_node(w, 0)
+    if end < 0:
+        return end
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        if not head[W_SPLIT]:
+            allow(h, w, starts, lexeme, end)
+        status = _edges(w, starts, lexeme, end)
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def _end_skips(h, w, starts, accepted, first):
+    """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
+    lexemes = i64(h, LEXEMES)
+    for i in range(whead(w)[W_WIDTH]):
+        word = tab(w, LIVE_BITS)[starts + i]
+        while word:
+            node = 64 * i + low_bit(word)
+            word &= word - 1
+            _after_skips(h, w, accepted, node)
+            end = _node_of_target(w, first)
+            if end < 0:
+                return end
+            for j in range(length_of(h, accepted)):
+                skip = word_of(h, accepted, j)
+                if lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+                    status = edge(w, node, skip, end)
+                    if status < 0:
+                        return status
+    return np.int64(0)
+
+
+@kernel
+def may_follow(h, w, accepted):
+    """Write to ``TARGET`` the lexemes that may follow one of a set."""
+    words = whead(w)[W_SET]
+    target = tab(w, TARGET)
+    follows = tab(w, FOLLOWS)
+    for i in range(words):
+        target[i] = 0
+    for j in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, j)
+        for i in range(words):
+            target[i] |= follows[lexeme * words + i]
+
+
+@kernel
+def _after_skips(h, w, accepted, node):
+    """Write to ``TARGET`` the lexemes that may start at ``node`` and that one of the skips in a set may stand before."""
+    words = whead(w)[W_SET]
+    target = tab(w, TARGET)
+    skipped = tab(w, SKIPPED)
+    allowed = tab(w, ALLOWED)
+    for i in range(words):
+        target[i] = 0
+    for j in range(length_of(h, accepted)):
+        skip = word_of(h, accepted, j)
+        for i in range(words):
+            target[i] |= skipped[skip * words + i]
+    if not tab(w, NODE_OPEN)[node]:
+        for i in range(words):
+            target[i] &= allowed[node * words + i]
+
+
+@kernel
+def _node_of_target(w, first):
+    """The node of the last boundary (numbered from ``first`` on) at which ``TARGET`` may start, made now if there is none; or
+    ``WIDEN``.
+    """
+    words = whead(w)[W_SET]
+    target = tab(w, TARGET)
+    allowed = tab(w, ALLOWED)
+    for node in range(first, whead(w)[W_NODES]):
+        same = True
+        for i in range(words):
+            if allowed[node * words + i] != target[i]:
+                same = False
+                break
+        if same:
+            return np.int64(node)
+    node = fresh_node(w, 0)
+    if node >= 0:
+        for i in range(words):
+            allowed[node * words + i] = target[i]
+    return node
+
+
+@kernel
+def takes(w, node):
+    """Whether all of ``TARGET`` may start at a node."""
+    words = whead(w)[W_SET]
+    target = tab(w, TARGET)
+    allowed = tab(w, ALLOWED)
+    for i in range(words):
+        if target[i] & ~allowed[node * words + i]:
+            return False
+    return True

@@ -1,0 +1,538 @@
+"""What a gap and what a single token do to a lexer state, whatever the parser allows: computed once per state and kept.
+
+A *closure* (of a gap): the states that some string leads to, and the lexemes that end somewhere on the way.
+An *effect* (of a slot): the states that exactly one token leads to without an end on the way; the lexemes that end with the
+token; and pairs (lexeme, class) where a lexeme ends inside a token. A *class* stands for all strings that are what is left of
+a token and do the same from a lexeme boundary: a class is an effect, interned, and its id is above those of the classes that
+it leads to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.boundaries import has_skip
+from cdplugin.kernels.infill.workspace import (
+    BELOW,
+    BELOW_LISTS,
+    CLASS_FIRSTS,
+    CLASS_HASH,
+    CLASS_MARK,
+    CLASS_OF,
+    CLASS_RECORD,
+    CLOSURE_OF,
+    CROSS_MARK,
+    EFFECT_OF,
+    FOLLOWS,
+    LEXEME_MARK,
+    LIMIT_STATES,
+    MARK,
+    POOL,
+    QUEUE,
+    SET_MARK,
+    STARTS,
+    W_BELOW_USED,
+    W_GROW,
+    W_MOST_CLASSES,
+    W_MOST_STATES,
+    W_N_CLASSES,
+    W_N_LEXEMES,
+    W_N_STARTS,
+    W_POOL_USED,
+    W_SET,
+    W_STAMP,
+    WORK,
+    WORK_B,
+    room,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.lexer import (
+    BEFORE,
+    ENDS_BIT,
+    L_ACCEPTED,
+    L_LONGEST,
+    L_REST,
+    L_VALUE,
+    LEXER_WORDS,
+    STATE_MASK,
+    transition,
+)
+from cdplugin.kernels.store.arena import (
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    MAX_DEPTH,
+    N_NODES,
+    TOKEN_BYTES,
+    TOKEN_OFFSETS,
+    TRIE_BYTE,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    X_IS_SKIP,
+    X_SYMBOL,
+    header,
+    i32,
+    i64,
+    length_of,
+    mix,
+    sort_range,
+    u8,
+    word_of,
+)
+
+# a closure's record: counts, then the states and the lexemes
+C_STATES, C_LEXEMES, C_FIRST = range(3)
+# an effect's record: counts, then the states, the sets of lexemes that match together at the end of a token, and the pairs
+# (lexeme << 32 | class), smaller classes first
+E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
+
+
+@kernel
+def closure_of(h, w, state):
+    """The record of a state's closure: its offset in ``POOL``, or a status."""
+    if not room(w, CLOSURE_OF, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, CLOSURE_OF)[state]
+    if known > 0:
+        return known
+    head = whead(w)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    lexeme_mark = tab(w, LEXEME_MARK)
+    if not room(w, QUEUE, 2) or not room(w, MARK, state + 1):
+        return np.int64(W_GROW)
+    queue = tab(w, QUEUE)
+    queue[0] = state
+    tab(w, MARK)[state] = stamp
+    count = 1
+    at = 0
+    n_lexemes = 0
+    work = tab(w, WORK)
+    while at < count:
+        here = queue[at]
+        at += 1
+        records = i64(h, LEXER_STATES)
+        n_lexemes = _note(h, records[here * LEXER_WORDS + L_LONGEST], lexeme_mark, stamp, work, n_lexemes)
+        for byte in range(256):
+            after = transition(h, here, np.int64(byte))
+            if after < 0:
+                return after
+            if after == 0 or after == BEFORE:
+                continue
+            if after & ENDS_BIT:
+                after &= STATE_MASK
+                records = i64(h, LEXER_STATES)
+                n_lexemes = _note(h, records[after * LEXER_WORDS + L_ACCEPTED], lexeme_mark, stamp, work, n_lexemes)
+                after = records[after * LEXER_WORDS + L_REST]
+                if after == 0:
+                    continue
+            if not room(w, MARK, after + 1) or not room(w, QUEUE, count + 1):
+                return np.int64(W_GROW)
+            mark = tab(w, MARK)
+            if mark[after] != stamp:
+                mark[after] = stamp
+                queue[count] = after
+                count += 1
+        if count > head[W_MOST_STATES]:
+            return np.int64(LIMIT_STATES)
+    record = head[W_POOL_USED]
+    if not room(w, POOL, record + C_FIRST + count + n_lexemes):
+        return np.int64(W_GROW)
+    pool = tab(w, POOL)
+    pool[record + C_STATES] = count
+    pool[record + C_LEXEMES] = n_lexemes
+    for i in range(count):
+        pool[record + C_FIRST + i] = queue[i]
+    for i in range(n_lexemes):
+        pool[record + C_FIRST + count + i] = work[i]
+    head[W_POOL_USED] = record + C_FIRST + count + n_lexemes
+    tab(w, CLOSURE_OF)[state] = record
+    return record
+
+
+@kernel
+def _note(h, accepted, lexeme_mark, stamp, out, count):
+    """Append the lexemes of a set (0: none) that are not marked yet; the new count. Beside a skip nothing else is read."""
+    if accepted:
+        skips = has_skip(h, accepted)
+        lexemes = i64(h, LEXEMES)
+        for i in range(length_of(h, accepted)):
+            lexeme = word_of(h, accepted, i)
+            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+                continue
+            if lexeme_mark[lexeme] != stamp:
+                lexeme_mark[lexeme] = stamp
+                out[count] = lexeme
+                count += 1
+    return count
+
+
+@kernel
+def _note_set(w, accepted, stamp, out, count):
+    """Append a set if it is not marked yet; the new count, or ``W_GROW``."""
+    if not room(w, SET_MARK, accepted + 1) or not room(w, WORK, count + 1):
+        return np.int64(W_GROW)
+    mark = tab(w, SET_MARK)
+    if mark[accepted] != stamp:
+        mark[accepted] = stamp
+        out[count] = accepted
+        count += 1
+    return np.int64(count)
+
+
+@kernel
+def _note_crossings(h, w, accepted, group, stamp, count):
+    """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``."""
+    if group == 0:
+        return np.int64(count)
+    n_lexemes = whead(w)[W_N_LEXEMES]
+    skips = has_skip(h, accepted)
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        if not _may_follow(h, w, lexeme, group):
+            continue
+        key = group * n_lexemes + lexeme
+        if not room(w, CROSS_MARK, key + 1) or not room(w, QUEUE, count + 1):
+            return np.int64(W_GROW)
+        mark = tab(w, CROSS_MARK)
+        if mark[key] != stamp:
+            mark[key] = stamp
+            tab(w, QUEUE)[count] = (lexeme << 32) | group
+            count += 1
+    return np.int64(count)
+
+
+@kernel
+def _note_crossings_below(h, w, accepted, node, behind, stamp, count):
+    """:func:`_note_crossings` for all classes of :func:`_classes_below`."""
+    base = _classes_below(h, w, node, behind)
+    if base < 0:
+        return base
+    for i in range(base + 1, base + 1 + tab(w, BELOW_LISTS)[base]):
+        count = _note_crossings(h, w, accepted, tab(w, BELOW_LISTS)[i], stamp, count)
+        if count < 0:
+            return count
+    return np.int64(count)
+
+
+@kernel
+def _classes_below(h, w, node, behind):
+    """The classes of what is left of the tokens in a trie node's subtree, its byte included; or (``behind`` = 1) of those below
+    it, without its byte. Where in ``BELOW_LISTS`` their number is, and then they; or ``W_GROW``.
+
+    Found once for each node: lexemes end at few places of the trie, whatever their states.
+    """
+    head = whead(w)
+    if not room(w, BELOW, 2 * header(h)[N_NODES]) or not room(w, CLASS_MARK, head[W_N_CLASSES]):
+        return np.int64(W_GROW)
+    known = tab(w, BELOW)[2 * node + behind]
+    if known > 0:
+        return known
+    tokens = i32(h, TRIE_TOKEN)
+    offsets = i64(h, TOKEN_OFFSETS)
+    classes = tab(w, CLASS_OF)
+    mark = tab(w, CLASS_MARK)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    depth = np.int64(i32(h, TRIE_DEPTH)[node]) - 1 + behind
+    base = head[W_BELOW_USED]
+    count = np.int64(0)
+    for below in range(node + behind, node + i32(h, TRIE_SKIP)[node]):
+        if tokens[below] < 0:
+            continue
+        group = classes[offsets[tokens[below]] + depth]
+        if group == 0 or mark[group] == stamp:
+            continue
+        if not room(w, BELOW_LISTS, base + count + 2):
+            return np.int64(W_GROW)
+        mark[group] = stamp
+        count += 1
+        tab(w, BELOW_LISTS)[base + count] = group
+    if not room(w, BELOW_LISTS, base + 1):
+        return np.int64(W_GROW)
+    tab(w, BELOW_LISTS)[base] = count
+    head[W_BELOW_USED] = base + count + 1
+    tab(w, BELOW)[2 * node + behind] = base
+    return base
+
+
+@kernel
+def _may_follow(h, w, lexeme, group):
+    """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar."""
+    if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        return True
+    words = whead(w)[W_SET]
+    follows = tab(w, FOLLOWS)
+    firsts = tab(w, CLASS_FIRSTS)
+    for i in range(words):
+        if follows[lexeme * words + i] & firsts[group * words + i]:
+            return True
+    return False
+
+
+@kernel
+def _set_firsts(h, w, group):
+    """Fill ``CLASS_FIRSTS`` of a class from its record; 0 or ``W_GROW``."""
+    words = whead(w)[W_SET]
+    if not room(w, CLASS_FIRSTS, (group + 1) * words):
+        return np.int64(W_GROW)
+    firsts = tab(w, CLASS_FIRSTS)
+    for i in range(words):
+        firsts[group * words + i] = 0
+    record = tab(w, CLASS_RECORD)[group]
+    pool = tab(w, POOL)
+    lexemes = i64(h, LEXEMES)
+    first = record + E_FIRST
+    n_states = pool[record + E_STATES]
+    n_ends = pool[record + E_ENDS]
+    skips = False
+    for i in range(first, first + n_states):
+        value = i64(h, LEXER_STATES)[pool[i] * LEXER_WORDS + L_VALUE]
+        for j in range(length_of(h, value)):
+            lexeme = lexemes[(word_of(h, value, j) >> 32) * LEXEME_WORDS + X_SYMBOL]
+            skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    first += n_states
+    for i in range(first, first + n_ends):
+        skips = skips or has_skip(h, pool[i])
+        for j in range(length_of(h, pool[i])):
+            lexeme = word_of(h, pool[i], j)
+            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    first += n_ends
+    for i in range(first, first + pool[record + E_CROSSINGS]):
+        lexeme = pool[i] >> 32
+        skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+        firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+    if skips:
+        for i in range(words):
+            firsts[group * words + i] = -1
+    return np.int64(0)
+
+
+@kernel
+def effect_of(h, w, state):
+    """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once."""
+    if not room(w, EFFECT_OF, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, EFFECT_OF)[state]
+    if known > 0:
+        return known
+    head = whead(w)
+    head[W_STAMP] += 1
+    stamp = head[W_STAMP]
+    n_trie = header(h)[N_NODES]
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    if not room(w, WORK_B, header(h)[MAX_DEPTH] + 2) or not room(w, QUEUE, 2):
+        return np.int64(W_GROW)
+    path = tab(w, WORK_B)
+    ends = tab(w, WORK)
+    path[0] = state
+    n_states = np.int64(0)
+    n_ends = np.int64(0)
+    n_crossings = np.int64(0)
+    # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
+    base = head[W_POOL_USED]
+    node = np.int64(0)
+    while node < n_trie:
+        depth = np.int64(depths[node])
+        before = path[depth - 1]
+        after = transition(h, before, np.int64(bytes_[node]))
+        if after < 0:
+            return after
+        if after == 0:
+            node += skips[node]
+            continue
+        records = i64(h, LEXER_STATES)
+        token = np.int64(tokens[node])
+        if after == BEFORE:
+            accepted = records[before * LEXER_WORDS + L_LONGEST]
+            n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
+            if n_crossings < 0:
+                return n_crossings
+            node += skips[node]
+            continue
+        if after & ENDS_BIT:
+            after &= STATE_MASK
+            accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+            if token >= 0:
+                n_ends = _note_set(w, accepted, stamp, ends, n_ends)
+                if n_ends < 0:
+                    return n_ends
+            # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
+            n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(1), stamp, n_crossings)
+            if n_crossings < 0:
+                return n_crossings
+            after = records[after * LEXER_WORDS + L_REST]
+            if after == 0:
+                node += skips[node]
+                continue
+        if token >= 0:
+            if not room(w, MARK, after + 1) or not room(w, POOL, base + n_states + 1):
+                return np.int64(W_GROW)
+            mark = tab(w, MARK)
+            if mark[after] != stamp:
+                mark[after] = stamp
+                tab(w, POOL)[base + n_states] = after
+                n_states += 1
+        path[depth] = after
+        node += 1
+    total = E_FIRST + n_states + n_ends + n_crossings
+    if not room(w, POOL, base + total):
+        return np.int64(W_GROW)
+    pool = tab(w, POOL)
+    queue = tab(w, QUEUE)
+    sort_crossings(queue, 0, n_crossings)
+    for i in range(n_states - 1, -1, -1):
+        pool[base + E_FIRST + i] = pool[base + i]
+    pool[base + E_STATES] = n_states
+    pool[base + E_ENDS] = n_ends
+    pool[base + E_CROSSINGS] = n_crossings
+    for i in range(n_ends):
+        pool[base + E_FIRST + n_states + i] = ends[i]
+    for i in range(n_crossings):
+        pool[base + E_FIRST + n_states + n_ends + i] = queue[i]
+    head[W_POOL_USED] = base + total
+    tab(w, EFFECT_OF)[state] = base
+    return base
+
+
+@kernel
+def classify(h, w, first, last):
+    """Give every suffix of the tokens ``first .. last - 1`` its class in ``CLASS_OF`` (0: no lexeme begins so). 0 or a status.
+
+    A token's suffixes are taken from the shortest on, so that what is left after a lexeme has its class already.
+    """
+    offsets = i64(h, TOKEN_OFFSETS)
+    text = u8(h, TOKEN_BYTES)
+    head = whead(w)
+    starts = tab(w, STARTS)
+    class_of = tab(w, CLASS_OF)
+    for token in range(first, last):
+        for begin in range(offsets[token + 1] - 1, offsets[token] - 1, -1):
+            head[W_STAMP] += 1
+            stamp = head[W_STAMP]
+            end = offsets[token + 1]
+            ends = tab(w, WORK)
+            n_ends = np.int64(0)
+            n_states = 0
+            n_crossings = np.int64(0)
+            if not room(w, WORK_B, 8):
+                return np.int64(W_GROW)
+            states = tab(w, WORK_B)
+            for s in range(head[W_N_STARTS]):
+                state = starts[s]
+                for i in range(begin, end):
+                    after = transition(h, state, np.int64(text[i]))
+                    if after < 0:
+                        return after
+                    records = i64(h, LEXER_STATES)
+                    if after == BEFORE:
+                        accepted = records[state * LEXER_WORDS + L_LONGEST]
+                        n_crossings = _note_crossings(h, w, accepted, class_of[i], stamp, n_crossings)
+                        if n_crossings < 0:
+                            return n_crossings
+                        after = np.int64(0)
+                    if after & ENDS_BIT:
+                        after &= STATE_MASK
+                        accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+                        if i == end - 1:
+                            n_ends = _note_set(w, accepted, stamp, ends, n_ends)
+                            if n_ends < 0:
+                                return n_ends
+                        else:
+                            n_crossings = _note_crossings(h, w, accepted, class_of[i + 1], stamp, n_crossings)
+                            if n_crossings < 0:
+                                return n_crossings
+                        after = records[after * LEXER_WORDS + L_REST]
+                    state = after
+                    if state == 0:
+                        break
+                if state > 0:
+                    states[n_states] = state
+                    n_states += 1
+            if n_states + n_ends + n_crossings == 0:
+                class_of[begin] = 0
+                continue
+            found = _intern_class(h, w, n_states, n_ends, n_crossings)
+            if found < 0:
+                return found
+            class_of[begin] = found
+    return np.int64(0)
+
+
+@kernel
+def _intern_class(h, w, n_states, n_ends, n_crossings):
+    """The class with the effect in ``WORK_B``, ``WORK`` and ``QUEUE``; 0 if there are too many classes; or ``W_GROW``.
+
+    The parts are sorted first, so that equal sets are equal records.
+    """
+    head = whead(w)
+    base = head[W_POOL_USED]
+    total = E_FIRST + n_states + n_ends + n_crossings
+    number = head[W_N_CLASSES]
+    if not room(w, POOL, base + total) or not room(w, CLASS_RECORD, number + 1):
+        return np.int64(W_GROW)
+    index = tab(w, CLASS_HASH)
+    pool = tab(w, POOL)
+    pool[base + E_STATES] = n_states
+    pool[base + E_ENDS] = n_ends
+    pool[base + E_CROSSINGS] = n_crossings
+    _copy_sorted(tab(w, WORK_B), n_states, pool, base + E_FIRST)
+    _copy_sorted(tab(w, WORK), n_ends, pool, base + E_FIRST + n_states)
+    sort_crossings(tab(w, QUEUE), 0, n_crossings)
+    for i in range(n_crossings):
+        pool[base + E_FIRST + n_states + n_ends + i] = tab(w, QUEUE)[i]
+    hash_ = mix(2166136261, total)
+    for i in range(base, base + total):
+        hash_ = mix(hash_, pool[i])
+    size = index.shape[0] - 1
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    records = tab(w, CLASS_RECORD)
+    while index[slot] != 0:
+        other = records[index[slot]]
+        same = True
+        for i in range(total):
+            if pool[other + i] != pool[base + i]:
+                same = False
+                break
+        if same:
+            return index[slot]
+        slot = (slot + 1) & size
+    if number > head[W_MOST_CLASSES]:
+        return np.int64(0)
+    records[number] = base
+    if _set_firsts(h, w, number) < 0:
+        return np.int64(W_GROW)
+    index[slot] = number
+    head[W_N_CLASSES] = number + 1
+    head[W_POOL_USED] = base + total
+    return number
+
+
+@kernel
+def sort_crossings(pairs, start, count):
+    """Sort the (lexeme << 32 | class) pairs ``pairs[start:start + count]`` by class."""
+    for i in range(start, start + count):
+        pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
+    sort_range(pairs, start, count)
+    for i in range(start, start + count):
+        pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
+
+
+@kernel
+def _copy_sorted(source, count, target, start):
+    for i in range(count):
+        word = source[i]
+        j = start + i - 1
+        while j >= start and target[j] > word:
+            target[j + 1] = target[j]
+            j -= 1
+        target[j + 1] = word

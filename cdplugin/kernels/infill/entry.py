@@ -1,0 +1,49 @@
+"""The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.effects import classify, closure_of, effect_of
+from cdplugin.kernels.infill.holes import fill_hole
+from cdplugin.kernels.infill.intersect import build_rests
+from cdplugin.kernels.infill.items import build_items
+from cdplugin.kernels.infill.lattice import build_lattice
+from cdplugin.kernels.jit.decorators import entry_kernel
+from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.store.arena import BROKEN, STACK_TOP, begin, header
+
+(
+    OP_START_STATE,  # a: number of (lexeme, expression) words at the bottom of the arena's stack -> their lexer state
+    OP_CLASSIFY,  # a, b: tokens a .. b - 1 -> 0
+    OP_LATTICE,  # -> 0
+    OP_FACTS,  # on the lattice -> 1 if the text can be completed, else 0
+    OP_ITEMS,  # the items left of the hole -> 0
+    OP_MASK,  # a: address of an int32 mask row -> 0
+    OP_EFFECT,  # a: lexer state -> its record
+    OP_CLOSURE,  # a: lexer state -> its record
+) = range(8)
+
+
+@entry_kernel
+def infill_engine(h, w, op, a, b):
+    """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
+    head = header(h)
+    if not begin(h):
+        return np.int64(BROKEN)
+    if op == OP_START_STATE:
+        head[STACK_TOP] = a
+        return np.int64(lexer_state(h, 0, a))
+    if op == OP_CLASSIFY:
+        return np.int64(classify(h, w, a, b))
+    if op == OP_LATTICE:
+        return np.int64(build_lattice(h, w))
+    if op == OP_FACTS:
+        return np.int64(build_rests(h, w))
+    if op == OP_ITEMS:
+        return np.int64(build_items(h, w))
+    if op == OP_MASK:
+        return np.int64(fill_hole(h, w, a))
+    if op == OP_EFFECT:
+        return np.int64(effect_of(h, w, a))
+    return np.int64(closure_of(h, w, a))

@@ -1,0 +1,498 @@
+"""The grammar on the lattice: is there a word of the language among the ways through the text with gaps?
+
+Bar-Hillel, Perles and Shamir (1961): the intersection of a context-free grammar with a finite automaton is empty or not
+according to facts "``A`` leads from node p to node q". The facts are found from right to left: at a node, ``REST[dot]`` is the
+row of the nodes at which a rule that stands at ``dot`` may end. It is made of the rows of its first symbol's ends, which lie
+further right, so only a gap (lexemes that lead from a node to itself) and empty rules need a fixpoint, inside one node. Only
+what is not empty is touched.
+
+What is known at a node depends on what lies right of it alone, so when a text changes, facts right of the change are kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
+from cdplugin.kernels.infill.workspace import (
+    ALIVE,
+    BITS,
+    DERIVED,
+    DONE,
+    FACTS_AT,
+    IS_FIRST,
+    PENDING,
+    RANKS,
+    REST,
+    REST_NODES,
+    SPAN_SETS,
+    SPANS,
+    SYMBOL_DOTS,
+    SYMBOL_HEADS,
+    W_ALIVE,
+    W_BITS_FACTS,
+    W_BITS_USED,
+    W_C_FACTS,
+    W_CHANGED,
+    W_DOT_SET,
+    W_FACTS_FIRST,
+    W_FIRST,
+    W_GROW,
+    W_KEEP,
+    W_N_DOTS,
+    W_N_LEXEMES,
+    W_N_SYMBOLS_NT,
+    W_N_TOUCHED,
+    W_NODES,
+    W_SET,
+    W_SPAN_ROWS,
+    W_TOUCHED_FACTS,
+    W_WIDTH,
+    end_node,
+    final_node,
+    forget_rows,
+    has_bit,
+    new_row,
+    or_row,
+    rest_row,
+    room,
+    row_in,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
+from cdplugin.kernels.store.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
+
+END_OF_RULE = -1
+LAST_NODES = 3
+NEAR = 12  # nodes
+FEW_ENDS = 3
+
+
+@kernel
+def build_rests(h, w):
+    """Fill ``REST`` and ``DERIVED`` for all nodes; 1 if the text can be completed, 0 if not, or a status.
+
+    What was found for the last text holds at the nodes right of the last change.
+    """
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    nodes = 64 * head[W_WIDTH]
+    if not room(w, REST, nodes * n_dots) or not room(w, DERIVED, nodes * n_nonterminals) or not room(w, FACTS_AT, 2 * nodes):
+        return np.int64(W_GROW)
+    if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
+        return np.int64(W_GROW)
+    if not room(w, REST_NODES, n_dots * head[W_WIDTH]) or find_alive(w) < 0:
+        return np.int64(W_GROW)
+    last = _forget_stale(w)
+    for i in range((n_nonterminals + 63) >> 6):
+        tab(w, PENDING)[i] = 0
+    _find_done(w, last)
+    head[W_C_FACTS] += last - head[W_FIRST] + 1
+    for node in range(last, head[W_FIRST] - 1, -1):
+        tab(w, FACTS_AT)[2 * node] = head[W_N_TOUCHED]
+        tab(w, FACTS_AT)[2 * node + 1] = head[W_BITS_USED]
+        if node == end_node(w) or node < head[W_FIRST] + head[W_NODES]:
+            status = _rests_of(h, w, np.int64(node))
+            if status < 0:
+                return status
+        head[W_FACTS_FIRST] = node
+        head[W_BITS_FACTS] = head[W_BITS_USED]
+        head[W_TOUCHED_FACTS] = head[W_N_TOUCHED]
+    row = tab(w, REST)[head[W_FIRST] * n_dots]
+    if not head[W_KEEP]:
+        head[W_FACTS_FIRST] = end_node(w) + 1
+    return np.int64(1 if row and has_bit(tab(w, BITS), row, final_node(w)) else 0)
+
+
+@kernel
+def _forget_stale(w):
+    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found."""
+    head = whead(w)
+    last = max(head[W_CHANGED], max(head[W_FACTS_FIRST], head[W_FIRST]) - 1)
+    if not head[W_KEEP]:
+        last = end_node(w)
+    last = last_unasked(w, last)
+    take_alive(w, last)
+    if last >= end_node(w):
+        forget_rows(w, 0, (head[W_SPAN_ROWS] + 1) * head[W_WIDTH])
+    elif last >= head[W_FACTS_FIRST]:
+        forget_rows(w, tab(w, FACTS_AT)[2 * last], tab(w, FACTS_AT)[2 * last + 1])
+    else:
+        forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
+    head[W_CHANGED] = -1
+    head[W_FACTS_FIRST] = last + 1
+    nodes = tab(w, REST_NODES)
+    width = head[W_WIDTH]
+    word = width if last >= end_node(w) else (last + 1) >> 6
+    for dot in range(head[W_N_DOTS]):
+        for i in range(word):
+            nodes[dot * width + i] = 0
+        if word < width:
+            nodes[dot * width + word] &= np.int64(-1) << ((last + 1) & 63)
+    return last
+
+
+@kernel
+def _find_done(w, last):
+    """Fill ``DONE`` with the nodes right of ``last``."""
+    head = whead(w)
+    done = tab(w, DONE)
+    until = min(last + 1 + NEAR, end_node(w))
+    for symbol in range(head[W_N_SYMBOLS_NT] + head[W_N_LEXEMES]):
+        at = symbol * LAST_NODES
+        for node in range(last + 1, until):
+            row = _ends_of(w, np.int64(node), np.int64(symbol))
+            if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[W_WIDTH]):
+                done[at] = node
+                at += 1
+        for i in range(at, (symbol + 1) * LAST_NODES):
+            done[i] = -1
+
+
+@kernel
+def _rests_of(h, w, node):
+    """Fill a node's rows, given those of all nodes right of it; 0 or a status.
+
+    Nonterminals wait with what was not followed yet. Those that others are made of come first, so that outside gaps each comes
+    once.
+    """
+    head = whead(w)
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    width = head[W_WIDTH]
+    fresh = new_row(w)
+    if fresh < 0:
+        return fresh
+    bits = tab(w, BITS)
+    words = head[W_SET]
+    for k in range(words):
+        set_ = tab(w, SPAN_SETS)[node * words + k]
+        while set_:
+            lexeme = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            row = tab(w, SPANS)[node * head[W_N_LEXEMES] + lexeme]
+            status = _follow(h, w, node, n_nonterminals + lexeme, row)
+            if status < 0:
+                return status
+    while True:
+        nonterminal = _first_pending(w)
+        if nonterminal < 0:
+            return np.int64(0)
+        entry = tab(w, DERIVED)[node * n_nonterminals + nonterminal]
+        for i in range(node >> 6, width):  # the second row of an entry: what was followed already
+            bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
+            bits[entry + width + i] = bits[entry + i]
+        status = _follow(h, w, node, nonterminal, fresh)
+        if status < 0:
+            return status
+
+
+@kernel
+def _first_pending(w):
+    """Take the first nonterminal that waits, by rank; -1 if there is none."""
+    pending = tab(w, PENDING)
+    n_nonterminals = whead(w)[W_N_SYMBOLS_NT]
+    for i in range((n_nonterminals + 63) >> 6):
+        word = pending[i]
+        if word:
+            pending[i] = word & (word - 1)
+            return tab(w, RANKS)[n_nonterminals + 64 * i + low_bit(word)]
+    return np.int64(-1)
+
+
+@kernel
+def _follow(h, w, node, symbol, row):
+    """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
+
+    What is long ends at many nodes, most of which are also ends from a node further right: what is known there is taken over.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    other = np.int64(-1)
+    fresh = row
+    many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
+    if many:
+        other = _followed_before(h, w, node, symbol, row)
+    if other >= 0:
+        known = _ends_of(w, other, symbol)
+        ends = new_row(w)
+        if ends < 0:
+            return ends
+        bits = tab(w, BITS)
+        for i in range(node >> 6, width):
+            bits[ends + i] = bits[row + i] & ~bits[known + i]
+        fresh = ends
+    heads = tab(w, SYMBOL_HEADS)
+    dots = tab(w, SYMBOL_DOTS)
+    keep = head[W_KEEP] != 0  # without, completions are read off REST
+    is_once = keep and not many and symbol >= head[W_N_SYMBOLS_NT]
+    first = tab(w, IS_FIRST)
+    symbols = i64(h, DOT_SYMBOL)
+    lefts = i64(h, DOT_LEFT)
+    all_alive = head[W_ALIVE] == 0
+    alive = tab(w, ALIVE)
+    here = node * head[W_DOT_SET]
+    there = other * head[W_DOT_SET]
+    for i in range(heads[symbol], heads[symbol + 1]):
+        dot = dots[i]
+        if not all_alive and not has_bit(alive, here, dot):
+            continue
+        if keep and first[dot] and symbols[dot + 1] == END_OF_RULE:
+            status = _promote(w, node, lefts[dot], row)
+        elif other >= 0 and (all_alive or has_bit(alive, there, dot)):
+            status = _take_over(h, w, node, dot, other)
+            if status >= 0:
+                status = _gather(h, w, node, dot, fresh)
+        elif is_once and first[dot]:
+            status = _derive(h, w, node, dot, row)
+        else:
+            status = _gather(h, w, node, dot, row)
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def _are_many(w, row, width):
+    """Whether a row has so many nodes that it pays to look for what is known of them."""
+    bits = tab(w, BITS)
+    count = np.int64(0)
+    for i in range(row, row + width):
+        if bits[i]:
+            count += count_bits(bits[i])
+            if count > FEW_ENDS:
+                return True
+    return False
+
+
+@kernel
+def _followed_before(h, w, node, symbol, row):
+    """Of the last nodes at which a symbol was followed, all of whose ends are in ``row``, the one with the most; or -1.
+
+    (Long lexemes begin at boundaries and inside slots in turn, so the very last one is not enough.) What the symbol leads to
+    from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    bits = tab(w, BITS)
+    done = tab(w, DONE)
+    first = symbol * LAST_NODES
+    null = symbol < n_nonterminals and i64(h, NULLABLE)[symbol] != 0
+    found = np.int64(-1)
+    most = np.int64(0)
+    for i in range(first, first + LAST_NODES):
+        other = done[i]
+        if other < 0 or other == node or (null and not has_bit(bits, row, other)):
+            continue
+        known = _ends_of(w, other, symbol)
+        size = np.int64(0)
+        for j in range(node >> 6, width):
+            word = bits[known + j]
+            if word & ~bits[row + j]:
+                size = np.int64(-1)
+                break
+            size += count_bits(word)
+        if size > most:
+            most = size
+            found = other
+    if done[first] != node:
+        for i in range(first + LAST_NODES - 1, first, -1):
+            done[i] = done[i - 1]
+        done[first] = node
+    return found
+
+
+@kernel
+def _ends_of(w, node, symbol):
+    """The row of the nodes that a symbol leads to from a node, or 0."""
+    head = whead(w)
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    if symbol < n_nonterminals:
+        return tab(w, DERIVED)[node * n_nonterminals + symbol]
+    return tab(w, SPANS)[node * head[W_N_LEXEMES] + symbol - n_nonterminals]
+
+
+@kernel
+def size_of_done(w):
+    """The size of ``DONE``."""
+    return max(LAST_NODES * (whead(w)[W_N_SYMBOLS_NT] + whead(w)[W_N_LEXEMES]), 2 * whead(w)[W_N_DOTS])
+
+
+@kernel
+def contains(bits, row, other, width):
+    """Whether a row has all nodes of another."""
+    for i in range(width):
+        if bits[other + i] & ~bits[row + i]:
+            return False
+    return True
+
+
+@kernel
+def _take_over(h, w, node, dot, other):
+    """Add ``REST[dot]`` of another node further right; 0 or a status."""
+    n_dots = whead(w)[W_N_DOTS]
+    known = tab(w, REST)[other * n_dots + dot]
+    if known == 0:
+        return np.int64(0)
+    into = rest_row(w, node, dot)
+    if into < 0:
+        return into
+    first = node >> 6
+    if or_row(tab(w, BITS), into + first, known + first, whead(w)[W_WIDTH] - first):
+        return _grown(h, w, node, dot)
+    return np.int64(0)
+
+
+@kernel
+def _gather(h, w, node, dot, ends):
+    """The symbol after ``dot`` leads from ``node`` to the row ``ends``: add what the rest of the rule leads to from there; 0 or
+    a status.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_dots = head[W_N_DOTS]
+    bits = tab(w, BITS)
+    rest = tab(w, REST)
+    nodes = tab(w, REST_NODES)
+    null_rest = i64(h, DOT_NULL_REST)[dot + 1]
+    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    into = rest[node * n_dots + dot]
+    grew = False
+    for i in range(node >> 6, width):
+        word = bits[ends + i]
+        if word == 0:
+            continue
+        if null_rest:
+            if into == 0:
+                into = rest_row(w, node, dot)
+                if into < 0:
+                    return into
+            grew = grew or (word & ~bits[into + i]) != 0
+            bits[into + i] |= word
+        if not goes_on:
+            continue
+        word &= nodes[(dot + 1) * width + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            after = rest[end * n_dots + dot + 1]
+            if into == 0:
+                into = rest_row(w, node, dot)
+                if into < 0:
+                    return into
+            if after != into and or_row(bits, into + i, after + i, width - i):
+                grew = True
+    return _grown(h, w, node, dot) if grew else np.int64(0)
+
+
+@kernel
+def _promote(w, node, left, row):
+    """:func:`_gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``."""
+    into = derived_row(w, node, left)
+    if into < 0:
+        return into
+    word = node >> 6
+    if or_row(tab(w, BITS), into + word, row + word, whead(w)[W_WIDTH] - word):
+        _wait(w, left)
+    return np.int64(0)
+
+
+@kernel
+def _derive(h, w, node, dot, ends):
+    """:func:`_gather` for a rule that begins at ``dot``, with a lexeme that ends at few nodes: nobody will take its ``REST``
+    over, nor read a completion off it, so it is not made.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    n_dots = head[W_N_DOTS]
+    left = i64(h, DOT_LEFT)[dot]
+    into = derived_row(w, node, left)
+    if into < 0:
+        return into
+    bits = tab(w, BITS)
+    rest = tab(w, REST)
+    nodes = tab(w, REST_NODES)
+    null_rest = i64(h, DOT_NULL_REST)[dot + 1]
+    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    grew = False
+    for i in range(node >> 6, width):
+        word = bits[ends + i]
+        if null_rest:
+            grew = grew or (word & ~bits[into + i]) != 0
+            bits[into + i] |= word
+        if not goes_on:
+            continue
+        word &= nodes[(dot + 1) * width + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
+                grew = True
+    if grew:
+        _wait(w, left)
+    return np.int64(0)
+
+
+@kernel
+def derived_row(w, node, nonterminal):
+    """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``."""
+    index = node * whead(w)[W_N_SYMBOLS_NT] + nonterminal
+    entry = tab(w, DERIVED)[index]
+    if entry == 0:
+        entry = row_in(w, DERIVED, index)
+        if entry < 0 or new_row(w) < 0:
+            return np.int64(W_GROW)
+    return entry
+
+
+@kernel
+def _wait(w, nonterminal):
+    """Let a nonterminal wait to be followed."""
+    rank = tab(w, RANKS)[nonterminal]
+    tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+
+
+@kernel
+def _grown(h, w, node, dot):
+    """``REST[dot]`` at ``node`` grew: pass it on to the rule's nonterminal, or to the dots before it that it can be reached
+    from without moving. 0 or a status.
+    """
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    word = node >> 6
+    width = head[W_WIDTH] - word
+    first = tab(w, IS_FIRST)
+    symbols = i64(h, DOT_SYMBOL)
+    while True:
+        row = tab(w, REST)[node * n_dots + dot]
+        if first[dot]:
+            left = i64(h, DOT_LEFT)[dot]
+            entry = derived_row(w, node, left)
+            if entry < 0:
+                return entry
+            if or_row(tab(w, BITS), entry + word, row + word, width):
+                _wait(w, left)
+            return np.int64(0)
+        if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
+            return np.int64(0)
+        into = rest_row(w, node, dot - 1)
+        if into < 0:
+            return into
+        if not or_row(tab(w, BITS), into + word, row + word, width):
+            return np.int64(0)
+        dot -= 1
+
+
+@kernel
+def stays(h, w, node, symbol):
+    """Whether a symbol leads from a node to itself: it derives the empty string, or lies in a gap."""
+    head = whead(w)
+    if symbol >= 0:
+        if i64(h, NULLABLE)[symbol]:
+            return True
+        row = tab(w, DERIVED)[node * head[W_N_SYMBOLS_NT] + symbol]
+    else:
+        row = tab(w, SPANS)[node * head[W_N_LEXEMES] - 2 - symbol]
+    return row != 0 and has_bit(tab(w, BITS), row, node)

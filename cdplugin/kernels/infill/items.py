@@ -1,0 +1,364 @@
+"""Earley items left of a place whose tokens are asked for (the *hole*).
+
+``ITEMS[dot]`` of a node is the row of the origins of an item; ``OUT[A]`` says at which nodes an ``A`` that began there may
+end so that the text can be ended. Items that lead nowhere are left out. Needs the facts of
+:mod:`cdplugin.kernels.infill.intersect`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.intersect import END_OF_RULE, contains, size_of_done
+from cdplugin.kernels.infill.ways import ask, forget_ways, is_long, leads_out, way_of
+from cdplugin.kernels.infill.workspace import (
+    BITS,
+    DERIVED,
+    DONE,
+    FIRST_DOTS,
+    FIRST_HEADS,
+    ITEM_SETS,
+    ITEMS,
+    OUT,
+    QUEUE,
+    SKIPPED,
+    SPAN_SETS,
+    SPANS,
+    W_BITS_FACTS,
+    W_BITS_KEPT,
+    W_BITS_USED,
+    W_DOT_SET,
+    W_GROW,
+    W_LEFT,
+    W_N_DOTS,
+    W_N_LEXEMES,
+    W_N_SYMBOLS_NT,
+    W_SET,
+    W_TOUCHED_FACTS,
+    W_WIDTH,
+    WORK,
+    final_node,
+    forget_rows,
+    has_bit,
+    item_row,
+    new_row,
+    or_row,
+    room,
+    row_in,
+    set_bit,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, i64
+
+
+@kernel
+def build_items(h, w):
+    """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``."""
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    nodes = head[W_LEFT]
+    head[W_DOT_SET] = (n_dots + 63) >> 6
+    if not room(w, ITEMS, nodes * n_dots) or not room(w, ITEM_SETS, nodes * head[W_DOT_SET]):
+        return np.int64(W_GROW)
+    if not room(w, OUT, (64 * head[W_WIDTH] + 1) * n_nonterminals):
+        return np.int64(W_GROW)
+    if not room(w, QUEUE, 2 * n_dots + 2) or not room(w, WORK, n_dots):
+        return np.int64(W_GROW)
+    forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
+    for dot in range(n_dots):
+        tab(w, WORK)[dot] = 0
+    sets = tab(w, ITEM_SETS)
+    for i in range(nodes * head[W_DOT_SET]):
+        sets[i] = 0
+    if not room(w, DONE, size_of_done(w)) or forget_ways(w) < 0:
+        return np.int64(W_GROW)
+    done = tab(w, DONE)
+    for dot in range(n_dots):
+        done[2 * dot] = -1
+    row = item_row(w, 0, np.int64(0))
+    all_out = row_in(w, OUT, 0)
+    if row < 0 or all_out < 0:
+        return np.int64(W_GROW)
+    set_bit(tab(w, BITS), row, 0)
+    set_bit(tab(w, BITS), all_out, final_node(w))
+    for node in range(nodes):
+        status = _items_of(h, w, node)
+        if status >= 0:
+            status = _items_after_skips(h, w, node)
+        if status < 0:
+            return status
+    head[W_BITS_KEPT] = head[W_BITS_USED]
+    return np.int64(0)
+
+
+@kernel
+def _items_of(h, w, node):
+    """Follow a node's items until nothing is new; 0 or a status. ``WORK`` marks the dots that wait in ``QUEUE``."""
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    n_nonterminals = head[W_N_SYMBOLS_NT]
+    lefts = i64(h, DOT_LEFT)
+    symbols = i64(h, DOT_SYMBOL)
+    queue = tab(w, QUEUE)
+    marks = tab(w, WORK)
+    count = np.int64(0)
+    words = head[W_DOT_SET]
+    for k in range(words):
+        set_ = tab(w, ITEM_SETS)[node * words + k]
+        while set_:
+            dot = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            queue[count] = dot
+            marks[dot] = 1
+            count += 1
+    while count > 0:
+        count -= 1
+        dot = queue[count]
+        marks[dot] = 0
+        symbol = symbols[dot]
+        if symbol == END_OF_RULE:
+            continue
+        origins = tab(w, ITEMS)[node * n_dots + dot]
+        if symbol >= 0:
+            # the nonterminal is predicted here: where may it end?
+            united = _united_out(w, origins, lefts[dot])
+            if united < 0:
+                return united
+            grown = _predict(h, w, node, dot, symbol, united)
+            if grown < 0:
+                return grown
+            if grown:
+                for i in range(tab(w, FIRST_HEADS)[symbol], tab(w, FIRST_HEADS)[symbol + 1]):
+                    first = tab(w, FIRST_DOTS)[i]
+                    row = item_row(w, node, first)
+                    if row < 0:
+                        return row
+                    set_bit(tab(w, BITS), row, node)
+                    inner = first
+                    while symbols[inner] != END_OF_RULE:  # items of this rule that began here may lead further now
+                        row = tab(w, ITEMS)[node * n_dots + inner]
+                        if row and has_bit(tab(w, BITS), row, node) and not marks[inner]:
+                            marks[inner] = 1
+                            queue[count] = inner
+                            count += 1
+                        inner += 1
+            ends = tab(w, DERIVED)[node * n_nonterminals + symbol]
+        else:
+            ends = tab(w, SPANS)[node * head[W_N_LEXEMES] - 2 - symbol]
+        moved = np.int64(0)
+        if symbol >= 0 and i64(h, NULLABLE)[symbol]:
+            moved = _move(h, w, node, dot, node, origins)
+        if moved >= 0 and ends:
+            to_itself = _move_all(h, w, node, dot, ends, symbol)
+            moved = to_itself if to_itself < 0 else moved | to_itself
+        if moved < 0:
+            return moved
+        if moved and not marks[dot + 1]:
+            marks[dot + 1] = 1
+            queue[count] = dot + 1
+            count += 1
+    return np.int64(0)
+
+
+@kernel
+def _items_after_skips(h, w, node):
+    """Let the items that wait at a node wait where a skip from it ends, too: the hole may be there. 0 or a status.
+
+    (``SPANS`` lead over skips already, so that nothing else comes of it.)
+    """
+    head = whead(w)
+    words = head[W_SET]
+    lexemes = i64(h, LEXEMES)
+    for k in range(words):
+        set_ = tab(w, SPAN_SETS)[node * words + k]
+        while set_:
+            skip = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            if not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+                continue
+            row = tab(w, SPANS)[node * head[W_N_LEXEMES] + skip]
+            for end in range(node + 1, head[W_LEFT]):
+                if has_bit(tab(w, BITS), row, end):
+                    status = _wait_at(h, w, node, skip, end)
+                    if status < 0:
+                        return status
+    return np.int64(0)
+
+
+@kernel
+def _wait_at(h, w, node, skip, end):
+    """Copy the items of ``node`` that wait for a lexeme that ``skip`` may stand before to ``end``; 0 or ``W_GROW``."""
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    words = head[W_DOT_SET]
+    symbols = i64(h, DOT_SYMBOL)
+    for k in range(words):
+        set_ = tab(w, ITEM_SETS)[node * words + k]
+        while set_:
+            dot = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            lexeme = -2 - symbols[dot]
+            if lexeme < 0 or not has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+                continue
+            into = item_row(w, end, dot)
+            if into < 0:
+                return into
+            or_row(tab(w, BITS), into, tab(w, ITEMS)[node * n_dots + dot], head[W_WIDTH])
+    return np.int64(0)
+
+
+@kernel
+def _move_all(h, w, node, dot, ends, symbol):
+    """Move the items at ``dot`` over ``symbol`` to the nodes of the row ``ends``: 1 if there are new ones at ``node``, 0, or
+    ``W_GROW``.
+
+    Where the node at which this dot was followed last had all of these ends, its origins have been moved there already.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    origins = tab(w, ITEMS)[node * head[W_N_DOTS] + dot]
+    if width > 1:
+        if tab(w, DONE)[2 * dot] < 0:
+            fresh = new_row(w)
+            if fresh < 0:
+                return fresh
+            tab(w, DONE)[2 * dot + 1] = fresh
+        moving = new_row(w)
+        if moving < 0:
+            return moving
+        last = tab(w, DONE)[2 * dot]
+        covered = last == node
+        if last >= 0 and last != node:
+            table, index = SPANS, last * head[W_N_LEXEMES] - 2 - symbol
+            if symbol >= 0:
+                table, index = DERIVED, last * head[W_N_SYMBOLS_NT] + symbol
+            known = tab(w, table)[index]
+            covered = known != 0 and contains(tab(w, BITS), known, ends, width)
+        tab(w, DONE)[2 * dot] = node
+        done = tab(w, DONE)[2 * dot + 1]
+        bits = tab(w, BITS)
+        for i in range(width):
+            if not covered:
+                bits[done + i] = 0
+            bits[moving + i] = bits[origins + i] & ~bits[done + i]
+            bits[done + i] |= bits[moving + i]
+        if has_bit(bits, origins, node):  # what may come of items that began here is still growing
+            set_bit(bits, moving, node)
+        origins = moving
+        some = False
+        for i in range(width):
+            some = some or bits[moving + i] != 0
+        if not some:
+            return np.int64(0)
+    moved = np.int64(0)
+    for i in range((head[W_LEFT] + 63) >> 6):
+        word = tab(w, BITS)[ends + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            if end >= head[W_LEFT]:
+                break
+            some_new = _move(h, w, node, dot, end, origins)
+            if some_new < 0:
+                return some_new
+            if end == node:
+                moved = some_new
+    return moved
+
+
+@kernel
+def _united_out(w, origins, left):
+    """A fresh row: where ``left`` may end, begun at any of the origins; or ``W_GROW``."""
+    head = whead(w)
+    width = head[W_WIDTH]
+    united = new_row(w)
+    if united < 0:
+        return united
+    bits = tab(w, BITS)
+    for i in range(width):
+        word = bits[origins + i]
+        while word:
+            origin = 64 * i + low_bit(word)
+            word &= word - 1
+            row = tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]
+            if row:
+                or_row(bits, united, row, width)
+    return united
+
+
+@kernel
+def _predict(h, w, node, dot, nonterminal, out):
+    """Add to ``OUT`` of ``nonterminal`` at ``node`` the ends from which the rule after ``dot`` leads out: 1 if new, 0, or
+    ``W_GROW``. A nonterminal that is predicted for the first time is new.
+    """
+    head = whead(w)
+    width = head[W_WIDTH]
+    index = node * head[W_N_SYMBOLS_NT] + nonterminal
+    grown = np.int64(0)
+    if tab(w, OUT)[index] == 0:
+        grown = np.int64(1)
+    into = row_in(w, OUT, index)
+    if into < 0:
+        return into
+    derived = tab(w, DERIVED)[index]
+    null = i64(h, NULLABLE)[nonterminal] != 0
+    way = np.int64(0)
+    if is_long(w):
+        way = way_of(w, dot + 1, out)
+        if way < 0:
+            return way
+    for i in range(width):
+        word = tab(w, BITS)[derived + i] if derived else np.int64(0)
+        if null and node >> 6 == i:
+            word |= np.int64(1) << (node & 63)
+        if way:
+            word = ask(h, w, dot + 1, out, way, i, word)
+            if word & ~tab(w, BITS)[into + i]:
+                tab(w, BITS)[into + i] |= word
+                grown = np.int64(1)
+            continue
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            if leads_out(h, w, end, dot + 1, out) and set_bit(tab(w, BITS), into, end):
+                grown = np.int64(1)
+    return grown
+
+
+@kernel
+def _move(h, w, node, dot, end, origins):
+    """Move the items at ``dot`` with the given origins over their symbol to node ``end``, those that lead out from there: 1 if
+    some are new, 0, or ``W_GROW``.
+    """
+    head = whead(w)
+    n_dots = head[W_N_DOTS]
+    left = i64(h, DOT_LEFT)[dot]
+    into = tab(w, ITEMS)[end * n_dots + dot + 1]
+    moved = np.int64(0)
+    for i in range(head[W_WIDTH]):
+        word = tab(w, BITS)[origins + i]
+        if into:
+            word &= ~tab(w, BITS)[into + i]
+        while word:
+            origin = 64 * i + low_bit(word)
+            word &= word - 1
+            out = tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]
+            leads = False
+            if is_long(w) and out:
+                way = way_of(w, dot + 1, out)
+                if way < 0:
+                    return way
+                bit = np.int64(1) << (end & 63)
+                leads = ask(h, w, dot + 1, out, way, end >> 6, bit) != 0
+            else:
+                leads = leads_out(h, w, end, dot + 1, out)
+            if leads:
+                into = item_row(w, end, dot + 1)
+                if into < 0:
+                    return into
+                set_bit(tab(w, BITS), into, origin)
+                moved = np.int64(1)
+    return moved

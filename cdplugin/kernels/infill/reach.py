@@ -1,0 +1,279 @@
+"""Where lexemes that a token ended in the middle of may end, right of the hole."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill.boundaries import has_skip, may_follow, takes
+from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
+from cdplugin.kernels.infill.steps import BY_END, S_BEFORE, S_CROSSINGS, S_ENDS, S_FIRST, S_NEXT, column_of, step_of
+from cdplugin.kernels.infill.workspace import (
+    ACCEPTS,
+    BITS,
+    CLASS_LIST,
+    CLASS_NODE,
+    ELEMENTS,
+    ENDS_FROM,
+    ENDS_ROWS,
+    GAP,
+    NODE_BEFORE,
+    NODE_LAST,
+    REACH_HASH,
+    REACH_PATH,
+    REACHED,
+    SLOT,
+    SLOT_CLASSES,
+    STEPS,
+    W_ELEMENTS,
+    W_ENDS_USED,
+    W_GROW,
+    W_HOLE,
+    W_N_LEXEMES,
+    W_N_REACHED,
+    W_REACH_STAMP,
+    W_SPLIT,
+    W_WIDTH,
+    end_node,
+    or_row,
+    room,
+    row_in,
+    set_bit,
+    tab,
+    whead,
+)
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.store.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64, length_of, mix, word_of
+
+REACHED_WORDS = 3  # element, set of lexer states, rows in ENDS_ROWS
+
+
+@kernel
+def forget_reached(w):
+    """Forget what was found for another hole; 0 or ``W_GROW``."""
+    head = whead(w)
+    ends = tab(w, ENDS_FROM)
+    for i in range(ends.shape[0]):
+        ends[i] = 0
+    head[W_ENDS_USED] = 0
+    head[W_REACH_STAMP] = fresh_stamp(w)
+    head[W_N_REACHED] = 0
+    return np.int64(0 if room(w, REACH_HASH, 1024) else W_GROW)
+
+
+@kernel
+def ends_from(h, w, state):
+    """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
+
+    Runs through what is right of the hole until nothing is alive, or a set of states is met that another run met at the same
+    element: each such set has rows of its own. Or a status.
+    """
+    head = whead(w)
+    n_lexemes = head[W_N_LEXEMES]
+    if not room(w, ENDS_FROM, state + 1):
+        return np.int64(W_GROW)
+    known = tab(w, ENDS_FROM)[state]
+    if known > 0:
+        return known - 1
+    n_parts = add_parts(h, w, np.int64(0), state, fresh_stamp(w))
+    if n_parts < 0:
+        return n_parts
+    set_ = end_set(w, n_parts)
+    if set_ < 0:
+        return set_
+    k = head[W_HOLE]
+    if tab(w, ELEMENTS)[k] != GAP:
+        k += 1
+    steps = np.int64(0)
+    following = np.int64(-1)
+    while set_ > 0:
+        rows = _rows_of_set(w, k, set_)
+        if rows < -1:
+            return rows
+        if rows >= 0:
+            following = rows
+            break
+        rows = head[W_ENDS_USED] - n_lexemes
+        if not room(w, REACH_PATH, steps + 1):
+            return np.int64(W_GROW)
+        tab(w, REACH_PATH)[steps] = rows
+        steps += 1
+        status = _end_before(h, w, rows, k, set_)
+        if status < 0:
+            return status
+        if k == head[W_ELEMENTS]:
+            break
+        set_ = _pass_element(h, w, rows, k, set_)
+        if set_ < 0:
+            return set_
+        k += 1
+    for i in range(steps - 1, -1, -1):
+        rows = tab(w, REACH_PATH)[i]
+        for lexeme in range(n_lexemes):
+            row = tab(w, ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
+            if row:
+                into = row_in(w, ENDS_ROWS, rows + lexeme)
+                if into < 0:
+                    return into
+                or_row(tab(w, BITS), into, row, head[W_WIDTH])
+        following = rows
+    tab(w, ENDS_FROM)[state] = following + 1
+    return following
+
+
+@kernel
+def _rows_of_set(w, k, set_):
+    """The rows of a set of states before element ``k``; -1 if they are new: then the last rows in ``ENDS_ROWS`` are its, and
+    empty. Or ``W_GROW``.
+    """
+    head = whead(w)
+    hash_ = mix(mix(2166136261, k), set_)
+    index = tab(w, REACH_HASH)
+    reached = tab(w, REACHED)
+    stamp = head[W_REACH_STAMP]
+    size = index.shape[0] - 1
+    slot = (hash_ ^ (hash_ >> 16)) & size
+    while index[slot] >> 32 == stamp:
+        at = (index[slot] & 0xFFFFFFFF) * REACHED_WORDS
+        if reached[at] == k and reached[at + 1] == set_:
+            return reached[at + 2]
+        slot = (slot + 1) & size
+    number = head[W_N_REACHED]
+    rows = head[W_ENDS_USED]
+    n_lexemes = head[W_N_LEXEMES]
+    if 2 * (number + 1) > index.shape[0]:
+        room(w, REACH_HASH, 2 * index.shape[0])
+        return np.int64(W_GROW)
+    if not room(w, REACHED, (number + 1) * REACHED_WORDS) or not room(w, ENDS_ROWS, rows + n_lexemes):
+        return np.int64(W_GROW)
+    reached[number * REACHED_WORDS] = k
+    reached[number * REACHED_WORDS + 1] = set_
+    reached[number * REACHED_WORDS + 2] = rows
+    index[slot] = (stamp << 32) | number
+    for i in range(rows, rows + n_lexemes):
+        tab(w, ENDS_ROWS)[i] = 0
+    head[W_N_REACHED] = number + 1
+    head[W_ENDS_USED] = rows + n_lexemes
+    return np.int64(-1)
+
+
+@kernel
+def _end_before(h, w, rows, k, set_):
+    """Note the LONGEST lexemes that the end of the text, or element ``k``, ends; 0 or a status."""
+    if tab(w, ACCEPTS)[k]:
+        record = step_of(h, w, set_, np.int64(BY_END), np.int64(0))
+        if record < 0:
+            return record
+        for i in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
+            status = _note_text_end(h, w, rows, tab(w, STEPS)[i])
+            if status < 0:
+                return status
+    if k < whead(w)[W_ELEMENTS] and tab(w, ELEMENTS)[k] >= 0:
+        record = step_of(h, w, set_, tab(w, ELEMENTS)[k], np.int64(0))
+        if record < 0:
+            return record
+        for i in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
+            status = _note_ends(h, w, rows, tab(w, STEPS)[i], k)
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _pass_element(h, w, rows, k, set_):
+    """Note the lexemes that end in element ``k``, or with it; the set of states after it, or a status."""
+    element = tab(w, ELEMENTS)[k]
+    accepts = tab(w, ACCEPTS)[k + 1]
+    cap = np.int64(SLOT) - element if element <= SLOT else np.int64(0)
+    record = step_of(h, w, set_, column_of(element), cap)
+    if record < 0:
+        return record
+    steps = tab(w, STEPS)
+    first = record + S_FIRST + steps[record + S_BEFORE]
+    last = first + steps[record + S_ENDS]
+    for i in range(first, last):
+        if element == GAP:
+            status = _note_end(w, rows + steps[i], tab(w, NODE_BEFORE)[k + 1])
+            if status >= 0 and accepts:
+                status = _note_end(w, rows + steps[i], end_node(w))
+        else:
+            status = _note_ends(h, w, rows, steps[i], k + 1)
+            if status >= 0 and accepts:
+                status = _note_text_end(h, w, rows, steps[i])
+        if status < 0:
+            return status
+    if cap > 0:
+        status = _note_crossings(w, rows, k, last, steps[record + S_CROSSINGS], cap)
+        if status < 0:
+            return status
+    return steps[record + S_NEXT]
+
+
+@kernel
+def _note_crossings(w, rows, k, begin, n_crossings, cap):
+    """Note the lexemes that end inside slot ``k``, at the nodes of the classes of what is left; 0 or ``W_GROW``."""
+    stamp = fresh_stamp(w)
+    nodes = tab(w, CLASS_NODE)
+    first = tab(w, SLOT_CLASSES)[2 * k]
+    for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
+        nodes[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
+    steps = tab(w, STEPS)
+    for i in range(begin, begin + n_crossings):
+        group = steps[i] & 0xFFFFFFFF
+        if group > cap or nodes.shape[0] <= group:
+            break
+        if nodes[group] >> 32 == stamp:
+            status = _note_end(w, rows + (steps[i] >> 32), nodes[group] & 0xFFFFFFFF)
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _note_end(w, index, node):
+    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at a node; 0 or ``W_GROW``."""
+    row = row_in(w, ENDS_ROWS, index)
+    if row < 0:
+        return row
+    set_bit(tab(w, BITS), row, node)
+    return np.int64(0)
+
+
+@kernel
+def _note_ends(h, w, rows, accepted, k):
+    """The lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
+
+    The set may be smaller than those that the lattice found, so the nodes where at least what may follow it competes are meant.
+    After a skip, all nodes: what may follow depends on where it began, which the caller knows.
+    """
+    skips = has_skip(h, accepted)
+    may_follow(h, w, accepted)
+    lexemes = i64(h, LEXEMES)
+    first = tab(w, NODE_BEFORE)[k]
+    if whead(w)[W_SPLIT] and k > 0 and tab(w, ELEMENTS)[k - 1] == GAP:
+        first += 1  # behind the gap, not in it
+    for node in range(first, tab(w, NODE_LAST)[k]):
+        if whead(w)[W_SPLIT] and not skips and not takes(w, node):
+            continue
+        for i in range(length_of(h, accepted)):
+            lexeme = word_of(h, accepted, i)
+            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+                continue
+            status = _note_end(w, rows + lexeme, np.int64(node))
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _note_text_end(h, w, rows, accepted):
+    """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
+    skips = has_skip(h, accepted)
+    lexemes = i64(h, LEXEMES)
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            continue
+        status = _note_end(w, rows + lexeme, end_node(w))
+        if status < 0:
+            return status
+    return np.int64(0)

@@ -1,0 +1,124 @@
+"""How kernels are made: the decorators, and what tells that they are being compiled.
+
+A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only this
+file, ``machine_code``, ``views`` and ``linking`` know Numba's own classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeVar
+
+import numba
+from numba.core import types
+from numba.core.types import unliteral  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+
+from cdplugin.kernels.jit.linking import CompilerToBitcode, CompilerToProgram
+from cdplugin.kernels.jit.machine_code import KernelCache
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DISABLED = bool(numba.config.DISABLE_JIT)
+BOUNDSCHECK = bool(numba.config.BOUNDSCHECK)
+
+
+def kernel(function: F) -> F:
+    """An inner kernel: compiled with whoever calls it, not cached on its own, not callable from Python.
+
+    Numba compiles a callee anew for every integer *constant* that it is called with. One compilation for int64 is enough
+    here, and a third of the work, so constants are widened to their type before the callee's signature is looked up.
+    """
+    if DISABLED:
+        return function
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": CompilerToBitcode}
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(function)
+    look_up = dispatcher.get_call_template
+
+    def look_up_widened(arguments, keywords):  # type: ignore[no-untyped-def]
+        return look_up(tuple(unliteral(a) for a in arguments), keywords)
+
+    dispatcher.get_call_template = look_up_widened
+    return dispatcher
+
+
+def entry_kernel(function: F) -> F:
+    """A kernel that Python calls: compiled at the first call and cached on disk."""
+    if DISABLED:
+        return function
+    dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=CompilerToProgram)(function)
+    dispatcher._cache = KernelCache(function, dispatcher.targetctx)  # what its enable_caching() does with Numba's own cache
+    return dispatcher
+
+
+def is_cached(dispatcher: Any) -> bool:
+    """Whether an entry kernel has machine code for this machine on disk, or needs none (``NUMBA_DISABLE_JIT``)."""
+    return DISABLED or dispatcher._cache.has_any()
+
+
+class Notice:
+    """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet."""
+
+    _silent: ClassVar[int] = 0  # how many callers show progress themselves
+
+    def __init__(self, dispatcher: Any) -> None:
+        is_told = Notice._silent > 0 or DISABLED or dispatcher.signatures
+        self.shown = not is_told and not is_cached(dispatcher)
+
+    @classmethod
+    @contextlib.contextmanager
+    def silenced(cls) -> Iterator[None]:
+        """A context in which nothing is told, since the caller shows progress itself."""
+        Notice._silent += 1
+        try:
+            yield
+        finally:
+            Notice._silent -= 1
+
+    def __enter__(self) -> None:
+        if self.shown:
+            self.began = time.monotonic()
+            text = "cdplugin: compiling kernels, once for this version (up to a minute) ..."
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self.shown:
+            print(f" {time.monotonic() - self.began:.0f} s", file=sys.stderr, flush=True)
+
+
+if DISABLED:
+
+    def low_bit(word: int) -> int:
+        return (int(word) & -int(word)).bit_length() - 1
+
+    def count_bits(word: int) -> int:
+        return (int(word) & 0xFFFFFFFFFFFFFFFF).bit_count()
+
+else:
+
+    @intrinsic
+    def _trailing_zeros(typing_context, word):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+
+        return types.int64(types.int64), codegen
+
+    @intrinsic
+    def _population(typing_context, word):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            return builder.ctpop(arguments[0])
+
+        return types.int64(types.int64), codegen
+
+    @kernel
+    def low_bit(word: int) -> int:
+        """The number of the lowest bit of a word that is not 0."""
+        return _trailing_zeros(word)
+
+    @kernel
+    def count_bits(word: int) -> int:
+        """How many bits of a word are set."""
+        return _population(word)

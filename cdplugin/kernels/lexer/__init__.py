@@ -1,0 +1,1 @@
+"""Lexer states: sets of (lexeme, expression) with lazily filled transition rows."""

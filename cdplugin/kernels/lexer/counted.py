@@ -1,0 +1,67 @@
+"""A token of plain characters inside bounded text, taken at once.
+
+In ``R{m,n} T``, where each plain character is one turn of ``R`` and ``T`` begins otherwise, ``k`` plain characters lead to
+``R{m-k,n-k} T``. Stepped byte by byte, a text under ``maxLength`` makes a lexer state for each of its characters when it is
+first met; a token makes one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS, lexer_state, stay_of
+from cdplugin.kernels.regex.expressions import make_cat, make_repeat, push
+from cdplugin.kernels.regex.slices import slice_step
+from cdplugin.kernels.store.arena import (
+    GROW,
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    LOW_32,
+    STACK_TOP,
+    TRANSITIONS,
+    X_BEGUN,
+    header,
+    i32,
+    i64,
+    pack,
+    word_of,
+)
+
+
+@kernel
+def after_plain(h, state, text, start, end):
+    """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
+
+    An odd :func:`cdplugin.kernels.lexer.lexer.stay_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
+    """
+    if i32(h, TRANSITIONS)[state * 256 + text[start]] >= 0:
+        return np.int64(0)
+    stay = stay_of(h, state)
+    if stay & 1 == 0 or stay < 0:
+        return np.int64(min(stay, 0))
+    chars = np.int64(0)
+    utf8 = np.int64(0)
+    for i in range(start, end):
+        utf8 = np.int64(slice_step(utf8, np.int64(text[i])))
+        if utf8 < 0:
+            return np.int64(0)
+        if utf8 == 0:
+            chars += 1
+    if utf8 or chars > stay >> 1:
+        return np.int64(0)
+    word = word_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE], 0)
+    expression = word & LOW_32
+    counted = word_of(h, expression, 0)
+    rest = make_repeat(h, word_of(h, counted, 0), max(word_of(h, counted, 1) - chars, 0), word_of(h, counted, 2) - chars)
+    after = rest if rest < 0 else make_cat(h, rest, word_of(h, expression, 1))
+    if after < 0:
+        return np.int64(after)
+    head = header(h)
+    base = head[STACK_TOP]
+    if push(h, pack(i64(h, LEXEMES)[(word >> 32) * LEXEME_WORDS + X_BEGUN], after)) < 0:
+        return np.int64(GROW)
+    result = lexer_state(h, base, 1)
+    head[STACK_TOP] = base
+    return np.int64(result)

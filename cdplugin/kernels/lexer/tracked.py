@@ -1,0 +1,118 @@
+"""Lexemes that keep their text: what follows one depends on the value that was typed.
+
+``uniqueItems`` over strings is such a case: after an item, the next one must not have its value. A rule ``R: p k rest`` ends
+in a lexeme ``k`` that keeps its text and what follows it. While a text is *followed*, the pair (row, lexer state) that is
+inside ``k`` carries the text typed so far, as a value of kind ``K_TEXT`` in the place of the lexer state (marked by
+``TEXT_BIT``): the text before, and the last byte with the lexer state after it. So a text costs a value for each byte,
+and equal texts are one value. When ``k`` ends, the owner says which *value* the text has (``NEED_VALUE``; equal values are
+one, however they are spelt) and how each rule goes on after that value (``NEED_REST``); both are memoised. The owner makes a
+rule for what follows, in which later lexemes of the kind match anything but that value, so no dead end arises.
+
+In *masks* texts play no part: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows, which
+stands for any value: in it, the next lexeme of the kind is a *shadow* that matches seen values too. Tokens that get into a
+shadow are sure if so much text may come there that other values are bound to remain; the few others are decided one by one by
+following them (:mod:`cdplugin.kernels.masks.masks`).
+
+The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_KEPT``):
+
+- ``KEEPS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
+  lexer states are shared.
+- ``VALUE``: a value of such lexemes, as it is scanned.
+- ``NEXT``, ``SHADOW``: a shadow before and after its first byte.
+- ``UNSURE``: a shadow where few values may be left, so that no token that reaches it is sure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.lexer import L_ROLES, LEXER_WORDS
+from cdplugin.kernels.store.arena import (
+    GROW,
+    GROW_TABLE,
+    GROW_TO,
+    K_ACCEPTED,
+    K_TEXT,
+    KEEPS,
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    LOW_32,
+    M_VALUE,
+    NEED_VALUE,
+    STACK,
+    STACK_TOP,
+    X_ROLE,
+    has_room,
+    header,
+    i64,
+    intern,
+    intern_pair,
+    length_of,
+    memo_get,
+    pack,
+    sort_unique,
+    word_of,
+)
+
+TEXT_BIT = 1 << 30  # in the place of a pair's lexer state: the rest is the id of a K_TEXT value
+_ID = TEXT_BIT - 1
+
+
+@kernel
+def lexer_state_of(h, state):
+    """The lexer state of a pair, whether it carries a text or not."""
+    return word_of(h, state & _ID, 1) & LOW_32 if state & TEXT_BIT else state
+
+
+@kernel
+def first_text(h, state):
+    """The empty text, at the lexer state in which a lexeme that keeps its text begins, as it stands in a pair; or ``GROW``."""
+    return _text(h, np.int64(0), np.int64(state))
+
+
+@kernel
+def text_after(h, text, byte, state):
+    """A pair's text with one byte more, after which the lexer is in ``state``; or ``GROW``."""
+    return _text(h, text & _ID, pack(np.int64(byte), state))
+
+
+@kernel
+def text_in(h, text, state):
+    """The same text in another lexer state; or ``GROW``."""
+    last = word_of(h, text & _ID, 1)
+    return _text(h, word_of(h, text & _ID, 0), ((last >> 32) << 32) | state)
+
+
+@kernel
+def _text(h, before, last):
+    value = intern_pair(h, K_TEXT, before, last)
+    return np.int64(value if value < 0 else TEXT_BIT | value)
+
+
+@kernel
+def with_values(h, accepted, text):
+    """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that keep it; or a status."""
+    head = header(h)
+    base = head[STACK_TOP]
+    count = length_of(h, accepted)
+    if not has_room(h, STACK, base + count):
+        return np.int64(GROW)
+    for i in range(count):
+        lexeme = word_of(h, accepted, i)
+        if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_ROLE] == KEEPS:
+            value = memo_get(h, M_VALUE, lexeme, text & _ID)
+            if value < 0:
+                head[GROW_TO] = lexeme
+                head[GROW_TABLE] = text & _ID
+                return np.int64(NEED_VALUE)
+            lexeme = value
+        i64(h, STACK)[base + i] = lexeme
+    return np.int64(intern(h, K_ACCEPTED, base, sort_unique(i64(h, STACK), base, count)))
+
+
+@kernel
+def has_role(h, state, role):
+    """Whether some lexeme of a lexer state has a role."""
+    return state != 0 and (i64(h, LEXER_STATES)[state * LEXER_WORDS + L_ROLES] >> role) & 1 != 0

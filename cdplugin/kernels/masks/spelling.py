@@ -1,0 +1,96 @@
+"""Texts as the fewest tokens: dynamic programming from the end, over the token trie."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import view_i64, view_u8
+from cdplugin.kernels.store.arena import (
+    GROW,
+    LIMIT_WORK,
+    STACK,
+    TRIE_BYTE,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    has_room,
+    i32,
+    i64,
+    spend,
+    u8,
+)
+
+NOT_SPELT = 1 << 40  # plus a place: nothing spells the text from there on
+
+
+@kernel
+def spell(h, text_address, n, banned_address):
+    """Leave a shortest spelling of ``n`` bytes on the stack as tokens, of equally short ones that with the longest tokens
+    first. How many tokens, ``NOT_SPELT`` plus a place, or a status.
+
+    ``banned_address``: int64 words, a count and tokens not to be taken. Work: bytes × longest token × children of a node.
+    """
+    if not has_room(h, STACK, 3 * (n + 1)):
+        return np.int64(GROW)
+    text = view_u8(text_address, n)
+    words = i64(
+        h, STACK
+    )  # the tokens to the end of the text; from n + 1 on, what is taken at a place; from 2 n + 2 on, its bytes
+    chosen, length = n + 1, 2 * n + 2
+    words[n] = 0
+    for start in range(n - 1, -1, -1):
+        if not spend(h, 32):
+            return np.int64(LIMIT_WORK)
+        words[start] = n + 1
+        words[chosen + start] = -1
+        words[length + start] = 0
+        _choose(h, text, start, n, banned_address)
+    count = np.int64(0)
+    at = np.int64(0)
+    while at < n:
+        if words[chosen + at] < 0:
+            return NOT_SPELT + at
+        words[count] = words[chosen + at]  # what is written over is behind
+        at += words[length + at]
+        count += 1
+    return count
+
+
+@kernel
+def _choose(h, text, start, n, banned_address):
+    """Find the token to take at a place; those after it have theirs."""
+    trie_byte = u8(h, TRIE_BYTE)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    words = i64(h, STACK)
+    chosen, length = n + 1, 2 * n + 2
+    root = np.int64(0)
+    while root < trie_byte.shape[0]:  # two children may have one byte (plain text, and the rest); below them one
+        node, at = root, start
+        end = root + skips[root]
+        root = end
+        if trie_byte[node] != text[at]:
+            continue
+        while at < n and node < end:
+            if trie_byte[node] != text[at]:
+                node += skips[node]
+                continue
+            at += 1
+            found = words[at] + 1
+            better = found < words[start] or (found == words[start] and at - start > words[length + start])
+            if tokens[node] >= 0 and better and not _is_banned(banned_address, tokens[node]):
+                words[start] = found
+                words[chosen + start] = tokens[node]
+                words[length + start] = at - start
+            end = node + skips[node]
+            node += 1
+
+
+@kernel
+def _is_banned(banned_address, token):
+    count = view_i64(banned_address, 1)[0]
+    banned = view_i64(banned_address, count + 1)
+    for i in range(1, count + 1):
+        if banned[i] == token:
+            return True
+    return False

@@ -1,0 +1,158 @@
+"""The walk of masks where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`).
+
+Below the ends of a group the trie is walked with cursors that carry no text, so that any value stands for the lexemes that
+ended. What they allow is never too little. A token is *sure* where it cannot be too much either: if it does not get past the
+first byte of a shadow, or stays in one whose state is rich, in which so many plain characters may come that the values to
+avoid cannot be all there is. The other tokens are doubts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.lexer import BEFORE, L_ROLES, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
+from cdplugin.kernels.lexer.plain_text import plain_chars
+from cdplugin.kernels.lexer.tracked import lexer_state_of
+from cdplugin.kernels.masks.bases import NODES_BITS
+from cdplugin.kernels.parser.cursors import ACCEPT_MARK, plain_start, step
+from cdplugin.kernels.store.arena import (
+    C_NODES,
+    C_SUBWALKS,
+    GROW,
+    LEXER_STATES,
+    LIMIT_WORK,
+    LOW_32,
+    MAX_DEPTH,
+    N_NODES,
+    SHADOW,
+    STACK,
+    STACK_TOP,
+    TOKEN_LISTS,
+    TOKENS_USED,
+    TRIE_BYTE,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    UNSURE,
+    has_room,
+    header,
+    i32,
+    i64,
+    length_of,
+    spend,
+    u8,
+    word_of,
+)
+
+RICH = 3  # plain characters, any of which may come: these are more texts than there can be values to avoid
+_DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; else the row, plus 1, in whose shadow it is
+
+
+@kernel
+def walk_marked(h, row, ends, doubtful):
+    """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group; 0 or a status."""
+    cursor = plain_start(h, row)
+    if cursor < 0:
+        return cursor
+    if cursor >> 32 and cursor & STATE_MASK == 0:  # only the end may come
+        return np.int64(0)
+    for i in range(0, length_of(h, ends), 2):
+        status = _walk(h, cursor, word_of(h, ends, i), word_of(h, ends, i + 1), doubtful)
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def _walk(h, cursor, top_node, begun, doubtful):
+    """:func:`walk_marked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out at
+    the first level.
+    """
+    head = header(h)
+    bytes_ = u8(h, TRIE_BYTE)
+    depths = i32(h, TRIE_DEPTH)
+    skips = i32(h, TRIE_SKIP)
+    tokens = i32(h, TRIE_TOKEN)
+    saved = head[STACK_TOP]
+    levels = head[MAX_DEPTH] + 2
+    if not has_room(h, STACK, saved + 2 * levels):
+        return np.int64(GROW)
+    words = i64(h, STACK)  # by depth: cursors from base on, then marks
+    base = saved - depths[top_node] if top_node >= 0 else saved
+    head[STACK_TOP] = saved + 2 * levels
+    words[saved] = cursor
+    words[saved + levels] = _mark(h, np.int64(0), cursor)
+    node = np.int64(top_node + 1)
+    end = top_node + skips[top_node] if top_node >= 0 else head[N_NODES]
+    visited = 0
+    while node < end:
+        visited += 1
+        depth = base + depths[node]
+        byte = np.int64(bytes_[node])
+        if begun and depth == saved + 1:
+            own = transition(h, begun, byte)
+            if own < 0:
+                return own
+            if own != BEFORE:
+                node += skips[node]
+                continue
+        after = step(h, words[depth - 1], byte)
+        if after < 0:
+            return after
+        if after == 0:
+            node += skips[node]
+            continue
+        mark = _mark(h, words[depth - 1 + levels], after)
+        token = tokens[node]
+        if token >= 0:
+            sure = np.int64(1) if mark == 0 else _is_rich(h, after, mark)
+            if sure < 0:
+                return sure
+            if (sure == 0) == doubtful:
+                used = head[TOKENS_USED]
+                if not has_room(h, TOKEN_LISTS, used + 1):
+                    return np.int64(GROW)
+                i32(h, TOKEN_LISTS)[used] = token
+                head[TOKENS_USED] = used + 1
+        words[depth] = after
+        words[depth + levels] = mark
+        node += 1
+    head[STACK_TOP] = saved
+    head[C_NODES] += visited
+    head[C_SUBWALKS] += 1
+    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
+
+
+@kernel
+def _mark(h, before, cursor):
+    """The mark of a cursor after one whose mark is ``before``."""
+    records = i64(h, LEXER_STATES)
+    if cursor >> 32:
+        roles = records[(cursor & STATE_MASK) * LEXER_WORDS + L_ROLES]
+        if (roles >> UNSURE) & 1:
+            return np.int64(_DIRTY)
+        if (roles >> SHADOW) & 1:
+            return cursor >> 32 if before == 0 or before == cursor >> 32 else np.int64(_DIRTY)
+        return np.int64(0 if before == 0 else _DIRTY)
+    if before != 0:
+        return np.int64(_DIRTY)
+    for i in range(length_of(h, cursor)):
+        pair = word_of(h, cursor, i)
+        if pair != ACCEPT_MARK and records[lexer_state_of(h, pair & LOW_32) * LEXER_WORDS + L_ROLES] >> SHADOW:
+            return np.int64(_DIRTY)
+    return np.int64(0)
+
+
+@kernel
+def _is_rich(h, cursor, mark):
+    """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status."""
+    if mark == _DIRTY or cursor >> 32 == 0:
+        return np.int64(0)
+    state = saturated(h, cursor & STATE_MASK, header(h)[MAX_DEPTH])
+    if state < 0:
+        return state
+    if length_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]) != 1:
+        return np.int64(0)
+    chars = plain_chars(h, state)
+    return np.int64(chars if chars < 0 else (1 if chars >> 1 >= RICH else 0))

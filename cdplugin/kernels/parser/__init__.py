@@ -1,0 +1,1 @@
+"""The Earley parser whose rows are values, and cursors that step lexer and parser together."""

@@ -1,0 +1,313 @@
+"""Rules, cleaned and laid out for the parser: which derive a text, which are within reach, their dots and lists.
+
+Rules come as int64 arrays: ``lefts``, a nonterminal for each; ``offsets``, one more; ``symbols``, their right sides one after
+the other: nonterminal ``n >= 0`` or lexeme ``~t``. They leave as the tables of :mod:`cdplugin.kernels.parser.earley`, where
+symbols are *numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after the last one of a rule. Useless rules go
+(Hopcroft and Ullman, 7.1.1): first those that derive nothing, then those that are out of reach. Every pass is linear in the
+size of the rules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import entry_kernel, kernel
+from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
+
+_NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
+
+# the first words of what arrange() returns; the tables follow
+O_NONTERMINALS, O_LEXEMES, O_DOTS, O_RULES, O_CORNERS = range(5)
+OUT_WORDS = 5
+
+
+@entry_kernel
+def find_productive(lefts, offsets, symbols, barren, known, work, seeds):
+    """Set ``known`` to 1 for each nonterminal that derives a text. ``work[:len(lefts)]`` is 0 afterwards for the rules that do.
+
+    ``barren``: 1 for a lexeme that matches nothing; ``seeds``: nonterminals that are known from elsewhere since the last call;
+    at the first call it is empty; ``work``: len(lefts) + 2 len(symbols) + 2 len(known) words, kept between calls. All int64.
+    """
+    n_rules = len(lefts)
+    n_symbols = len(symbols)
+    n = len(known)
+    missing = work[:n_rules]
+    rule_at = work[n_rules : n_rules + n_symbols]
+    links = work[n_rules + n_symbols : n_rules + 2 * n_symbols]
+    heads = work[n_rules + 2 * n_symbols : n_rules + 2 * n_symbols + n]
+    stack = work[n_rules + 2 * n_symbols + n :]
+    top = 0
+    if len(seeds) == 0:
+        for symbol in range(n):
+            heads[symbol] = END_OF_RULE
+        for rule in range(n_rules):
+            missing[rule] = _wait(offsets, symbols, rule, rule_at, heads, links)
+            for at in range(offsets[rule], offsets[rule + 1]):
+                if symbols[at] < 0 and barren[~symbols[at]]:
+                    missing[rule] = _NEVER
+            if missing[rule] == 0 and known[lefts[rule]] == 0:
+                known[lefts[rule]] = 1
+                stack[top] = lefts[rule]
+                top += 1
+    for i in range(len(seeds)):
+        known[seeds[i]] = 1
+        stack[top] = seeds[i]
+        top += 1
+    _settle(lefts, missing, rule_at, heads, links, stack, top, known)
+
+
+@kernel
+def _wait(offsets, symbols, rule, rule_at, heads, links):
+    """Enter a rule into the lists of the nonterminals on its right side; how many these are."""
+    count = np.int64(0)
+    for at in range(offsets[rule], offsets[rule + 1]):
+        symbol = symbols[at]
+        if symbol >= 0:
+            rule_at[at] = rule
+            links[at] = heads[symbol]
+            heads[symbol] = at
+            count += 1
+    return count
+
+
+@kernel
+def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
+    """Tell the rules that wait for the ``top`` nonterminals on the stack; what waits for nothing more makes its left known."""
+    while top:
+        top -= 1
+        at = heads[stack[top]]
+        while at >= 0:
+            rule = rule_at[at]
+            missing[rule] -= 1
+            left = lefts[rule]
+            if missing[rule] == 0 and known[left] == 0:
+                known[left] = 1
+                stack[top] = left
+                top += 1
+            at = links[at]
+
+
+@entry_kernel
+def arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
+    """Number what ``start`` reaches by productive rules, and lay it out. Arrays are int64.
+
+    ``missing``: 0 for the productive rules; ``family_of``: nonterminal -> family, or -1; ``uses[uses_at[f]:uses_at[f + 1]]``:
+    what the members of a family may mention; ``skip_of``: lexeme -> its skip, or -1; ``nullable``: 1 for a family's member
+    that derives the empty text. The new numbers go into ``number`` (0: not reached) and ``lexeme_number`` (-1).
+
+    Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. Returns ``OUT_WORDS`` counts, then DOT_SYMBOL, DOT_LEFT and
+    DOT_NULL_REST (a word per dot), RULE_LISTS and CORNER_LISTS (two per entry), RULE_HEADS, CORNER_HEADS and NULLABLE (one per
+    nonterminal).
+    """
+    order, kept, n_kept, n_symbols = _reach(
+        lefts, offsets, symbols, missing, start, family_of, uses_at, uses, number, lexeme_number
+    )
+    n_lexemes = _number_lexemes(lexeme_number, skip_of)
+    n_rules = n_kept + 1
+    new_lefts = np.zeros(n_rules, np.int64)
+    new_offsets = np.zeros(n_rules + 1, np.int64)
+    new_symbols = np.empty(n_symbols + 2, np.int64)
+    new_symbols[0] = number[start]
+    new_symbols[1] = -2 - n_lexemes
+    at = 2
+    for i in range(1, n_rules):
+        rule = kept[i - 1]
+        new_lefts[i] = number[lefts[rule]]
+        new_offsets[i] = at
+        for place in range(offsets[rule], offsets[rule + 1]):
+            symbol = symbols[place]
+            new_symbols[at] = number[symbol] if symbol >= 0 else -2 - lexeme_number[~symbol]
+            at += 1
+    new_offsets[n_rules] = at
+    n = len(order) + 1
+    out = np.empty(OUT_WORDS + 3 * (at + n_rules) + 2 * n_rules + 2 * at + 3 * n, np.int64)
+    lists = OUT_WORDS + 3 * (at + n_rules)
+    corner_lists = lists + 2 * n_rules
+    heads = np.empty(3 * n, np.int64)
+    rule_heads = heads[:n]
+    corner_heads = heads[n : 2 * n]
+    is_null = heads[2 * n :]
+    rule_heads[0] = END_OF_RULE
+    is_null[0] = 0
+    for i in range(n - 1):
+        rule_heads[i + 1] = END_OF_RULE if family_of[order[i]] < 0 else NOT_EXPANDED
+        is_null[i + 1] = nullable[order[i]]
+    for i in range(n):
+        corner_heads[i] = END_OF_RULE
+    _find_nullable(new_lefts, new_offsets, new_symbols, is_null)
+    n_corners = _lay_out(
+        new_lefts,
+        new_offsets,
+        new_symbols,
+        is_null,
+        0,
+        0,
+        0,
+        rule_heads,
+        corner_heads,
+        out[OUT_WORDS:],
+        out[lists:],
+        out[corner_lists:],
+    )
+    end = corner_lists + 2 * n_corners
+    out[end : end + 3 * n] = heads
+    out[O_NONTERMINALS] = n
+    out[O_LEXEMES] = n_lexemes
+    out[O_DOTS] = at + n_rules
+    out[O_RULES] = n_rules
+    out[O_CORNERS] = n_corners
+    return out[: end + 3 * n]
+
+
+@kernel
+def _reach(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, number, lexeme_number):
+    """Number the nonterminals in the order in which they are met, and set the lexemes that are met to 0.
+
+    Returns them in that order, the rules that are kept, and how many rules and symbols these are.
+    """
+    n = len(number)
+    heads = np.empty(n, np.int64)
+    for symbol in range(n):
+        heads[symbol] = END_OF_RULE
+        number[symbol] = 0
+    for lexeme in range(len(lexeme_number)):
+        lexeme_number[lexeme] = -1
+    links = np.empty(len(lefts), np.int64)
+    for rule in range(len(lefts) - 1, -1, -1):
+        if missing[rule] == 0:
+            links[rule] = heads[lefts[rule]]
+            heads[lefts[rule]] = rule
+    order = np.empty(n, np.int64)
+    kept = np.empty(len(lefts), np.int64)
+    is_met = np.zeros(len(uses_at), np.int64)
+    order[0] = start
+    number[start] = 1
+    met = 1
+    n_kept = 0
+    n_symbols = 0
+    done = 0
+    while done < met:
+        left = order[done]
+        done += 1
+        rule = heads[left]
+        while rule >= 0:
+            kept[n_kept] = rule
+            n_kept += 1
+            n_symbols += offsets[rule + 1] - offsets[rule]
+            met = _meet(symbols, offsets[rule], offsets[rule + 1], number, lexeme_number, order, met)
+            rule = links[rule]
+        family = family_of[left]
+        if family >= 0 and is_met[family] == 0:
+            is_met[family] = 1
+            met = _meet(uses, uses_at[family], uses_at[family + 1], number, lexeme_number, order, met)
+    return order[:met], kept, n_kept, n_symbols
+
+
+@kernel
+def _meet(symbols, first, end, number, lexeme_number, order, met):
+    """Number the nonterminals among ``symbols[first:end]`` that are new; how many have been met now."""
+    for at in range(first, end):
+        symbol = symbols[at]
+        if symbol < 0:
+            lexeme_number[~symbol] = 0
+        elif number[symbol] == 0:
+            order[met] = symbol
+            met += 1
+            number[symbol] = met
+    return met
+
+
+@kernel
+def _number_lexemes(lexeme_number, skip_of):
+    """Number the lexemes that were met and their skips, in their order; how many they are."""
+    n = len(lexeme_number)
+    for lexeme in range(n):
+        if lexeme_number[lexeme] == 0 and skip_of[lexeme] >= 0 and lexeme_number[skip_of[lexeme]] < 0:
+            lexeme_number[skip_of[lexeme]] = 1
+    used = 0
+    for lexeme in range(n):
+        if lexeme_number[lexeme] >= 0:
+            lexeme_number[lexeme] = used
+            used += 1
+    return used
+
+
+@kernel
+def _find_nullable(lefts, offsets, symbols, is_null):
+    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to."""
+    n = len(is_null)
+    missing = np.zeros(len(lefts), np.int64)
+    rule_at = np.empty(len(symbols), np.int64)
+    links = np.empty(len(symbols), np.int64)
+    heads = np.empty(n, np.int64)
+    stack = np.empty(n, np.int64)
+    top = 0
+    for symbol in range(n):
+        heads[symbol] = END_OF_RULE
+        if is_null[symbol]:
+            stack[top] = symbol
+            top += 1
+    for rule in range(len(lefts)):
+        has_lexeme = False
+        for at in range(offsets[rule], offsets[rule + 1]):
+            has_lexeme = has_lexeme or symbols[at] < 0
+        if has_lexeme:
+            missing[rule] = _NEVER
+            continue
+        missing[rule] = _wait(offsets, symbols, rule, rule_at, heads, links)
+        if missing[rule] == 0 and is_null[lefts[rule]] == 0:
+            is_null[lefts[rule]] = 1
+            stack[top] = lefts[rule]
+            top += 1
+    _settle(lefts, missing, rule_at, heads, links, stack, top, is_null)
+
+
+@entry_kernel
+def lay_out(
+    lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
+):
+    """:func:`_lay_out`, for rules that come late."""
+    return _lay_out(
+        lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
+    )
+
+
+@kernel
+def _lay_out(
+    lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
+):
+    """Write numbered rules as dots, and enter them into the lists of their nonterminals; the number of corners.
+
+    ``dots``: three words per dot go there, all DOT_SYMBOL first; ``lists`` and ``corners``: pairs (dot, next entry). A
+    *corner* of a nonterminal is a dot before it where only nullable symbols stand before that dot. The numbers of what there
+    already is: ``first_dot``, ``first_rule``, ``first_corner``.
+    """
+    n_dots = len(symbols) + len(lefts)
+    n_corners = 0
+    dot = 0
+    for rule in range(len(lefts)):
+        left = lefts[rule]
+        lists[2 * rule] = first_dot + dot
+        lists[2 * rule + 1] = max(rule_heads[left], END_OF_RULE)
+        rule_heads[left] = first_rule + rule
+        is_corner = True
+        first = dot
+        for at in range(offsets[rule], offsets[rule + 1]):
+            symbol = symbols[at]
+            dots[dot] = symbol
+            if is_corner and symbol >= 0:
+                corners[2 * n_corners] = first_dot + dot
+                corners[2 * n_corners + 1] = corner_heads[symbol]
+                corner_heads[symbol] = first_corner + n_corners
+                n_corners += 1
+            is_corner = is_corner and symbol >= 0 and is_null[symbol] != 0
+            dot += 1
+        dots[dot] = END_OF_RULE
+        null_rest = 1
+        for at in range(dot, first - 1, -1):
+            if at < dot and (dots[at] < 0 or is_null[dots[at]] == 0):
+                null_rest = 0
+            dots[n_dots + at] = left
+            dots[2 * n_dots + at] = null_rest
+        dot += 1
+    return n_corners

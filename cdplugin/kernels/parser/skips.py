@@ -1,0 +1,100 @@
+"""Marks: which lexemes may come after what an ``%ignore`` has matched, where grammars with different ones meet in a row.
+
+A skip leaves a row as it is, if all lexemes that start there may have that skip before them. If not, the row after it is the
+same with *marks*: items that name the skips, with a dot that no row reaches and no rule goes on from. Only lexemes that may
+have a marked skip before them start in such a row.
+"""
+
+from __future__ import annotations
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS
+from cdplugin.kernels.regex.expressions import push
+from cdplugin.kernels.store.arena import (
+    LEXEME_WORDS,
+    LEXEMES,
+    LEXER_STATES,
+    STACK,
+    STACK_TOP,
+    X_IS_SKIP,
+    X_SKIP,
+    header,
+    i64,
+    length_of,
+    pack,
+    word_of,
+)
+
+MARK_DOT = 2  # the end of the rule S' -> S END; the "origin" of a mark is a skip
+
+
+@kernel
+def is_marked(h, items):
+    """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold marks."""
+    for i in range(length_of(h, items)):
+        dot = word_of(h, items, i) >> 32
+        if dot >= MARK_DOT:
+            return dot == MARK_DOT
+    return False
+
+
+@kernel
+def push_marks(h, accepted):
+    """Push a mark for each skip of a ``K_ACCEPTED`` value; a status."""
+    for a in range(length_of(h, accepted)):
+        skip = word_of(h, accepted, a)
+        if i64(h, LEXEMES)[skip * LEXEME_WORDS + X_IS_SKIP]:
+            status = push(h, pack(MARK_DOT, skip))
+            if status < 0:
+                return status
+    return 0
+
+
+@kernel
+def drop_marks(h, base):
+    """Take the marks out of the items ``STACK[base:top]``."""
+    head = header(h)
+    words = i64(h, STACK)
+    kept = base
+    for i in range(base, head[STACK_TOP]):
+        if words[i] >> 32 != MARK_DOT:
+            words[kept] = words[i]
+            kept += 1
+    head[STACK_TOP] = kept
+
+
+@kernel
+def only_after_marks(h, items, start, count):
+    """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a marked skip before them; how many."""
+    words = i64(h, STACK)
+    lexemes = i64(h, LEXEMES)
+    kept = 0
+    for i in range(start, start + count):
+        skip = lexemes[words[i] * LEXEME_WORDS + X_SKIP]
+        if skip >= 0 and _holds(h, items, pack(MARK_DOT, skip)):
+            words[start + kept] = words[i]
+            kept += 1
+    return kept
+
+
+@kernel
+def others_start(h, state, accepted):
+    """Whether a lexeme starts in a lexer state (0: none) that may have none of the skips in ``accepted`` before it."""
+    if state == 0:
+        return False
+    lexemes = i64(h, LEXEMES)
+    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    for i in range(length_of(h, value)):
+        record = (word_of(h, value, i) >> 32) * LEXEME_WORDS
+        if not lexemes[record + X_IS_SKIP] and not _holds(h, accepted, lexemes[record + X_SKIP]):
+            return True
+    return False
+
+
+@kernel
+def _holds(h, value, word):
+    """Whether an interned sequence holds a word."""
+    for i in range(length_of(h, value)):
+        if word_of(h, value, i) == word:
+            return True
+    return False

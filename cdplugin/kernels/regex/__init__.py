@@ -1,0 +1,1 @@
+"""Expressions over bytes as hash-consed values: constructors, derivatives, emptiness, counts."""

@@ -1,0 +1,266 @@
+"""Derivatives of expressions, and the classes of bytes that share one.
+
+Brzozowski (1964), with d(R{m,n}) = d(R) R{m-1,n-1}. Nothing recurses: derivatives are taken in post-order on the arena's stack.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.regex.expressions import (
+    EMPTY,
+    EPSILON,
+    make_alt,
+    make_and,
+    make_cat,
+    make_literals,
+    make_not,
+    make_repeat,
+    nullable,
+    push,
+)
+from cdplugin.kernels.store.arena import (
+    C_DERIVATIVES,
+    GROW,
+    K_ALT,
+    K_AND,
+    K_BYTES,
+    K_CAT,
+    K_EMPTY,
+    K_EPSILON,
+    K_LITERALS,
+    K_NOT,
+    K_REPEAT,
+    LIMIT_WORK,
+    LITERAL_BYTES,
+    LITERAL_OFFSETS,
+    M_DERIVATIVE,
+    STACK,
+    STACK_TOP,
+    WORK_LEFT,
+    header,
+    i64,
+    kind_of,
+    length_of,
+    memo_get,
+    memo_put,
+    spend,
+    u8,
+    word_of,
+)
+
+FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
+
+
+@kernel
+def _literal_child(h, e, byte):
+    """Range of the literals of ``e`` that go on with ``byte``: ``(low, high)``, empty if ``low == high``."""
+    offsets = i64(h, LITERAL_OFFSETS)
+    text = u8(h, LITERAL_BYTES)
+    low = word_of(h, e, 0)
+    high = word_of(h, e, 1)
+    depth = word_of(h, e, 2)
+    if offsets[low + 1] - offsets[low] == depth:
+        low += 1  # sorted: only the first can end here
+    start, end = low, high
+    while start < end:  # first literal whose byte at depth is >= byte
+        middle = (start + end) >> 1
+        if text[offsets[middle] + depth] < byte:
+            start = middle + 1
+        else:
+            end = middle
+    low = start
+    end = high
+    while start < end:  # first literal whose byte at depth is > byte
+        middle = (start + end) >> 1
+        if text[offsets[middle] + depth] <= byte:
+            start = middle + 1
+        else:
+            end = middle
+    return low, start
+
+
+@kernel
+def _leaf_derivative(h, e, byte):
+    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
+    of which starts with ``byte``; -9 for anything else.
+    """
+    kind = kind_of(h, e)
+    if kind == K_BYTES:
+        return EPSILON if (word_of(h, e, byte >> 6) >> (byte & 63)) & 1 else EMPTY
+    if kind == K_LITERALS:
+        low, high = _literal_child(h, e, byte)
+        return make_literals(h, low, high, word_of(h, e, 2) + 1)
+    if kind == K_EMPTY or kind == K_EPSILON:
+        return EMPTY
+    if kind == K_CAT:  # the branches of a character class, and of names spelt in every way, are of these shapes
+        first = word_of(h, e, 0)
+        first_kind = kind_of(h, first)
+        if first_kind == K_BYTES:
+            return word_of(h, e, 1) if (word_of(h, first, byte >> 6) >> (byte & 63)) & 1 else EMPTY
+        if first_kind == K_LITERALS and not nullable(h, first):
+            low, high = _literal_child(h, first, byte)
+            if low == high:
+                return EMPTY
+    return -9
+
+
+@kernel
+def _known_derivative(h, e, byte):
+    """Derivative if it is a leaf's or memoised; -9 if it has to be computed; or a status."""
+    result = _leaf_derivative(h, e, byte)
+    if result != -9:
+        return result
+    result = memo_get(h, M_DERIVATIVE, e, byte)
+    return result if result >= 0 else -9
+
+
+@kernel
+def derive(h, e, byte):
+    """The derivative of ``e`` by ``byte``: what ``e`` matches after it. An id or a status.
+
+    Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``.
+    """
+    result = _known_derivative(h, e, byte)
+    if result != -9:
+        return result
+    head = header(h)
+    base = head[STACK_TOP]
+    if push(h, e) < 0:
+        return GROW
+    while head[STACK_TOP] > base:
+        if not spend(h, 4):
+            return LIMIT_WORK
+        e = i64(h, STACK)[head[STACK_TOP] - 1]
+        if memo_get(h, M_DERIVATIVE, e, byte) >= 0:
+            head[STACK_TOP] -= 1
+            continue
+        kind = kind_of(h, e)
+        n = length_of(h, e) if kind == K_ALT or kind == K_AND else 1
+        if kind == K_CAT and nullable(h, word_of(h, e, 0)):
+            n = 2
+        head[WORK_LEFT] -= 2 * n
+        missing = False
+        for i in range(n):
+            part = word_of(h, e, i)
+            known = _known_derivative(h, part, byte)
+            if known == -9:
+                missing = True
+                if push(h, part) < 0:
+                    return GROW
+            elif known < 0:
+                return known
+        if missing:
+            continue
+        head[C_DERIVATIVES] += 1
+        top = head[STACK_TOP]
+        if kind == K_CAT:
+            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
+            if result >= 0 and n == 2:
+                if push(h, result) < 0 or push(h, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
+                    return GROW
+                result = make_alt(h, top, 2)
+                head[STACK_TOP] = top
+        elif kind == K_REPEAT:
+            low = word_of(h, e, 1)
+            high = word_of(h, e, 2)
+            rest = make_repeat(h, word_of(h, e, 0), max(low - 1, 0), high - 1 if high > 0 else high)
+            if rest < 0:
+                return rest
+            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), rest)
+        elif kind == K_NOT:
+            result = make_not(h, _known_derivative(h, word_of(h, e, 0), byte))
+        else:
+            for i in range(n):
+                if push(h, _known_derivative(h, word_of(h, e, i), byte)) < 0:
+                    return GROW
+            result = make_alt(h, top, n) if kind == K_ALT else make_and(h, top, n)
+            head[STACK_TOP] = top
+        if result < 0:
+            return result
+        if memo_put(h, M_DERIVATIVE, e, byte, result) < 0:
+            return GROW
+        head[STACK_TOP] -= 1
+    return result
+
+
+@kernel
+def refine_class(h, e, byte, byte_class, most_visits):
+    """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
+
+    The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
+    ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes (for each part, where ``e`` begins with an ``&``), and
+    where literals go on with ``byte``. Returns how many nodes it looked at, or ``GROW``.
+    """
+    joint = word_of(h, e, 0) if kind_of(h, e) == K_CAT else e
+    if kind_of(h, joint) == K_AND:
+        most_visits *= length_of(h, joint)
+    head = header(h)
+    base = head[STACK_TOP]
+    if push(h, e) < 0:
+        return GROW
+    visits = 0
+    while head[STACK_TOP] > base:
+        head[STACK_TOP] -= 1
+        e = i64(h, STACK)[head[STACK_TOP]]
+        kind = kind_of(h, e)
+        visits += 1
+        give_up = visits > most_visits
+        if kind == K_BYTES:
+            inside = (word_of(h, e, byte >> 6) >> (byte & 63)) & 1
+            for i in range(4):
+                word = word_of(h, e, i)
+                byte_class[i] &= word if inside else ~word
+        elif kind == K_LITERALS:
+            low, high = _literal_child(h, e, byte)
+            if low < high:
+                give_up = True
+            else:
+                give_up = give_up or not _drop_literal_heads(h, e, byte_class)
+        elif kind == K_CAT:
+            if push(h, word_of(h, e, 0)) < 0:
+                return GROW
+            if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
+                return GROW
+        elif kind == K_NOT or kind == K_REPEAT:
+            if push(h, word_of(h, e, 0)) < 0:
+                return GROW
+        elif kind == K_ALT or kind == K_AND:
+            for i in range(length_of(h, e)):
+                if push(h, word_of(h, e, i)) < 0:
+                    return GROW
+        if give_up:
+            for i in range(4):
+                byte_class[i] = 0
+            byte_class[byte >> 6] = np.int64(1) << (byte & 63)
+            break
+    head[STACK_TOP] = base
+    head[WORK_LEFT] -= visits
+    return visits
+
+
+@kernel
+def _drop_literal_heads(h, e, byte_class):
+    """Remove the first bytes of a literal set from ``byte_class``; False if they are too many to be worth it."""
+    offsets = i64(h, LITERAL_OFFSETS)
+    text = u8(h, LITERAL_BYTES)
+    low = word_of(h, e, 0)
+    high = word_of(h, e, 1)
+    depth = word_of(h, e, 2)
+    if offsets[low + 1] - offsets[low] == depth:
+        low += 1
+    for _ in range(16):
+        if low >= high:
+            return True
+        byte = np.int64(text[offsets[low] + depth])
+        byte_class[byte >> 6] &= ~(np.int64(1) << (byte & 63))
+        start, end = low + 1, high
+        while start < end:
+            middle = (start + end) >> 1
+            if text[offsets[middle] + depth] <= byte:
+                start = middle + 1
+            else:
+                end = middle
+        low = start
+    return low >= high

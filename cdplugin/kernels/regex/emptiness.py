@@ -1,0 +1,408 @@
+"""Emptiness of expressions with ``&`` and ``~``: a search over derivatives for one that matches the empty string.
+
+Most questions are answered after a few steps in breadth. Where they are not (many patterns at once, long texts), two parts of
+an ``&`` may contradict each other already, which is soon seen where all parts at once have too many derivatives. Else the
+search takes up what is left best first (Pearl, *Heuristics*, 1984): in the order of how many bytes a match still needs by a
+rough count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever the
+order, a search that ends without a match has seen every derivative; fuel that runs out raises, it never guesses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.regex.derive import derive, refine_class
+from cdplugin.kernels.regex.expressions import (
+    EMPTY,
+    IS_EMPTY,
+    KNOWN_NONEMPTY,
+    NONEMPTY,
+    SEEN,
+    make_and,
+    make_not,
+    push,
+    repeats_within,
+)
+from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
+from cdplugin.kernels.store.arena import (
+    FUEL,
+    GROW,
+    K_ALT,
+    K_AND,
+    K_BYTES,
+    K_CAT,
+    K_EPSILON,
+    K_LITERALS,
+    K_NOT,
+    K_REPEAT,
+    LIMIT_FUEL,
+    LIMIT_WORK,
+    LITERAL_OFFSETS,
+    STACK,
+    STACK_TOP,
+    V_AUX,
+    V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
+    WORK_LEFT,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    kind_of,
+    length_of,
+    spend,
+    word_of,
+)
+
+_IN_BREADTH = 200  # derivatives taken before the order is chosen with care
+_IN_ALL = 2_000  # and before parts are looked at in pairs
+_FOR_A_PAIR = 500  # derivatives taken for two parts
+_MOST_PAIRS = 64
+_MOST_VISITS = 2_000  # nodes looked at to find a class of bytes: few classes are worth it here
+_VISITS_BITS = 6  # nodes that take as much fuel as a derivative, as a power of two
+_FAR = 1 << 24  # bytes: more than this is as far as anything
+_OPEN_PART = 16  # what a part of "&" that needs anything counts besides: to complete one is better than to begin several
+
+
+@kernel
+def is_nonempty(h, e):
+    """1 if ``e`` matches something, 0 if nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a guess).
+
+    Without ``&`` and ``~`` the constructors have decided it. What an earlier search found is used: an engine that has seen
+    more may answer where a fresh one runs out of fuel, never the other way round, and never differently. Otherwise a search
+    over derivatives; the chain that led to a match, or all that was seen, is marked, so that the next state's question is
+    mostly answered.
+    """
+    fuel = header(h)[FUEL]
+    status = _decide(h, e, min(fuel, _IN_ALL))
+    if status != LIMIT_FUEL or fuel <= _IN_ALL:
+        return status
+    status = _is_refuted(h, e)
+    if status:
+        return 0 if status > 0 else status
+    status = by_length(h, e, MOST_NODES)
+    if status == UNDECIDED:
+        return _decide_by_search(h, e, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
+
+
+@kernel
+def is_plainly_nonempty(h, e):
+    """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status."""
+    status = _decide(h, e, min(header(h)[FUEL], _IN_ALL))
+    return 0 if status == LIMIT_FUEL else status
+
+
+@kernel
+def _decide(h, e, fuel):
+    """:func:`is_nonempty` by what is known, by a short search, by the length of its matches, or by a search with so much fuel.
+    Marks what was found.
+    """
+    if e == EMPTY:
+        return 0
+    flags = flags_of(h, e)
+    if flags & KNOWN_NONEMPTY:
+        return 1
+    if flags & IS_EMPTY:
+        return 0
+    status = by_length(h, e, 0)
+    if status == UNDECIDED:
+        status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
+        if status != LIMIT_FUEL:
+            return status
+        status = by_length(h, e, FEW_NODES)
+        if status == UNDECIDED:
+            return _decide_by_search(h, e, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
+
+
+@kernel
+def _decide_by_search(h, e, fuel):
+    """:func:`is_nonempty` by a search with so much fuel. Marks what was found."""
+    head = header(h)
+    base = head[STACK_TOP]
+    status, found = _search(h, e, fuel)
+    values = i64(h, VALUES)
+    words = i64(h, STACK)
+    for i in range(base, head[STACK_TOP], 2):
+        record = words[i] * VALUE_WORDS + V_FLAGS
+        values[record] &= ~np.int64(SEEN)
+        if status == 0:
+            values[record] |= IS_EMPTY
+    while found >= 0:
+        values[words[found] * VALUE_WORDS + V_FLAGS] |= NONEMPTY
+        found = words[found + 1]
+    if status >= 0:
+        _mark(h, e, status)
+    head[STACK_TOP] = base
+    return status
+
+
+@kernel
+def _mark(h, e, matches):
+    """Note on ``e`` whether it matches anything."""
+    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
+
+
+@kernel
+def _is_refuted(h, e):
+    """1 if two parts of ``e``, an ``&`` or what begins with one, have no match in common, a complement and another; for a
+    union, if that is so for each of its parts. 0 if it is not soon found, or a status.
+    """
+    is_union = kind_of(h, e) == K_ALT
+    pairs_left = _MOST_PAIRS
+    for u in range(length_of(h, e) if is_union else 1):
+        whole = word_of(h, e, u) if is_union else e
+        flags = flags_of(h, whole)
+        if flags & IS_EMPTY:
+            continue
+        joint = word_of(h, whole, 0) if kind_of(h, whole) == K_CAT else whole
+        n_parts = length_of(h, joint) if kind_of(h, joint) == K_AND and not flags & KNOWN_NONEMPTY else 0
+        status = 0
+        for i in range(n_parts):
+            denied = word_of(h, joint, i)
+            if kind_of(h, denied) != K_NOT:
+                continue
+            for j in range(n_parts):
+                part = word_of(h, joint, j)
+                if status == 0 and pairs_left > 0 and kind_of(h, part) != K_NOT:
+                    pairs_left -= 1
+                    status = _is_contained(h, part, word_of(h, denied, 0))
+            if status or pairs_left == 0:
+                break
+        if status <= 0:
+            return status
+        i64(h, VALUES)[whole * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
+    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
+    return 1
+
+
+@kernel
+def _is_contained(h, e, outer):
+    """1 if it is soon found that ``outer`` matches all that ``e`` does: as repetitions, the one's body in the other's, or by a
+    short search. 0 if not, or a status.
+    """
+    is_union = kind_of(h, outer) == K_ALT
+    for i in range(length_of(h, outer) if is_union else 1):
+        member = word_of(h, outer, i) if is_union else outer
+        if repeats_within(h, e, member):
+            status = _are_disjoint(h, word_of(h, e, 0), word_of(h, member, 0))
+            if status:
+                return status
+    return _are_disjoint(h, e, outer)
+
+
+@kernel
+def _are_disjoint(h, e, denied):
+    """1 if a short search shows that ``e & ~denied`` matches nothing. 0 if not, or a status."""
+    head = header(h)
+    base = head[STACK_TOP]
+    complement = make_not(h, denied)
+    if complement < 0:
+        return complement
+    if push(h, e) < 0 or push(h, complement) < 0:
+        return np.int64(GROW)
+    both = make_and(h, base, 2)
+    head[STACK_TOP] = base
+    if both < 0:
+        return both
+    status = _decide(h, both, _FOR_A_PAIR)
+    return np.int64(1 - status if status >= 0 else 0 if status == LIMIT_FUEL else status)
+
+
+@kernel
+def _search(h, e, fuel):
+    """With so much fuel: ``(1, entry)`` with the entry that a match was found from (-1: ``e`` itself), ``(0, -1)`` if there is
+    none, or a status.
+
+    Leaves its entries on the stack: two words, an expression and the entry that it was reached from.
+    """
+    head = header(h)
+    base = head[STACK_TOP]
+    nowhere = np.int64(-1)
+    byte_class = np.empty(4, np.int64)
+    covered = np.empty(4, np.int64)
+    heap = np.empty(0, np.int64)
+    n_heap = nowhere  # in breadth so far
+    next_in_breadth = base
+    best_first_below = fuel - _IN_BREADTH
+    most_nodes = np.int64(0 if fuel <= _IN_ALL else MOST_NODES)
+    status = _enter(h, e, nowhere, np.int64(0))
+    if status:
+        return status, nowhere
+    while True:
+        if n_heap < 0 and fuel < best_first_below:
+            n_heap = (head[STACK_TOP] - next_in_breadth) >> 1
+            heap = np.empty(2 * n_heap + 64, np.int64)
+            if _heap_push_range(h, heap, 0, next_in_breadth, head[STACK_TOP]) < 0:
+                return GROW, nowhere
+        if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[STACK_TOP]):
+            return 0, nowhere
+        entry = next_in_breadth
+        if n_heap < 0:
+            next_in_breadth += 2
+        else:
+            n_heap -= 1
+            entry = -_heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
+        first_new = head[STACK_TOP]
+        e = i64(h, STACK)[entry]
+        covered[:] = 0
+        for byte in range(256):  # one byte of each class
+            if (covered[byte >> 6] >> (byte & 63)) & 1:
+                continue
+            byte_class[:] = -1
+            visits = refine_class(h, e, byte, byte_class, _MOST_VISITS)
+            if visits < 0:
+                return GROW, nowhere
+            for i in range(4):
+                covered[i] |= byte_class[i]
+            child = derive(h, e, byte)
+            if child < 0:
+                return child, nowhere
+            fuel -= 1 + (visits >> _VISITS_BITS)
+            if not spend(h, 8):
+                return LIMIT_WORK, nowhere
+            if fuel < 0:
+                return LIMIT_FUEL, nowhere
+            status = _enter(h, child, entry, most_nodes)
+            if status:
+                return status, (entry if status > 0 else nowhere)
+        if n_heap >= 0:
+            count = n_heap + ((head[STACK_TOP] - first_new) >> 1)
+            if count > heap.shape[0]:
+                longer = np.empty(2 * count, np.int64)
+                longer[:n_heap] = heap[:n_heap]
+                heap = longer
+            if _heap_push_range(h, heap, n_heap, first_new, head[STACK_TOP]) < 0:
+                return GROW, nowhere
+            n_heap = count
+
+
+@kernel
+def _enter(h, e, origin, most_nodes):
+    """Append the entries for ``e``, reached from entry ``origin``: itself, or the parts of a union, which stay small where the
+    union does not. 1 if one of them is known to match something, else 0; or a status. ``most_nodes``: of :func:`by_length`.
+    """
+    head = header(h)
+    is_union = kind_of(h, e) == K_ALT
+    if not has_room(h, STACK, head[STACK_TOP] + 2 * (length_of(h, e) if is_union else 1)):
+        return GROW
+    values = i64(h, VALUES)
+    words = i64(h, STACK)
+    for i in range(length_of(h, e) if is_union else 1):
+        part = word_of(h, e, i) if is_union else e
+        flags = values[part * VALUE_WORDS + V_FLAGS]
+        if part == EMPTY or flags & (IS_EMPTY | SEEN):
+            continue
+        if flags & KNOWN_NONEMPTY:
+            return 1
+        status = by_length(h, part, most_nodes)
+        if status < 0:
+            return status
+        if status != UNDECIDED:
+            _mark(h, part, status)
+            if status:
+                return 1
+            continue
+        values[part * VALUE_WORDS + V_FLAGS] |= SEEN
+        words[head[STACK_TOP]] = part
+        words[head[STACK_TOP] + 1] = origin
+        head[STACK_TOP] += 2
+    return 0
+
+
+@kernel
+def _heap_push_range(h, heap, count, first, last):
+    """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``, whose least word is first. A word
+    is the bytes that the entry needs and, so that the latest comes first, minus its place. ``GROW`` if the stack is too short.
+    """
+    for entry in range(first, last, 2):
+        needs = bytes_needed(h, i64(h, STACK)[entry])
+        if needs < 0:
+            return needs
+        word = (needs << 32) - entry
+        at = count
+        while at > 0 and heap[(at - 1) >> 1] > word:
+            heap[at] = heap[(at - 1) >> 1]
+            at = (at - 1) >> 1
+        heap[at] = word
+        count += 1
+    return 0
+
+
+@kernel
+def _heap_pop(heap, count):
+    """Remove the least word of ``heap[:count]`` and return it."""
+    least = heap[0]
+    word = heap[count - 1]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= count - 1:
+            break
+        if child + 1 < count - 1 and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= word:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = word
+    return least
+
+
+@kernel
+def bytes_needed(h, e):
+    """About how many bytes a match of ``e`` has, by its parts; or ``GROW``. Kept in the expression's ``V_AUX``, plus 1.
+
+    The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind.
+    """
+    head = header(h)
+    base = head[STACK_TOP]
+    if push(h, e) < 0:
+        return GROW
+    while head[STACK_TOP] > base:
+        part = i64(h, STACK)[head[STACK_TOP] - 1]
+        head[WORK_LEFT] -= 2 + length_of(h, part)
+        if _known_needs(h, part) >= 0:
+            head[STACK_TOP] -= 1
+            continue
+        kind = kind_of(h, part)
+        needs = np.int64(_FAR if kind == K_ALT else 0)
+        missing = False
+        for i in range(1 if kind == K_REPEAT else length_of(h, part)):
+            known = _known_needs(h, word_of(h, part, i))
+            if known < 0:
+                missing = True
+                if push(h, word_of(h, part, i)) < 0:
+                    head[STACK_TOP] = base
+                    return GROW
+            if kind == K_AND and known > 0:
+                known += _OPEN_PART
+            needs = min(needs, known) if kind == K_ALT else needs + known
+        if missing:
+            continue
+        if kind == K_REPEAT:
+            needs *= min(word_of(h, part, 1), _FAR)
+        i64(h, VALUES)[part * VALUE_WORDS + V_AUX] = min(needs, _FAR) + 1
+    return _known_needs(h, e)
+
+
+@kernel
+def _known_needs(h, e):
+    """:func:`bytes_needed` of a leaf, or of what was asked before; else -1."""
+    kind = kind_of(h, e)
+    if kind == K_BYTES:
+        return 1
+    if kind == K_LITERALS:
+        offsets = i64(h, LITERAL_OFFSETS)
+        low = word_of(h, e, 0)
+        return offsets[low + 1] - offsets[low] - word_of(h, e, 2)
+    if kind == K_CAT or kind == K_ALT or kind == K_AND or kind == K_REPEAT:
+        return i64(h, VALUES)[e * VALUE_WORDS + V_AUX] - 1
+    return 0 if kind == K_EPSILON or kind == K_NOT else _FAR

@@ -1,0 +1,496 @@
+"""Regular expressions as hash-consed values: the constructors and their simplifications.
+
+An expression is a value of the arena (kinds ``K_EMPTY`` to ``K_REPEAT``) over bytes. The constructors apply units and
+annihilators, sort and flatten ``|`` and ``&``, and nest concatenation to the right, so that an expression has finitely many
+derivatives in practice (Owens, Reppy and Turon, "Regular-expression derivatives re-examined", 2009). Counted repetition
+stays symbolic; ``R{m,n}`` with a nullable ``R`` has ``m = 0`` by construction.
+
+Sets of literals are one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, less their first
+``depth`` bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.store.arena import (
+    GROW,
+    K_ALT,
+    K_AND,
+    K_BYTES,
+    K_CAT,
+    K_EMPTY,
+    K_EPSILON,
+    K_LITERALS,
+    K_NOT,
+    K_REPEAT,
+    LIMIT_WIDTH,
+    LITERAL_OFFSETS,
+    MARKS,
+    MAX_WIDTH,
+    STACK,
+    STACK_TOP,
+    V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
+    WORK_LEFT,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    intern,
+    kind_of,
+    length_of,
+    sort_unique,
+    word_of,
+)
+
+EMPTY, EPSILON, ALL = 1, 2, 3  # ids, interned first in every arena
+
+# flags of an expression
+NULLABLE = 1  # matches the empty string
+PURE = 2  # no & and no ~ inside: not EMPTY means not empty
+FINITE = 4  # certainly a finite language
+NONEMPTY = 8  # known not to be empty
+IS_EMPTY = 16  # known to be empty
+SEEN = 32  # on the list of the emptiness search that is running
+THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where literals branch
+MEASURED = 128  # a node of the graph that is being measured (cdplugin.kernels.regex.lengths)
+KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
+
+FEW = 8
+_MOST_COMPARISONS = 20_000  # of the parts of one "&" with each other
+UNBOUNDED = 1 << 20  # "any number of characters" in stay()
+
+
+@kernel
+def _finish(h, value, flags):
+    """Store the flags of a fresh expression."""
+    if value >= 0:
+        values = i64(h, VALUES)
+        values[value * VALUE_WORDS + V_FLAGS] |= flags
+    return value
+
+
+@kernel
+def nullable(h, e):
+    return flags_of(h, e) & NULLABLE != 0
+
+
+@kernel
+def push(h, word):
+    """Push a word on the stack: 0, or ``GROW``."""
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 1):
+        return GROW
+    i64(h, STACK)[top] = word
+    head[STACK_TOP] = top + 1
+    return 0
+
+
+# --- constructors: each returns an expression id or a status --------------------------------------------------------------
+
+
+@kernel
+def make_bytes(h, w0, w1, w2, w3):
+    """One byte out of a set; bit ``b & 63`` of word ``b >> 6``."""
+    if w0 == 0 and w1 == 0 and w2 == 0 and w3 == 0:
+        return EMPTY
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 4):
+        return GROW
+    words = i64(h, STACK)
+    words[top] = w0
+    words[top + 1] = w1
+    words[top + 2] = w2
+    words[top + 3] = w3
+    thin = THIN
+    count = 0
+    for i in range(4):
+        word = words[top + i]
+        if word < 0:
+            word &= (1 << 63) - 1
+            count += 1
+        while word != 0 and count <= FEW:
+            word &= word - 1
+            count += 1
+    if count > FEW:
+        thin = 0
+    return _finish(h, intern(h, K_BYTES, top, 4), PURE | FINITE | thin)
+
+
+@kernel
+def make_literals(h, low, high, depth):
+    """The literals ``low .. high - 1`` of the sorted table, less their first ``depth`` bytes."""
+    if low >= high:
+        return EMPTY
+    offsets = i64(h, LITERAL_OFFSETS)
+    nullable_ = offsets[low + 1] - offsets[low] == depth
+    if nullable_ and high == low + 1:
+        return EPSILON
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 3):
+        return GROW
+    words = i64(h, STACK)
+    words[top] = low
+    words[top + 1] = high
+    words[top + 2] = depth
+    return _finish(h, intern(h, K_LITERALS, top, 3), PURE | FINITE | THIN | (NULLABLE if nullable_ else 0))
+
+
+@kernel
+def make_repeat(h, a, low, high):
+    """``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound."""
+    if a == EPSILON or high == 0:
+        return EPSILON
+    if a == EMPTY:
+        return EPSILON if low == 0 else EMPTY
+    flags = flags_of(h, a)
+    if flags & NULLABLE:
+        low = 0
+    if low == 1 and high == 1:
+        return a
+    if a == ALL:
+        return ALL
+    if kind_of(h, a) == K_REPEAT and word_of(h, a, 1) == 0 and word_of(h, a, 2) == -1:
+        return a
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 3):
+        return GROW
+    words = i64(h, STACK)
+    words[top] = a
+    words[top + 1] = low
+    words[top + 2] = high
+    out = flags & (PURE | THIN)
+    if flags & KNOWN_NONEMPTY:
+        out |= NONEMPTY
+    if low == 0:
+        out |= NULLABLE
+    if high >= 0 and flags & FINITE:
+        out |= FINITE
+    return _finish(h, intern(h, K_REPEAT, top, 3), out)
+
+
+@kernel
+def _cat_pair(h, a, b):
+    """``a b`` for an ``a`` that is no concatenation; joins neighbouring repetitions of one body."""
+    if kind_of(h, a) == K_REPEAT or a == ALL:
+        head_, tail = b, EPSILON
+        if kind_of(h, b) == K_CAT:
+            head_, tail = word_of(h, b, 0), word_of(h, b, 1)
+        if a == ALL:
+            if head_ == ALL:
+                return b
+        elif kind_of(h, head_) == K_REPEAT and word_of(h, head_, 0) == word_of(h, a, 0):
+            low = word_of(h, a, 1) + word_of(h, head_, 1)
+            high = np.int64(-1)
+            if word_of(h, a, 2) >= 0 and word_of(h, head_, 2) >= 0:
+                high = word_of(h, a, 2) + word_of(h, head_, 2)
+            joined = make_repeat(h, word_of(h, a, 0), low, high)
+            if joined < 0 or tail == EPSILON:
+                return joined
+            a, b = joined, tail
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 2):
+        return GROW
+    words = i64(h, STACK)
+    words[top] = a
+    words[top + 1] = b
+    flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE | THIN)
+    if flags_of(h, a) & KNOWN_NONEMPTY and flags_of(h, b) & KNOWN_NONEMPTY:
+        flags |= NONEMPTY
+    return _finish(h, intern(h, K_CAT, top, 2), flags)
+
+
+@kernel
+def make_cat(h, a, b):
+    """``a`` followed by ``b``, nested to the right."""
+    if a == EMPTY or b == EMPTY:
+        return EMPTY
+    if a == EPSILON:
+        return b
+    if b == EPSILON:
+        return a
+    head = header(h)
+    base = head[STACK_TOP]
+    while kind_of(h, a) == K_CAT:
+        if push(h, word_of(h, a, 0)) < 0:
+            return GROW
+        a = word_of(h, a, 1)
+    result = _cat_pair(h, a, b)
+    while result >= 0 and head[STACK_TOP] > base:
+        head[STACK_TOP] -= 1
+        result = _cat_pair(h, i64(h, STACK)[head[STACK_TOP]], result)
+    head[STACK_TOP] = base
+    return result
+
+
+@kernel
+def make_not(h, a):
+    """All byte strings that ``a`` does not match."""
+    if kind_of(h, a) == K_NOT:
+        return word_of(h, a, 0)
+    head = header(h)
+    top = head[STACK_TOP]
+    if not has_room(h, STACK, top + 1):
+        return GROW
+    i64(h, STACK)[top] = a
+    flags = flags_of(h, a)
+    out = 0 if flags & NULLABLE else NULLABLE
+    if flags & FINITE or a == EMPTY:
+        out |= NONEMPTY
+    return _finish(h, intern(h, K_NOT, top, 1), out)
+
+
+@kernel
+def make_alt(h, start, count):
+    """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
+    head = header(h)
+    saved = head[STACK_TOP]
+    base = max(saved, start + count)
+    head[STACK_TOP] = base
+    w0 = np.int64(0)
+    w1 = np.int64(0)
+    w2 = np.int64(0)
+    w3 = np.int64(0)
+    any_nullable = False
+    epsilon = False
+    for i in range(start, start + count):
+        e = i64(h, STACK)[i]
+        if e == EMPTY:
+            continue
+        if e == ALL:
+            head[STACK_TOP] = saved
+            return ALL
+        n = length_of(h, e) if kind_of(h, e) == K_ALT else 1
+        for j in range(n):
+            part = word_of(h, e, j) if kind_of(h, e) == K_ALT else e
+            kind = kind_of(h, part)
+            if kind == K_BYTES:
+                w0 |= word_of(h, part, 0)
+                w1 |= word_of(h, part, 1)
+                w2 |= word_of(h, part, 2)
+                w3 |= word_of(h, part, 3)
+            elif kind == K_EPSILON:
+                epsilon = True
+            else:
+                any_nullable = any_nullable or nullable(h, part)
+                if push(h, part) < 0:
+                    return GROW
+    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
+    bytes_ = make_bytes(h, w0, w1, w2, w3)
+    if bytes_ < 0:
+        return bytes_
+    if bytes_ != EMPTY and push(h, bytes_) < 0:
+        return GROW
+    if epsilon and not any_nullable and push(h, EPSILON) < 0:
+        return GROW
+    n = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    result = np.int64(EMPTY)
+    if n > head[MAX_WIDTH]:
+        result = np.int64(LIMIT_WIDTH)
+    elif n == 1:
+        result = i64(h, STACK)[base]
+    elif n > 1:
+        words = i64(h, STACK)
+        flags = PURE | FINITE | THIN
+        gained = 0
+        for i in range(base, base + n):
+            part = flags_of(h, words[i])
+            flags &= part
+            gained |= part & (NULLABLE | NONEMPTY)
+        result = _finish(h, intern(h, K_ALT, base, n), flags | gained)
+    head[STACK_TOP] = saved
+    return result
+
+
+@kernel
+def make_and(h, start, count):
+    """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
+    head = header(h)
+    saved = head[STACK_TOP]
+    base = max(saved, start + count)
+    head[STACK_TOP] = base
+    w0 = np.int64(-1)
+    w1 = np.int64(-1)
+    w2 = np.int64(-1)
+    w3 = np.int64(-1)
+    some_bytes = False
+    epsilon = False
+    all_nullable = True
+    for i in range(start, start + count):
+        e = i64(h, STACK)[i]
+        if e == EMPTY:
+            head[STACK_TOP] = saved
+            return EMPTY
+        n = length_of(h, e) if kind_of(h, e) == K_AND else 1
+        for j in range(n):
+            part = word_of(h, e, j) if kind_of(h, e) == K_AND else e
+            if part == ALL:
+                continue
+            kind = kind_of(h, part)
+            all_nullable = all_nullable and nullable(h, part)
+            if kind == K_BYTES:
+                some_bytes = True
+                w0 &= word_of(h, part, 0)
+                w1 &= word_of(h, part, 1)
+                w2 &= word_of(h, part, 2)
+                w3 &= word_of(h, part, 3)
+            elif kind == K_EPSILON:
+                epsilon = True
+            elif push(h, part) < 0:
+                return GROW
+    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
+    if epsilon:
+        head[STACK_TOP] = saved
+        return EPSILON if all_nullable else EMPTY
+    if some_bytes:
+        bytes_ = make_bytes(h, w0, w1, w2, w3)
+        if bytes_ == EMPTY:
+            head[STACK_TOP] = saved
+            return EMPTY
+        if bytes_ < 0 or push(h, bytes_) < 0:
+            return GROW
+    n = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    result = np.int64(ALL)
+    if n > head[MAX_WIDTH]:
+        result = np.int64(LIMIT_WIDTH)
+    elif n == 1:
+        result = i64(h, STACK)[base]
+    elif n > 1 and _deny_one(h, base, n):
+        result = np.int64(EMPTY)
+    elif n > 1:
+        words = i64(h, STACK)
+        flags = NULLABLE
+        positive = 0  # parts that are no complement of a finite language
+        infinite = False  # such a part that is certainly infinite
+        finite = 0
+        for i in range(base, base + n):
+            part = flags_of(h, words[i])
+            flags &= part
+            finite |= part & FINITE
+            if kind_of(h, words[i]) == K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
+                continue
+            positive += 1
+            infinite = part & PURE != 0 and part & FINITE == 0
+        if positive == 0 or (positive == 1 and infinite):
+            flags |= NONEMPTY  # an infinite language less finitely many words
+        result = _finish(h, intern(h, K_AND, base, n), flags | finite)
+    head[STACK_TOP] = saved
+    return result
+
+
+@kernel
+def _deny_one(h, start, count):
+    """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
+    ``a & ~(a | b)``, ``x{2,9} & ~x*``. Says no where there is too much to compare: others find out.
+    """
+    words = i64(h, STACK)
+    comparisons_left = _MOST_COMPARISONS
+    some_repeat = False
+    for i in range(start, start + count):
+        some_repeat = some_repeat or kind_of(h, words[i]) == K_REPEAT
+    for i in range(start, start + count):
+        if kind_of(h, words[i]) != K_NOT:
+            continue
+        denied = word_of(h, words[i], 0)
+        is_union = kind_of(h, denied) == K_ALT
+        for j in range(length_of(h, denied) if is_union else 1):
+            part = word_of(h, denied, j) if is_union else denied
+            comparisons_left -= count if some_repeat else 1
+            if comparisons_left < 0:
+                return False
+            at = start + np.searchsorted(words[start : start + count], part)
+            if at < start + count and words[at] == part:
+                return True
+            if not some_repeat or kind_of(h, part) != K_REPEAT:
+                continue
+            for k in range(start, start + count):
+                if repeats_within(h, words[k], part) and word_of(h, words[k], 0) == word_of(h, part, 0):
+                    return True
+    return False
+
+
+@kernel
+def repeats_within(h, e, outer):
+    """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows."""
+    if kind_of(h, e) != K_REPEAT or kind_of(h, outer) != K_REPEAT:
+        return False
+    high, outer_high = word_of(h, e, 2), word_of(h, outer, 2)
+    return word_of(h, outer, 1) <= word_of(h, e, 1) and (outer_high < 0 or 0 <= high <= outer_high)
+
+
+@kernel
+def evaluate(h, start, count):
+    """Run a postfix program ``STACK[start:start + count]`` that builds expressions: the id of the last one, or a status.
+
+    Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
+    n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2
+    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the
+    owner has made large enough.
+    """
+    head = header(h)
+    saved = head[STACK_TOP]
+    head[STACK_TOP] = max(saved, start + count)
+    results = i64(h, MARKS)
+    at = start
+    end = start + count
+    result = np.int64(EMPTY)
+    while at < end:
+        words = i64(h, STACK)
+        code = words[at]
+        at += 1
+        if code == -2:
+            results[words[at]] = words[head[STACK_TOP] - 1]
+            at += 1
+            continue
+        if code == -1:
+            result = results[words[at]]
+            at += 1
+        elif code == -3:
+            result = words[at]
+            at += 1
+        elif code == K_EMPTY:
+            result = np.int64(EMPTY)
+        elif code == K_EPSILON:
+            result = np.int64(EPSILON)
+        elif code == K_BYTES:
+            result = make_bytes(h, words[at], words[at + 1], words[at + 2], words[at + 3])
+            at += 4
+        elif code == K_LITERALS:
+            result = make_literals(h, words[at], words[at + 1], words[at + 2])
+            at += 3
+        elif code == K_NOT:
+            head[STACK_TOP] -= 1
+            result = make_not(h, words[head[STACK_TOP]])
+        elif code == K_REPEAT:
+            head[STACK_TOP] -= 1
+            result = make_repeat(h, words[head[STACK_TOP]], words[at], words[at + 1])
+            at += 2
+        else:
+            n = words[at]
+            at += 1
+            base = head[STACK_TOP] - n
+            if code == K_CAT:
+                result = words[head[STACK_TOP] - 1]
+                for i in range(head[STACK_TOP] - 2, base - 1, -1):
+                    result = make_cat(h, i64(h, STACK)[i], result)
+                    if result < 0:
+                        return result
+            elif code == K_ALT:
+                result = make_alt(h, base, n)
+            else:
+                result = make_and(h, base, n)
+            head[STACK_TOP] = base
+        if result < 0:
+            return result
+        if push(h, result) < 0:
+            return GROW
+    head[STACK_TOP] = saved
+    return result

@@ -1,0 +1,316 @@
+"""Conjunctions with a length: whether ``R{m,n} & P & ~Q & …`` matches anything, answered for all ``m`` and ``n`` at once.
+
+A password policy is such an expression: at least 14 and at most 64 characters, a digit, a capital, no "password". Searched
+derivative by derivative, each number of characters left makes each state of the patterns anew. Here the patterns are followed
+without the counted part, one word of ``R`` (a character) at a time; that gives a graph whose nodes are the rest ``P & ~Q & …``
+after so many characters. A breadth-first search backwards from the nodes that match the empty string gives for each node the
+least number of characters to an end, and whether it is *loose*: whether some way as short passes a node with a loop, so that
+every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison.
+
+The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
+from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable, push
+from cdplugin.kernels.store.arena import (
+    GROW,
+    K_AND,
+    K_CAT,
+    K_NEXT,
+    K_REPEAT,
+    LIMIT_WORK,
+    M_CHARS,
+    M_NEXT,
+    STACK,
+    STACK_TOP,
+    V_FLAGS,
+    VALUE_WORDS,
+    VALUES,
+    WORK_LEFT,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    intern,
+    kind_of,
+    length_of,
+    memo_get,
+    memo_put,
+    pack,
+    sort_range,
+    sort_unique,
+    spend,
+    word_of,
+)
+
+UNDECIDED = 2
+FEW_NODES = 512  # of a graph that is measured before anything else is tried
+MOST_NODES = 1 << 20  # of one that is measured when other ways have failed; the operation's work ends before
+_NO_END = 1 << 30  # characters to an end, where there is none
+_TOO_LARGE = 1 << 40  # what is memoised of a graph with more than FEW_NODES
+
+
+@kernel
+def by_length(h, e, most_nodes):
+    """1 if ``e``, a conjunction with a bounded repetition or what begins with one, matches something, 0 if nothing,
+    ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
+    """
+    joint = e
+    if kind_of(h, e) == K_CAT:
+        joint = word_of(h, e, 0)
+        if flags_of(h, word_of(h, e, 1)) & KNOWN_NONEMPTY == 0:
+            return np.int64(UNDECIDED)
+    if kind_of(h, joint) != K_AND:
+        return np.int64(UNDECIDED)
+    place = _counted_part(h, joint)
+    if place < 0:
+        return np.int64(UNDECIDED)
+    counted = word_of(h, joint, place)
+    rest = _without(h, joint, place)
+    if rest < 0:
+        return rest
+    known = memo_get(h, M_CHARS, rest, word_of(h, counted, 0))
+    if most_nodes > 0 and (known < 0 or (known == _TOO_LARGE and most_nodes > FEW_NODES)):
+        known = _measure(h, rest, word_of(h, counted, 0), most_nodes)
+        if known < 0:
+            return known
+    if known < 0 or known == _TOO_LARGE:
+        return np.int64(UNDECIDED)
+    chars = known >> 1
+    if chars > word_of(h, counted, 2):
+        return np.int64(0)
+    if known & 1 or chars >= word_of(h, counted, 1):
+        return np.int64(1)
+    return np.int64(UNDECIDED)  # an end comes too early: whether a later one exists is for a search to find
+
+
+@kernel
+def _counted_part(h, joint):
+    """The place of the first bounded repetition among the parts of an ``&``; -1 if there is none."""
+    for i in range(length_of(h, joint)):
+        part = word_of(h, joint, i)
+        if kind_of(h, part) == K_REPEAT and word_of(h, part, 2) >= 0 and not nullable(h, word_of(h, part, 0)):
+            return i
+    return -1
+
+
+@kernel
+def _without(h, joint, place):
+    """The ``&`` of all parts but one; or a status."""
+    head = header(h)
+    base = head[STACK_TOP]
+    for i in range(length_of(h, joint)):
+        if i != place and push(h, word_of(h, joint, i)) < 0:
+            return np.int64(GROW)
+    count = head[STACK_TOP] - base
+    result = i64(h, STACK)[base] if count == 1 else np.int64(make_and(h, base, count))
+    head[STACK_TOP] = base
+    return result
+
+
+@kernel
+def _measure(h, start, body, most_nodes):
+    """Memoise ``2 n + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an end. Returns
+    the number of ``start``, ``_TOO_LARGE``, or a status.
+    """
+    head = header(h)
+    base = head[STACK_TOP]
+    status = _collect(h, start, body, most_nodes)
+    values = i64(h, VALUES)
+    words = i64(h, STACK)
+    for i in range(base, head[STACK_TOP]):
+        values[words[i] * VALUE_WORDS + V_FLAGS] &= ~np.int64(MEASURED)
+    if status == 0:
+        status = _measure_nodes(h, base, head[STACK_TOP] - base, body)
+    elif status == _TOO_LARGE:  # so are the graphs of most of these, and to find that out for each would take long
+        for i in range(base, head[STACK_TOP]):
+            if memo_put(h, M_CHARS, words[i], body, np.int64(_TOO_LARGE)) < 0:
+                return np.int64(GROW)
+    head[STACK_TOP] = base
+    return status if status < 0 else memo_get(h, M_CHARS, start, body)
+
+
+@kernel
+def _collect(h, start, body, most_nodes):
+    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status. They are left marked."""
+    head = header(h)
+    values = i64(h, VALUES)
+    at = head[STACK_TOP]
+    if push(h, start) < 0:
+        return np.int64(GROW)
+    values[start * VALUE_WORDS + V_FLAGS] |= MEASURED
+    first = at
+    while at < head[STACK_TOP]:
+        if at - first >= most_nodes:
+            return np.int64(_TOO_LARGE)
+        following = _next(h, i64(h, STACK)[at], body)
+        at += 1
+        if following < 0:
+            return following
+        if not spend(h, 4 + length_of(h, following)):
+            return np.int64(LIMIT_WORK)
+        for i in range(length_of(h, following)):
+            node = word_of(h, following, i)
+            if flags_of(h, node) & MEASURED == 0:
+                if push(h, node) < 0:
+                    return np.int64(GROW)
+                values[node * VALUE_WORDS + V_FLAGS] |= MEASURED
+    return np.int64(0)
+
+
+@kernel
+def _next(h, node, body):
+    """What is left of ``node`` after one word of ``body``, for each of them: a ``K_NEXT`` value, or a status."""
+    known = memo_get(h, M_NEXT, node, body)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
+    if push(h, node) < 0 or push(h, body) < 0:
+        return np.int64(GROW)
+    byte_class = np.empty(4, np.int64)
+    covered = np.empty(4, np.int64)
+    at = base
+    while at < head[STACK_TOP]:
+        left = i64(h, STACK)[at]
+        word = i64(h, STACK)[at + 1]
+        at += 2
+        if word == EPSILON:
+            continue
+        covered[:] = 0
+        for byte in range(256):
+            if (covered[byte >> 6] >> (byte & 63)) & 1:
+                continue
+            byte_class[:] = -1
+            if (
+                refine_class(h, word, byte, byte_class, FEW_VISITS) < 0
+                or refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
+            ):
+                return np.int64(GROW)
+            for i in range(4):
+                covered[i] |= byte_class[i]
+            word_after = derive(h, word, byte)
+            if word_after == EMPTY:
+                continue
+            left_after = derive(h, left, byte)
+            if word_after < 0 or left_after < 0:
+                return min(word_after, left_after)
+            if left_after == EMPTY or flags_of(h, left_after) & IS_EMPTY:
+                continue
+            status = np.int64(0)
+            if nullable(h, word_after):
+                status = _push_new_pair(h, base, left_after, np.int64(EPSILON))
+            if status >= 0 and word_after != EPSILON:
+                status = _push_new_pair(h, base, left_after, word_after)
+            if status < 0:
+                return status
+    words = i64(h, STACK)
+    count = 0
+    for i in range(base, head[STACK_TOP], 2):
+        if words[i + 1] == EPSILON:
+            words[base + count] = words[i]
+            count += 1
+    result = intern(h, K_NEXT, base, sort_unique(words, base, count))
+    head[STACK_TOP] = base
+    return result if result < 0 else memo_put(h, M_NEXT, node, body, result)
+
+
+@kernel
+def _push_new_pair(h, base, left, word):
+    """Push a pair that is not among those from ``base`` on; 0 or a status."""
+    head = header(h)
+    words = i64(h, STACK)
+    if not spend(h, 1 + ((head[STACK_TOP] - base) >> 3)):
+        return np.int64(LIMIT_WORK)
+    for i in range(base, head[STACK_TOP], 2):
+        if words[i] == left and words[i + 1] == word:
+            return np.int64(0)
+    return np.int64(GROW if push(h, left) < 0 or push(h, word) < 0 else 0)
+
+
+@kernel
+def _measure_nodes(h, nodes, count, body):
+    """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status."""
+    head = header(h)
+    words = i64(h, STACK)
+    n_edges = np.int64(0)
+    for i in range(count):
+        n_edges += length_of(h, _next(h, words[nodes + i], body))
+    # behind the nodes: their numbers by id; characters to an end; looseness; where the predecessors begin; these; a queue
+    by_id = nodes + count
+    chars = by_id + count
+    loose = chars + count
+    starts = loose + count
+    sources = starts + count + 1
+    queue = sources + n_edges
+    if not has_room(h, STACK, queue + count):
+        return np.int64(GROW)
+    if not spend(h, 4 * (count + n_edges)):
+        return np.int64(LIMIT_WORK)
+    for i in range(count):
+        words[by_id + i] = pack(words[nodes + i], i)
+        words[chars + i] = _NO_END
+        words[loose + i] = 0
+        words[starts + i] = 0
+    words[starts + count] = 0
+    sort_range(words, by_id, count)
+    for i in range(count):  # how many predecessors each node has, one place further on
+        following = _next(h, words[nodes + i], body)
+        for j in range(length_of(h, following)):
+            target = _number_of(words, by_id, count, word_of(h, following, j))
+            words[starts + target + 1] += 1
+            if target == i:
+                words[loose + i] = 1
+    for i in range(count):
+        words[starts + i + 1] += words[starts + i]
+    for i in range(count - 1, -1, -1):  # fill from the ends; afterwards starts[t + 1] is where the sources of t begin
+        following = _next(h, words[nodes + i], body)
+        for j in range(length_of(h, following)):
+            target = _number_of(words, by_id, count, word_of(h, following, j))
+            words[starts + target + 1] -= 1
+            words[sources + words[starts + target + 1]] = i
+    end = queue
+    for i in range(count):
+        if nullable(h, words[nodes + i]):
+            words[chars + i] = 0
+            words[end] = i
+            end += 1
+    at = queue
+    while at < end:  # nodes come by their distance: what a node takes over is final when it is its turn
+        target = words[at]
+        at += 1
+        last = words[starts + target + 2] if target + 1 < count else n_edges
+        for s in range(words[starts + target + 1], last):
+            source = words[sources + s]
+            if words[chars + source] == _NO_END:
+                words[chars + source] = words[chars + target] + 1
+                words[end] = source
+                end += 1
+            if words[chars + source] == words[chars + target] + 1:
+                words[loose + source] |= words[loose + target]
+    for i in range(count):
+        if memo_put(h, M_CHARS, words[nodes + i], body, 2 * words[chars + i] + words[loose + i]) < 0:
+            return np.int64(GROW)
+    head[WORK_LEFT] -= 4 * (end - queue)
+    return np.int64(0)
+
+
+@kernel
+def _number_of(words, by_id, count, node):
+    """The number of a node, looked up in the pairs ``words[by_id:by_id + count]``."""
+    low = by_id
+    high = by_id + count
+    least = pack(node, 0)
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle] < least:
+            low = middle + 1
+        else:
+            high = middle
+    return words[low] & 0xFFFFFFFF

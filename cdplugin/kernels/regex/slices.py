@@ -1,0 +1,252 @@
+"""How much plain text keeps an expression alive, and which counts no token can tell apart.
+
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings.
+Tokens that consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer,
+with the containment read off the expression's structure instead of searched for).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
+from cdplugin.kernels.regex.emptiness import is_plainly_nonempty
+from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable
+from cdplugin.kernels.store.arena import (
+    GROW,
+    K_ALT,
+    K_AND,
+    K_BYTES,
+    K_CAT,
+    K_NOT,
+    K_REPEAT,
+    M_ONE_CHAR,
+    M_STAY,
+    STACK,
+    STACK_TOP,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    kind_of,
+    length_of,
+    memo_get,
+    memo_put,
+    word_of,
+)
+
+# --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
+
+PLAIN_STATES = 10
+"""States of :func:`slice_step`: 0 between characters, 1 before the last byte, 2 to 7 after E0, ED, E1 to EF (others), F0, F1 to
+F3 and F4, 8 after E2, 9 after E2 80."""
+
+
+@kernel
+def slice_step(state, byte):
+    """One step of the automaton of plain text in UTF-8 (RFC 3629): the next state of ``PLAIN_STATES``, 0 = a whole character,
+    -1 = no.
+    """
+    if state == 0:
+        if byte < 0x80:
+            return 0 if byte >= 0x20 and byte != 0x22 and byte != 0x5C and byte != 0x7F else -1
+        if 0xC2 <= byte <= 0xDF:
+            return 1
+        if byte == 0xE0:
+            return 2
+        if byte == 0xE2:
+            return 8
+        if byte == 0xED:
+            return 3
+        if 0xE1 <= byte <= 0xEF:
+            return 4
+        if byte == 0xF0:
+            return 5
+        if 0xF1 <= byte <= 0xF3:
+            return 6
+        return 7 if byte == 0xF4 else -1
+    if state == 8 and byte == 0x80:
+        return 9
+    if state == 9 and (byte == 0xA8 or byte == 0xA9):
+        return -1
+    low, high = 0x80, 0xBF
+    if state == 2:
+        low = 0xA0
+    elif state == 3:
+        high = 0x9F
+    elif state == 5:
+        low = 0x90
+    elif state == 7:
+        high = 0x8F
+    if byte < low or byte > high:
+        return -1
+    if state == 1 or state == 9:
+        return 0
+    return 4 if 5 <= state <= 7 else 1
+
+
+@kernel
+def one_char(h, e):
+    """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing
+    longer that starts with one. Or a status.
+    """
+    known = memo_get(h, M_ONE_CHAR, e, 0)
+    if known >= 0:
+        return known
+    head = header(h)
+    base = head[STACK_TOP]
+    if not has_room(h, STACK, base + 2):
+        return GROW
+    words = i64(h, STACK)
+    words[base] = e
+    words[base + 1] = 0
+    head[STACK_TOP] = base + 2
+    byte_class = np.empty(4, np.int64)
+    answer = np.int64(2)
+    status = np.int64(0)
+    steps = 0
+    while head[STACK_TOP] > base and answer > 0 and status == 0:
+        head[STACK_TOP] -= 2
+        part = i64(h, STACK)[head[STACK_TOP]]
+        state = i64(h, STACK)[head[STACK_TOP] + 1]
+        covered = np.zeros(4, np.int64)
+        for byte in range(0x20, 0xF5):
+            if (covered[byte >> 6] >> (byte & 63)) & 1:
+                continue
+            after = slice_step(state, byte)
+            if after < 0:
+                continue
+            for i in range(4):
+                byte_class[i] = -1
+            if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
+                status = np.int64(GROW)
+                break
+            for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
+                if (byte_class[other >> 6] >> (other & 63)) & 1 and slice_step(state, other) == after:
+                    covered[other >> 6] |= np.int64(1) << (other & 63)
+            steps += 1
+            child = derive(h, part, byte)
+            if child < 0:
+                status = child
+                break
+            if child == EMPTY or steps > 400:
+                answer = np.int64(0)
+                break
+            if after == 0:
+                if child != EPSILON:
+                    answer = min(answer, np.int64(1)) if nullable(h, child) else np.int64(0)
+                    if answer == 0:
+                        break
+            else:
+                if not has_room(h, STACK, head[STACK_TOP] + 2):
+                    status = np.int64(GROW)
+                    break
+                words = i64(h, STACK)
+                words[head[STACK_TOP]] = child
+                words[head[STACK_TOP] + 1] = after
+                head[STACK_TOP] += 2
+    head[STACK_TOP] = base
+    if status < 0:
+        return status
+    return memo_put(h, M_ONE_CHAR, e, 0, answer)
+
+
+@kernel
+def stay(h, e):
+    """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
+
+    A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
+    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language,
+    from which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
+    """
+    known = memo_get(h, M_STAY, e, 0)
+    if known >= 0:
+        return known
+    body, tail = e, np.int64(EPSILON)
+    if kind_of(h, e) == K_CAT:
+        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    alive = is_plainly_nonempty(h, tail)
+    if alive < 0:
+        return np.int64(alive)
+    answer = np.int64(0)
+    kind = kind_of(h, body)
+    if not alive:
+        answer = np.int64(0)
+    elif kind == K_REPEAT:
+        answer = _stay_repeat(h, body)
+        if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
+            answer -= 1  # where the lexeme may end, a longer token may go on in the next one
+    elif kind == K_ALT:
+        for i in range(length_of(h, body)):
+            part = _stay_headed(h, word_of(h, body, i))
+            if part < 0:
+                return part
+            answer = max(answer, part & ~np.int64(1))
+    elif kind == K_AND:
+        answer = _stay_less_finite(h, body)
+    if answer < 0:
+        return answer
+    return memo_put(h, M_STAY, e, 0, answer)
+
+
+@kernel
+def _stay_repeat(h, e):
+    """:func:`stay` of ``R{m,n}``."""
+    matches = one_char(h, word_of(h, e, 0))
+    if matches <= 0:
+        return np.int64(matches)
+    high = word_of(h, e, 2)
+    if high < 0 or high >= UNBOUNDED:
+        return np.int64(2 * UNBOUNDED)
+    return 2 * high + (1 if matches == 2 else 0)
+
+
+@kernel
+def _stay_headed(h, e):
+    """:func:`stay` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
+    body, tail = e, np.int64(EPSILON)
+    if kind_of(h, e) == K_CAT:
+        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    kind = kind_of(h, body)
+    if kind != K_REPEAT and kind != K_AND:
+        return np.int64(0)
+    alive = is_plainly_nonempty(h, tail)
+    if alive <= 0:
+        return np.int64(alive)
+    return _stay_repeat(h, body) if kind == K_REPEAT else _stay_less_finite(h, body)
+
+
+@kernel
+def _stay_less_finite(h, e):
+    """:func:`stay` of ``R{m,} T & ~F & ...`` with every ``F`` finite."""
+    positive = np.int64(0)
+    for i in range(length_of(h, e)):
+        part = word_of(h, e, i)
+        if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
+            continue
+        if positive > 0:
+            return np.int64(0)
+        positive = part
+    if positive == 0 or flags_of(h, positive) & PURE == 0:
+        return np.int64(0)
+    body = positive
+    if kind_of(h, positive) == K_CAT:
+        body = word_of(h, positive, 0)
+    if kind_of(h, body) != K_REPEAT:
+        return np.int64(0)
+    inside = _stay_repeat(h, body)
+    return inside if inside < 0 or inside >= 2 * UNBOUNDED else np.int64(0)
+
+
+@kernel
+def _never_starts_plain(h, e):
+    """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
+    if kind_of(h, e) == K_CAT:
+        e = word_of(h, e, 0)
+    if kind_of(h, e) != K_BYTES:
+        return False
+    for byte in range(0x20, 0xF5):
+        if slice_step(0, byte) >= 0 and (word_of(h, e, byte >> 6) >> (byte & 63)) & 1:
+            return False
+    return True

@@ -1,0 +1,1 @@
+"""The store of hash-consed values: header, growth, work counter, hash probe."""

@@ -1,0 +1,120 @@
+"""From a text that a matcher followed to its captures: the named rules' texts, less what only ends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cdplugin import expr
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.base_arena import evaluate
+from cdplugin.engine.programs import Program
+from cdplugin.errors import EngineError
+from cdplugin.expr import Expr
+from cdplugin.ir import Captured
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.store import arena as layout
+from cdplugin.queries.capture_lexing import Lexing, Units
+from cdplugin.queries.captures import Chart
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar, Matcher
+
+
+def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
+    """The answer of :meth:`cdplugin.Matcher.all_captures`."""
+    if not matcher.is_accepting():
+        raise ValueError("captures: expected a complete text, found one that may not end here")
+    grammar = matcher.grammar
+    ir = grammar._tables.rules.ir
+    families = [family for family, _ in ir.instances.values()]
+    if not (ir.captures or any(name for _, name in ir.stops.values()) or any(family.has_captures for family in families)):
+        return []
+    arena = grammar._template.clone()
+    grammar._tables.evaluate(arena)
+    grammar._tables.install(arena)
+    units = Units(_text_tokens(matcher), grammar.vocab.tokens)
+    lexing = Lexing(arena, units, arena.limits.max_capture_steps)
+    chart = Chart(arena, units, lexing)
+    if not chart.is_complete:  # lexemes of several kinds that ended together: any way to cut the text that parses
+        lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
+        chart = Chart(arena, units, lexing)
+        if not chart.is_complete:
+            raise EngineError("the captures of this text were not found")
+    captured = _captured(arena, grammar)
+    wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
+    stops = _Stops(grammar, lexing)
+    out: list[tuple[str, bytes]] = []
+    for span in chart.spans(wanted):
+        name, stop = captured[span.nonterminal]
+        text = units.text(span.start, span.end)
+        ending = b""
+        if stop is not None:
+            at = stops.begin(stop[0], text)
+            text, ending = text[:at], text[at:]
+        if name is not None:
+            out.append((name, text))
+        if stop is not None and stop[1]:
+            out.append((stop[1], ending))
+    return out
+
+
+def _text_tokens(matcher: Matcher) -> list[int]:
+    """The followed tokens, less the one that ended the text (it may also be one that the grammar names)."""
+    tokens = list(matcher.tokens)
+    if matcher.is_terminated():
+        before = matcher.fork()
+        before.rollback(1)
+        if before.is_accepting():
+            tokens.pop()
+    return tokens
+
+
+def _captured(arena: Arena, grammar: Grammar) -> dict[int, Captured]:
+    """What is captured of which nonterminals, by their numbers in this arena; of families, those members that were met."""
+    rules = grammar._tables.rules
+    expander: Any = arena.expand
+    numbers = rules.number if expander is None else expander.numbers
+    out = {number: Captured(rules.ir.captures.get(symbol), rules.ir.stops.get(symbol)) for symbol, number in numbers.items()}
+    if expander is not None:
+        out |= {number: member.family.captured(member.value) for number, member in expander.members.items()}
+    return out
+
+
+class _Stops:
+    """Finds where the end of a text begins that only ends it."""
+
+    def __init__(self, grammar: Grammar, lexing: Lexing) -> None:
+        self._grammar = grammar
+        self._lexing = lexing
+        self._known: dict[int, tuple[Arena, int]] = {}
+
+    def begin(self, stop: Expr, text: bytes) -> int:
+        """The first place from which ``stop`` matches the rest of ``text``; its length if there is none."""
+        if stop.op == expr.LITERALS_OP:
+            return min((len(text) - len(one) for one in stop.args if text.endswith(one)), default=len(text))
+        arena, root = self._evaluated(stop)
+        for at in range(len(text)):
+            expression = root
+            for byte in text[at:]:
+                self._lexing.take()
+                expression = arena.call(kernels.OP_DERIVE, expression, byte)
+                status = arena.call(kernels.OP_STATUS, expression)
+                if not status & 1:
+                    break
+            else:
+                if status & 2:
+                    return at
+        return len(text)
+
+    def _evaluated(self, stop: Expr) -> tuple[Arena, int]:
+        known = self._known.get(id(stop))
+        if known is None:
+            limits = self._grammar._template.limits
+            program = Program(limits)
+            result = program.add(stop)
+            arena = Arena(self._grammar.vocab, limits)
+            evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+            known = self._known[id(stop)] = (arena, int(arena.tables[layout.MARKS][result]))
+        return known

@@ -1,0 +1,341 @@
+"""What the named rules of a grammar derived in a text that was followed.
+
+The engine keeps no derivation, so the text is parsed again when it is asked for: Earley's chart (CACM 13(2), 1970) over
+lexemes, with a column for each place at which a lexeme ends. As in the engine, predicted items are a static closure and are not
+stored, and right recursion costs the same at each item (Leo, Theoretical Computer Science 82, 1991). So a text of a grammar
+that is not ambiguous takes time proportional to its length. Nothing recurses on its depth.
+
+Of several derivations the one is taken that gives the earlier parts of a rule the longer text, and of two rules with the same
+text the one that was written first, as far as that is decided where they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.store import arena as layout
+from cdplugin.queries.capture_lexing import Edge, Lexing, Units
+
+Waiting = tuple[int, int]
+"""A dot and the place where its rule begins."""
+
+_LEXEME, _NULL, _PART = range(3)  # what a dot was moved over: a lexeme, a nonterminal that is empty here, one that is not
+
+
+class Back(NamedTuple):
+    """How an item came about: from the dot before it, in the column at ``place``, over a part of some kind.
+
+    ``first``: where the part begins; a lexeme begins after what is ignored before it.
+    """
+
+    dot: int
+    place: int
+    kind: int
+    symbol: int
+    first: int
+
+
+class Span(NamedTuple):
+    """What a nonterminal derived: the units ``[start, end)``."""
+
+    nonterminal: int
+    start: int
+    end: int
+
+
+class Closure(NamedTuple):
+    """What is predicted where some nonterminals are waited for: dots by the symbol after them, and lexemes by how they end."""
+
+    dots: dict[int, tuple[int, ...]]
+    lexemes: tuple[int, ...]
+
+
+class Column:
+    """All that is known at one place."""
+
+    def __init__(self) -> None:
+        self.items: dict[Waiting, Back | None] = {}
+        self.waits: dict[int, list[Waiting]] = {}
+        self.complete: dict[Waiting, Waiting | None] = {}  # (nonterminal, origin) -> last item; None: by way of `below`
+        self.below: dict[Waiting, Waiting] = {}  # what was complete, at the lower end of a chain of last parts
+        self.predicted = Closure({}, ())
+        self.top: dict[int, Waiting | None] = {}  # nonterminal -> the upper end of its chain
+
+
+class Rules:
+    """An arena's rules as lists; those of families are made when they are met."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._closures: dict[frozenset[int], Closure] = {}
+        self._read()
+
+    def _read(self) -> None:
+        tables = self._arena.tables
+        self.symbols: list[int] = tables[layout.DOT_SYMBOL].tolist()
+        self.lefts: list[int] = tables[layout.DOT_LEFT].tolist()
+        self.nullable: list[int] = tables[layout.NULLABLE].tolist()
+        self._heads: list[int] = tables[layout.RULE_HEADS].tolist()
+        self._lists: list[int] = tables[layout.RULE_LISTS].tolist()
+
+    def first_dots(self, nonterminal: int) -> list[int]:
+        """The first dots of a nonterminal's rules."""
+        if self._heads[nonterminal] == NOT_EXPANDED:
+            expand: Any = self._arena.expand
+            expand(nonterminal)
+            self._read()
+        out = []
+        entry = self._heads[nonterminal]
+        while entry >= 0:
+            out.append(self._lists[2 * entry])
+            entry = self._lists[2 * entry + 1]
+        return sorted(out)
+
+    def closure(self, needed: frozenset[int]) -> Closure:
+        """What waiting for these nonterminals predicts."""
+        known = self._closures.get(needed)
+        if known is not None:
+            return known
+        dots: dict[int, list[int]] = {}
+        pending = sorted(needed)
+        seen = set(pending)
+        for nonterminal in pending:
+            for dot in self.first_dots(nonterminal):
+                while self.symbols[dot] != END_OF_RULE:
+                    symbol = self.symbols[dot]
+                    dots.setdefault(symbol, []).append(dot)
+                    if symbol >= 0 and symbol not in seen:
+                        seen.add(symbol)
+                        pending.append(symbol)
+                    if symbol < 0 or not self.nullable[symbol]:
+                        break
+                    dot += 1
+        lexemes = tuple(-2 - symbol for symbol in dots if symbol < 0)
+        known = self._closures[needed] = Closure({s: tuple(d) for s, d in dots.items()}, lexemes)
+        return known
+
+    def reaching(self, wanted: set[int]) -> set[int]:
+        """The nonterminals of which some wanted one may be a part, and the wanted ones."""
+        mentions: dict[int, set[int]] = {}
+        for dot, symbol in enumerate(self.symbols):
+            if symbol >= 0:
+                mentions.setdefault(symbol, set()).add(self.lefts[dot])
+        seen = set(wanted)
+        pending = list(wanted)
+        while pending:
+            more = mentions.get(pending.pop(), set()) - seen
+            seen |= more
+            pending += more
+        return seen
+
+
+class Chart:
+    """The parse of a whole text. Raises :class:`LimitExceeded`."""
+
+    def __init__(self, arena: Arena, units: Units, lexing: Lexing) -> None:
+        self.rules = Rules(arena)
+        self._lexing = lexing
+        self.end = len(units.units)
+        self.columns: dict[int, Column] = {}
+        self._fresh: list[Waiting] = []  # complete in the present column, and not looked at yet
+        self._arriving: dict[int, list[tuple[int, Edge]]] = {}
+        self._kinds: dict[tuple[int, ...], Any] = {}
+        self._last: int | None = None
+        self._skipped = False  # whether something was ignored
+        self._begins: dict[int, int] = {}  # place -> where the lexeme begins that was taken there
+        self._parse()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the text is a word."""
+        return self._last is not None
+
+    def _parse(self) -> None:
+        first = self._column(0, [])
+        self._add(first, 0, (0, 0), None)
+        self._finish(first, 0)
+        places = [0]
+        again: dict[int, set[int]] = {0: {0}}  # place -> columns whose lexemes begin there: its own, those before a skip
+        while places:
+            place = heappop(places)
+            arriving = self._arriving.pop(place, [])
+            if arriving:
+                column = self._column(place, arriving)
+                self._finish(column, place)
+                again.setdefault(place, set()).add(place)
+            for start in sorted(again.get(place, ())):
+                if place == self.end and (1, 0) in self.columns[start].items:
+                    self._last = start  # the last column; what is ignored may follow
+                for edge in self._lexing.edges(place, self._lexemes_from(start)):
+                    if edge.end not in self._arriving and edge.end not in again:
+                        heappush(places, edge.end)
+                    if edge.skips:
+                        self._skipped = True
+                        again.setdefault(edge.end, set()).add(start)
+                    else:
+                        self._arriving.setdefault(edge.end, []).append((start, edge))
+            again.pop(place, None)
+
+    def _lexemes_from(self, place: int) -> Any:
+        """The lexemes that a column allows, by how they end; no skip comes before the first lexeme of a text."""
+        column = self.columns[place]
+        own = tuple(sorted({-2 - symbol for symbol in column.waits if symbol < 0} | set(column.predicted.lexemes)))
+        kinds = self._kinds.get(own)
+        if kinds is None:
+            kinds = self._kinds[own] = self._lexing.kinds(own)
+        return kinds if place else (*kinds[:3], [])
+
+    def _column(self, place: int, arriving: list[tuple[int, Edge]]) -> Column:
+        column = self.columns[place] = Column()
+        for start, edge in sorted(arriving, key=lambda one: (-one[1].start, one[1].lexeme)):
+            symbol = -2 - edge.lexeme
+            for dot, origin in self._waiting(start, symbol):
+                self._add(column, place, (dot + 1, origin), Back(dot, start, _LEXEME, symbol, edge.start))
+        return column
+
+    def _waiting(self, place: int, symbol: int) -> Iterator[Waiting]:
+        """The items of a finished column that have ``symbol`` after the dot."""
+        column = self.columns[place]
+        yield from column.waits.get(symbol, ())
+        for dot in column.predicted.dots.get(symbol, ()):
+            yield dot, place
+
+    def _add(self, column: Column, place: int, item: Waiting, back: Back | None) -> None:
+        """Add an item, and those that follow where the next nonterminals may be empty; note what is complete then."""
+        symbols, nullable = self.rules.symbols, self.rules.nullable
+        while item not in column.items:
+            self._lexing.take()
+            column.items[item] = back
+            dot, origin = item
+            symbol = symbols[dot]
+            if symbol == END_OF_RULE:
+                whole = (self.rules.lefts[dot], origin)
+                if whole not in column.complete:
+                    column.complete[whole] = item
+                    self._fresh.append(whole)
+                return
+            column.waits.setdefault(symbol, []).append(item)
+            if symbol < 0 or not nullable[symbol]:
+                return
+            back = Back(dot, place, _NULL, symbol, place)
+            item = (dot + 1, origin)
+
+    def _finish(self, column: Column, place: int) -> None:
+        """Complete in a column until nothing is new, what began last first; then predict."""
+        pending: list[tuple[int, int]] = []
+        while self._fresh or pending:
+            while self._fresh:
+                nonterminal, origin = self._fresh.pop()
+                heappush(pending, (-origin, nonterminal))
+            origin, nonterminal = heappop(pending)
+            origin = -origin
+            top = self._top(nonterminal, origin)
+            if top is None:
+                for dot, start in self._waiting(origin, nonterminal):
+                    self._add(column, place, (dot + 1, start), Back(dot, origin, _PART, nonterminal, origin))
+            elif top not in column.complete:
+                column.complete[top] = None
+                column.below[top] = (nonterminal, origin)
+                self._fresh.append(top)
+        needed = frozenset(symbol for symbol in column.waits if symbol >= 0)
+        column.predicted = self.rules.closure(needed)
+
+    def _only(self, nonterminal: int, place: int) -> Waiting | None:
+        """The item of a column that waits for a nonterminal as its last part, if no other waits for it."""
+        waiting = self._waiting(place, nonterminal)
+        one = next(waiting, None)
+        if one is None or next(waiting, None) is not None or self.rules.symbols[one[0] + 1] != END_OF_RULE:
+            return None
+        return one
+
+    def _top(self, nonterminal: int, place: int) -> Waiting | None:
+        """What is complete as soon as a nonterminal that began at ``place`` is: the upper end of the chain of rules of which
+        it is the last part, and waited for by nothing else. None: there is no such chain.
+        """
+        chain: list[Waiting] = []
+        here: Waiting = (nonterminal, place)
+        seen = {here}
+        top: Waiting | None = None
+        while True:
+            known = self.columns[here[1]].top
+            if here[0] in known:
+                top = known[here[0]] or (here if chain else None)
+                break
+            one = self._only(*here)
+            after = None if one is None else (self.rules.lefts[one[0]], one[1])
+            if after is None or after in seen:
+                known[here[0]] = None
+                top = here if chain else None
+                break
+            chain.append(here)
+            seen.add(after)
+            here = after
+        for one in chain:
+            self.columns[one[1]].top[one[0]] = top
+        return top
+
+    # --- the derivation -------------------------------------------------------------------------------------------------------
+
+    def spans(self, wanted: set[int]) -> list[Span]:
+        """What the ``wanted`` nonterminals derived, in the order in which they ended, the inner ones first.
+
+        What is ignored before a nonterminal's first lexeme does not belong to it.
+        """
+        reaching = self.rules.reaching(wanted)
+        everything = self._skipped  # then all lexemes are looked at, for where they begin
+        out: list[Span] = []
+        pending: list[tuple[int, int, int]] = []
+        assert self._last is not None
+        self._parts((1, 0), self._last, pending, out, wanted)
+        while pending:
+            nonterminal, origin, end = pending.pop()
+            self._lexing.take()
+            if nonterminal in wanted:
+                out.append(Span(nonterminal, origin, end))
+            if nonterminal not in reaching and not everything:
+                continue
+            column = self.columns[end]
+            last = column.complete[nonterminal, origin]
+            if last is not None:
+                self._parts(last, end, pending, out, wanted)
+                continue
+            here = column.below[nonterminal, origin]
+            pending.append((*here, end))
+            while here != (nonterminal, origin):
+                one = self._only(*here)
+                assert one is not None
+                self._parts(one, here[1], pending, out, wanted)
+                here = (self.rules.lefts[one[0]], one[1])
+                if here != (nonterminal, origin) and here[0] in wanted:
+                    out.append(Span(here[0], here[1], end))
+        spans = [Span(one.nonterminal, self._begins.get(one.start, one.start), one.end) for one in out if one.start < one.end]
+        spans += [one for one in out if one.start == one.end]
+        return sorted(spans, key=lambda span: (span.end, -span.start))
+
+    def _parts(self, item: Waiting, place: int, pending: list[tuple[int, int, int]], out: list[Span], wanted: set[int]) -> None:
+        """Queue the parts of an item, and note those that are empty."""
+        for back, end in self._backs(item, place):
+            if back.kind == _LEXEME:
+                self._begins[back.place] = back.first
+            elif back.kind == _PART:
+                pending.append((back.symbol, back.first, end))
+            elif back.kind == _NULL and back.symbol in wanted:
+                out.append(Span(back.symbol, end, end))
+
+    def _backs(self, item: Waiting, place: int) -> Iterator[tuple[Back, int]]:
+        """How an item came about, part by part from the last to the first, and where each part ends."""
+        while True:
+            back = self.columns[place].items.get(item)
+            if back is None:  # predicted: only empty parts can stand before the dot
+                dot = item[0] - 1
+                symbols = self.rules.symbols
+                while item[1] == place and dot >= 0 and symbols[dot] != END_OF_RULE:
+                    yield Back(dot, place, _NULL, symbols[dot], place), place
+                    dot -= 1
+                return
+            yield back, place
+            item, place = (back.dot, item[1]), back.place

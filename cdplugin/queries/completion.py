@@ -1,0 +1,381 @@
+"""Short legal endings: from a cursor to a place where the text may end, then the bytes as few tokens.
+
+The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors; :mod:`cdplugin.queries.costs`
+estimates what is left from a cursor. Where the estimate is exact, which it mostly is, it goes straight to a shortest ending in
+bytes. Where lexemes are lexed exactly and have neither ``&`` nor ``~``, a shortest word of each is one edge; elsewhere edges
+are bytes, taken with the engine's own steps, so that what is found is legal whatever the lexing. Endings that were found are
+kept for every cursor that they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.lexer.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.masks.spelling import NOT_SPELT
+from cdplugin.kernels.parser.cursors import ACCEPT_MARK
+from cdplugin.kernels.parser.earley import R_START, ROW_WORDS
+from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.store import arena as layout
+from cdplugin.queries.costs import FAR, Budget, Costs
+
+_MOST_KEPT = 50_000  # cursors whose endings are kept
+_PLACE_BYTES = 400  # of such a cursor: two places in tables
+_GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
+
+_LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
+_LONGEST_WORD = 1 << 20
+
+_PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
+
+Edge = tuple[bytes | int, int]
+"""Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
+
+
+class Endings:
+    """Short endings in one arena. The caller holds the arena's lock."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = self._arena = arena
+        self._costs = Costs(arena)
+        self._next: dict[int, Edge] = {}  # on a way that was found
+        self._length: dict[int, int] = {}  # in bytes, to the end of that way
+        self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
+        tokens = arena.vocab.tokens
+        self._single: dict[int, int] = {}  # byte -> token
+        stops = set(arena.vocab.eos_token_ids)
+        for token in np.flatnonzero(np.diff(arena.vocab.token_offsets) == 1).tolist():
+            if token not in stops:
+                self._single.setdefault((tokens[token] or b"")[0], token)
+        order = [byte for byte in _PLAIN if byte in self._single]
+        order += [byte for byte in range(256) if byte in self._single and byte not in _PLAIN]
+        self._order = [bytes([byte]) for byte in order]  # the bytes that a token spells, the readable ones first
+        self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
+        self._stops = stops
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known."""
+        return _PLACE_BYTES * len(self._next) + self._costs.nbytes
+
+    def find(self, cursor: int) -> list[int]:
+        """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
+
+        Raises :class:`LimitExceeded` if none is found within ``Limits.max_completion_steps``, and within the work that the
+        caller grants (:meth:`Arena.one_budget`).
+        """
+        if cursor in self._next:
+            return _flat(self._follow(cursor))
+        try:
+            return _flat(self._find(cursor))
+        finally:
+            if self._arena.account is not None:
+                self._arena.account.note("endings", self.nbytes)
+
+    def _find(self, cursor: int) -> list[bytes | int]:
+        """:meth:`find`, as edges."""
+        self._costs.trim(_MOST_KEPT)
+        if len(self._words) > _MOST_KEPT:
+            self._words.clear()
+        most = self._arena.limits.max_completion_steps
+        for by_tokens in (False, True):
+            for weight in _GREED:
+                self._costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
+                try:
+                    end = self._search(cursor, weight, by_tokens)
+                except LimitExceeded:
+                    if by_tokens or weight == _GREED[-1]:
+                        raise
+                    continue
+                if end is not None:
+                    return end
+                break  # there is none with the bytes that have tokens of their own: take whole tokens
+        raise EngineError("the text has no legal ending: the grammar's longest match leads to a dead end")
+
+    def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
+        """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
+        budget = self._costs.budget
+        order = count()
+        self._costs.look_for(start)
+        estimate = self._estimate(start)
+        if _LONGEST < estimate < FAR:
+            raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=str(estimate))
+        # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to
+        # end is looked at when nothing better is left
+        pending = [(weight * estimate, False, estimate, next(order), 0, start)]
+        best = {start: 0}
+        came: dict[int, tuple[int, bytes | int]] = {}
+        closed: set[int] = set()
+        while pending:
+            _, unknown, estimate, _, taken, cursor = heappop(pending)
+            if cursor in closed:
+                continue
+            if unknown:
+                left = self._estimate(cursor)
+                if left > estimate:
+                    heappush(pending, (taken + weight * left, False, left, next(order), taken, cursor))
+                    continue
+            closed.add(cursor)
+            if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
+                return self._remember(start, cursor, came)
+            budget.take()
+            edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
+            for edge, after in edges:
+                cost = taken + (len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1)
+                if after in closed or cost >= best.get(after, FAR):
+                    continue
+                best[after] = cost
+                came[after] = (cursor, edge)
+                left = self._estimate(after, demand=False)
+                unknown = left >= FAR
+                if unknown or self._costs.is_bound:
+                    left = max(0 if unknown else left, estimate - cost + taken, 0)
+                heappush(pending, (cost + weight * left, unknown, left, next(order), cost, after))
+        return None
+
+    def _estimate(self, cursor: int, demand: bool = True) -> int:
+        known = self._length.get(cursor)
+        if known is None:
+            return self._costs.of_cursor(cursor, demand)
+        self._costs.is_bound = False
+        return known
+
+    def _text(self, edge: bytes | int) -> bytes:
+        """The bytes that an edge stands for."""
+        if isinstance(edge, bytes):
+            return edge
+        return self._arena.vocab.tokens[~edge] or b"?"
+
+    def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]]) -> list[bytes | int]:
+        """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on."""
+        tail = self._follow(end)
+        if len(self._next) > _MOST_KEPT:
+            self._next.clear()
+            self._length.clear()
+        length = sum(len(self._text(edge)) for edge in tail)
+        edges: list[bytes | int] = []
+        cursor = end
+        while cursor != start:
+            before, edge = came[cursor]
+            edges.append(edge)
+            length += len(self._text(edge))
+            self._length[before] = length
+            self._next[before] = (edge, cursor)
+            cursor = before
+        edges.reverse()
+        return edges + tail
+
+    def _follow(self, cursor: int) -> list[bytes | int]:
+        out = []
+        while cursor in self._next:
+            edge, cursor = self._next[cursor]
+            out.append(edge)
+        return out
+
+    # --- edges ----------------------------------------------------------------------------------------------------------------
+
+    def edges(self, cursor: int) -> list[Edge]:
+        """The cursors that shortest words of lexemes, or single bytes, and token terminals lead to, each once."""
+        arena = self._arena
+        found = self._word_edges(cursor)
+        if found is None:
+            places = arena.call(kernels.OP_EDGES, cursor, self._byte_tokens.ctypes.data, len(self._byte_tokens))
+            pairs = arena.tables[layout.STACK][: 2 * places].tolist()
+            found = [(self._order[i], after) for i, after in zip(pairs[::2], pairs[1::2], strict=True)]
+        if arena.header[layout.HAS_TERMINALS]:
+            for token in self.terminals(cursor):
+                after = arena.call(kernels.OP_ACCEPT, cursor, token, 0)
+                if after:
+                    found.append((~token, after))
+        return found
+
+    def _word_edges(self, cursor: int) -> list[Edge] | None:
+        """A shortest word of each lexeme that a cursor is in, with the cursor after it; None where edges have to be bytes.
+
+        The cursor after a word is that of its lexeme alone, where others may end with it: what it allows is legal.
+        """
+        arena = self._arena
+        if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_KEPT]:
+            return None
+        lexemes = arena.tables[layout.LEXEMES]
+        out: dict[int, bytes] = {}
+        for row, state in self.pairs(cursor):
+            for word in arena.sequence(int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])):
+                record = (word >> 32) * layout.LEXEME_WORDS
+                if lexemes[record + layout.X_N_RANGES]:
+                    continue
+                text = self._word(word & layout.LOW_32) if lexemes[record + layout.X_KIND] == layout.EXACT else None
+                if text is None:
+                    return None
+                if text:
+                    after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                    after = arena.call(kernels.OP_START_OF, after)
+                    if after not in out or len(text) < len(out[after]):
+                        out[after] = text
+        return [(text, after) for after, text in out.items()]
+
+    def _word(self, root: int) -> bytes | None:
+        """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
+        no token is.
+        """
+        if root not in self._words:
+            pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
+            known = self._costs.of_expression(root) if pure else FAR
+            self._words[root] = self._spell(root) if known <= _LONGEST_WORD else None
+        return self._words[root]
+
+    def _spell(self, root: int) -> bytes | None:
+        """:meth:`_word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        arena = self._arena
+        out = bytearray()
+        pending: list[int | tuple[int, int]] = [root]
+        while pending:
+            e = pending.pop()
+            if isinstance(e, tuple):
+                start, times = e
+                out += out[start:] * (times - 1)
+                continue
+            kind = int(arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            words = arena.sequence(e)
+            if kind == layout.K_BYTES:
+                byte = next((b for b in self._order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
+                if byte is None:
+                    return None
+                out += byte
+            elif kind == layout.K_LITERALS:
+                out += self._shortest_literal(*words)
+            elif kind == layout.K_CAT:
+                pending += words[::-1]
+            elif kind == layout.K_ALT:
+                pending.append(min(words, key=self._costs.of_expression))
+            elif kind == layout.K_REPEAT and words[1]:
+                pending += [(len(out), words[1]), words[0]]
+        return bytes(out) if all(byte in self._single for byte in set(out)) else None
+
+    def _shortest_literal(self, low: int, high: int, depth: int) -> bytes:
+        """The shortest of some literals, less their first bytes."""
+        offsets = self._arena.tables[layout.LITERAL_OFFSETS][low : high + 1]
+        shortest = int(np.diff(offsets).argmin())
+        return self._arena.tables[layout.LITERAL_BYTES][int(offsets[shortest]) + depth : int(offsets[shortest + 1])].tobytes()
+
+    def only_byte(self, cursor: int) -> int | None:
+        """The byte that every legal continuation begins with; None if there are several, or none."""
+        found = self._arena.call(kernels.OP_ONLY_BYTE, cursor)
+        return found - 1 if found else None
+
+    def _token_edges(self, cursor: int) -> list[Edge]:
+        """The cursors that allowed tokens lead to, each once."""
+        arena = self._arena
+        row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
+        stops = np.zeros(1, np.int64)
+        arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
+        found: dict[int, int] = {}
+        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+        for token in tokens:
+            if token not in self._stops:
+                after = arena.call(kernels.OP_ACCEPT, cursor, token, 1)
+                if after and (after not in found or len(self._text(~token)) < len(self._text(~found[after]))):
+                    found[after] = token
+        return [(~token, after) for after, token in found.items()]
+
+    def pairs(self, cursor: int) -> list[tuple[int, int]]:
+        """The (row, lexer state) pairs of a cursor that have a lexer state."""
+        if cursor >> 32:
+            pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
+        else:
+            state = self._arena.lexer_state
+            pairs = [(p >> 32, state(p & layout.LOW_32)) for p in self._arena.sequence(cursor) if p != ACCEPT_MARK]
+        return [pair for pair in pairs if pair[1]]
+
+    def terminals(self, cursor: int) -> dict[int, int]:
+        """Token terminals that may come at a cursor: a token of each, and the terminal's number."""
+        arena = self._arena
+        out: dict[int, int] = {}
+        for row, state in self.pairs(cursor):
+            states = [state]
+            ended = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST])
+            for lexeme in arena.sequence(ended) if ended else ():
+                after = arena.call(kernels.OP_SCAN, row, lexeme)
+                states.append(int(arena.tables[layout.ROWS][after * ROW_WORDS + R_START]))
+            for one in states:
+                value = int(arena.tables[layout.LEXER_STATES][one * LEXER_WORDS + L_VALUE]) if one else 0
+                for word in arena.sequence(value) if value else ():
+                    token = self._token_of(word >> 32)
+                    if token is not None:
+                        out[token] = word >> 32
+        return out
+
+    def _token_of(self, lexeme: int) -> int | None:
+        """A token that a terminal stands for, rather one that does not end texts; None if the lexeme is no terminal."""
+        record = lexeme * layout.LEXEME_WORDS
+        lexemes, ranges = self._arena.tables[layout.LEXEMES], self._arena.tables[layout.TOKEN_RANGES]
+        first, n = int(lexemes[record + layout.X_RANGES]), int(lexemes[record + layout.X_N_RANGES])
+        for i in range(first, first + n):
+            low, high = int(ranges[2 * i]), int(ranges[2 * i + 1])
+            for token in range(low, min(high, low + len(self._stops)) + 1):
+                if token not in self._stops:
+                    return token
+        return int(ranges[2 * first]) if n else None
+
+
+def _flat(edges: list[bytes | int]) -> list[int]:
+    """Edges as bytes and ``~token``."""
+    out: list[int] = []
+    for edge in edges:
+        if isinstance(edge, bytes):
+            out += edge
+        else:
+            out.append(edge)
+    return out
+
+
+def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
+    """Edges as token ids: each run of bytes as the fewest tokens that spell it, terminals as they are.
+
+    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`EngineError` where no others spell a
+    run. The caller holds the arena's lock.
+    """
+
+    def spell(text: bytes) -> list[int]:
+        data = np.frombuffer(text, np.uint8)
+        found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        if found >= NOT_SPELT:
+            raise EngineError(f"no tokens spell {text[found - NOT_SPELT :][:40]!r}")
+        return arena.tables[layout.STACK][:found].tolist()
+
+    return _tokens(edges, spell)
+
+
+def single_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
+    """The same with one token for each byte."""
+    single, banned = arena.vocab.token_of[0], set(stops[1:].tolist())
+
+    def spell(text: bytes) -> list[int]:
+        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
+        if -1 in found or not banned.isdisjoint(found):
+            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
+        return found
+
+    return _tokens(edges, spell)
+
+
+def _tokens(edges: list[int], spell: Callable[[bytes], list[int]]) -> list[int]:
+    out: list[int] = []
+    run = bytearray()
+    for edge in [*edges, None]:
+        if edge is not None and edge >= 0:
+            run.append(edge)
+            continue
+        if run:
+            out += spell(bytes(run))
+            run.clear()
+        if edge is not None:
+            out.append(~edge)
+    return out

@@ -1,0 +1,444 @@
+"""How many bytes it takes to finish: expressions, nonterminals, rows.
+
+Estimates that guide the search of :mod:`cdplugin.queries.completion`; nothing depends on their being right. They are exact
+for lexemes without ``&`` and ``~``, and for rules that are all known. Where a family's rules are made late, they are what the
+rules known so far allow, and rules are made until something ends.
+
+Three parts, none recursive: expressions from the inside out; nonterminals by Knuth's generalisation of Dijkstra's algorithm
+(Information Processing Letters 6(1), 1977), kept up to date as rules come; rows by the shortest path from each kernel item over
+what completing its rule gives, to the end of the text.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.errors import LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.parser.cursors import ACCEPT_BIT, ACCEPT_MARK
+from cdplugin.kernels.parser.earley import R_ITEMS, ROW_WORDS
+from cdplugin.kernels.parser.skips import MARK_DOT
+from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.store import arena as layout
+
+FAR = 1 << 40
+"""The cost of what is not known to end."""
+
+_PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
+_PRINTABLE = range(0x20, 0x7F)
+_MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
+
+
+_STEP_WORK = 10_000  # units of work (Limits.max_step_work) of one step of the search, which is done in Python
+_RULE_WORK = 1_500  # and of taking in one rule
+
+
+class Budget:
+    """Steps that one question may take, besides the work that its arena has been granted."""
+
+    def __init__(self, arena: Arena, most: int) -> None:
+        self._arena = arena
+        self.most = most
+        self.taken = 0
+
+    def take(self, steps: int = 1) -> None:
+        """Count steps. Raises :class:`LimitExceeded`."""
+        self.taken += steps
+        if self.taken > self.most:
+            raise LimitExceeded(
+                "no short ending was found in time", expected=f"at most Limits.max_completion_steps = {self.most} steps"
+            )
+        self._arena.spend(_STEP_WORK * steps)
+
+
+class Costs:
+    """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self.budget = Budget(arena, arena.limits.max_completion_steps)
+        self._of_expression: dict[int, int] = {}
+        self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
+        self._of_pair: dict[int, int] = {}
+        self._of_row: dict[int, int] = {}
+        self._of_end: dict[int, int] = {}  # completing a nonterminal at an origin: what is left after that
+        self._of_rest: dict[int, int] = {}
+        self._cost: list[int] = []  # by nonterminal
+        self._rules: list[tuple[int, list[int]]] = []  # (left, right)
+        self._missing: list[int] = []  # symbols of a rule that are not known to end
+        self._fixed: list[int] = []  # bytes of a rule's lexemes
+        self._uses: list[list[int]] = []  # by nonterminal: the rules that mention it, once for each mention
+        self._rules_of: list[list[int]] = []
+        self._n_entries = 0
+        self._stale = False  # whether some cost has become lower since others were computed from it
+        self._demand = True
+        self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
+        self._bounds: set[int] = set()  # the pairs of which that is so
+        self._unsure = False  # whether something was computed from what was not known to end
+
+    # --- cursors --------------------------------------------------------------------------------------------------------------
+
+    def of_cursor(self, cursor: int, demand: bool = True) -> int:
+        """Bytes from a cursor to the end of the text; 0 where the text may end.
+
+        ``demand``: whether rules are made where nothing that is known ends; else it is :data:`FAR` there.
+        """
+        self._demand = demand
+        self.is_bound = False
+        self._load()
+        if self._stale:
+            self._forget()
+            self._stale = self._unsure = False
+        if cursor >> 32:
+            return 0 if cursor & ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & STATE_MASK)
+        best = FAR
+        for pair in self._arena.sequence(cursor):
+            best = min(
+                best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32))
+            )
+        return best
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was computed."""
+        places = len(self._of_expression) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
+        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
+
+    def trim(self, most: int) -> None:
+        """Forget what was computed, where that is more than ``most`` places."""
+        if len(self._of_pair) + len(self._of_row) + len(self._of_end) > most:
+            self._forget()
+        if len(self._of_expression) > most:
+            self._of_expression.clear()
+            self._looked_for.clear()
+
+    def _forget(self) -> None:
+        for memo in (self._of_rest, self._of_end, self._of_row, self._of_pair):
+            memo.clear()
+        self._bounds.clear()
+
+    def look_for(self, cursor: int) -> None:
+        """Look for the shortest matches of the lexemes that a cursor is in."""
+        pairs = [cursor & STATE_MASK] if cursor >> 32 else self._arena.sequence(cursor)
+        for state in pairs:
+            if state == ACCEPT_MARK:
+                continue
+            state = self._arena.lexer_state(state & layout.LOW_32)
+            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
+            for word in self._arena.sequence(value) if value else ():
+                self.of_expression(word & layout.LOW_32)
+
+    def _pair(self, row: int, state: int) -> int:
+        key = row << 32 | state
+        known = self._of_pair.get(key)
+        if known is None:
+            known = FAR
+            lexemes = self._arena.tables[layout.LEXEMES]
+            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE]) if state else 0
+            for word in self._arena.sequence(value) if value else ():
+                record = (word >> 32) * layout.LEXEME_WORDS
+                expression = word & layout.LOW_32
+                bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
+                if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+                    self._bounds.add(key)
+                if bytes_left < known:
+                    after = row
+                    if not lexemes[record + layout.X_IS_SKIP]:
+                        after = self._arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                    known = min(known, bytes_left + self.of_row(after))
+            if known < FAR:
+                self._of_pair[key] = known
+        self.is_bound = self.is_bound or key in self._bounds
+        return known
+
+    # --- expressions ----------------------------------------------------------------------------------------------------------
+
+    def of_expression(self, expression: int) -> int:
+        """Length of the shortest match, looked for with ``&`` and ``~`` too."""
+        if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+            self._looked_for.add(expression)
+            self._of_expression[expression] = self._derived(expression, self._structure(expression))
+        return self._structure(expression)
+
+    def _flags(self, expression: int) -> int:
+        return int(self._arena.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS])
+
+    def _structure(self, root: int) -> int:
+        """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
+        arena, known = self._arena, self._of_expression
+        if root in known:
+            return known[root]
+        kinds = arena.tables[layout.VALUES]
+        bounds: dict[int, int] = {}
+        pending = [root]
+        while pending:
+            e = pending[-1]
+            if e in bounds:
+                pending.pop()
+                continue
+            kind = int(kinds[e * layout.VALUE_WORDS + layout.V_KIND])
+            words = arena.sequence(e)
+            parts = (
+                words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
+            )
+            missing = [part for part in parts if part not in bounds and part not in known]
+            if missing:
+                pending += missing
+                continue
+            costs = [known[part] if part in known else bounds[part] for part in parts]
+            if kind == layout.K_CAT:
+                bound = min(sum(costs), FAR)
+            elif kind == layout.K_ALT:
+                bound = min(costs)
+            elif kind == layout.K_AND:
+                bound = max(costs)
+            elif kind == layout.K_REPEAT:
+                bound = min(costs[0] * words[1], FAR)
+            elif kind == layout.K_LITERALS:
+                offsets = arena.tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
+                bound = int(np.diff(offsets).min()) - words[2]
+            elif kind == layout.K_BYTES:
+                bound = 1
+            elif kind == layout.K_NOT:
+                bound = 0 if self._flags(e) & expressions.NULLABLE else 1
+            else:
+                bound = 0 if kind == layout.K_EPSILON else FAR
+            bounds[e] = bound
+            pending.pop()
+        known.update(bounds)
+        return bounds[root]
+
+    def _derived(self, root: int, bound: int) -> int:
+        """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far."""
+        arena = self._arena
+        order = count()
+        pending = [(bound, next(order), 0, root)]
+        came_from: dict[int, int] = {root: 0}
+        depth = {root: 0}
+        for _ in range(_MOST_DERIVED):
+            if not pending:
+                return FAR
+            bound, _, taken, e = heappop(pending)
+            exact = e in self._looked_for and e != root
+            if exact or self._flags(e) & expressions.NULLABLE:
+                total = taken + (self._of_expression[e] if exact else 0)
+                while e != root:
+                    self._of_expression[e] = total - depth[e]
+                    self._looked_for.add(e)
+                    e = came_from[e]
+                return total
+            self.budget.take()
+            children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in _PRINTABLE}
+            if children == {expressions.EMPTY}:
+                children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in range(256)}
+            for child in sorted(children):
+                if child != expressions.EMPTY and taken + 1 < depth.get(child, FAR):
+                    depth[child], came_from[child] = taken + 1, e
+                    least = self._structure(child)
+                    if least < FAR:
+                        heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
+        return bound
+
+    def _lexeme(self, lexeme: int) -> int:
+        """Length of a lexeme's shortest match that is not empty; 0 for the end of the text, 1 for a token."""
+        if lexeme == self._arena.header[layout.END_SYMBOL]:
+            return 0
+        record = lexeme * layout.LEXEME_WORDS
+        lexemes = self._arena.tables[layout.LEXEMES]
+        if lexemes[record + layout.X_N_RANGES]:
+            return 1
+        return max(1, self.of_expression(int(lexemes[record + layout.X_EXPRESSION])))
+
+    # --- nonterminals ---------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Take in the rules that came since the last time, and lower what they make cheaper."""
+        tables = self._arena.tables
+        expander: Any = self._arena.expand
+        n = len(tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_rules
+        if n == self._n_entries:
+            return
+        symbols, lefts = tables[layout.DOT_SYMBOL], tables[layout.DOT_LEFT]
+        fresh: list[tuple[int, int]] = []
+        self._arena.spend(_RULE_WORK * (n - self._n_entries))
+        for dot in tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2].tolist():
+            right: list[int] = []
+            left = int(lefts[dot])
+            while int(symbols[dot]) != END_OF_RULE:
+                right.append(int(symbols[dot]))
+                dot += 1
+            self._grow(max([left, *right]) + 1)
+            number = len(self._rules)
+            self._rules.append((left, right))
+            self._rules_of[left].append(number)
+            self._fixed.append(sum(self._lexeme(-2 - symbol) for symbol in right if symbol < 0))
+            self._missing.append(sum(symbol >= 0 and self._cost[symbol] >= FAR for symbol in right))
+            for symbol in right:
+                if symbol >= 0:
+                    self._uses[symbol].append(number)
+            if not self._missing[number]:
+                heappush(fresh, (self._sum(number), left))
+        self._n_entries = n
+        self._lower(fresh)
+
+    def _grow(self, n: int) -> None:
+        """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
+        nullable = self._arena.tables[layout.NULLABLE]
+        for symbol in range(len(self._cost), n):
+            self._cost.append(0 if nullable[symbol] else FAR)
+            self._uses.append([])
+            self._rules_of.append([])
+
+    def _sum(self, rule: int) -> int:
+        return self._fixed[rule] + sum(self._cost[symbol] for symbol in self._rules[rule][1] if symbol >= 0)
+
+    def _lower(self, pending: list[tuple[int, int]]) -> None:
+        """Lower nonterminals' costs, the cheapest first, and what follows from that."""
+        cost, missing = self._cost, self._missing
+        stale = False
+        while pending:
+            found, left = heappop(pending)
+            if found >= cost[left]:
+                continue
+            first_time = cost[left] >= FAR
+            stale = stale or not first_time or self._unsure
+            cost[left] = found
+            for rule in self._uses[left]:
+                if first_time:
+                    missing[rule] -= 1
+                if not missing[rule]:
+                    heappush(pending, (self._sum(rule), self._rules[rule][0]))
+        self._stale = self._stale or stale
+
+    def _nonterminal(self, nonterminal: int) -> int:
+        """A nonterminal's cost; rules are made, those near an end first, until some derivation ends.
+
+        A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
+        come in any order has a million of those, none of which helps to find what a required property may hold.
+        """
+        expander: Any = self._arena.expand
+        if self._arena.header[layout.HAS_KEPT]:
+            nonterminal = expander.stand_in(nonterminal)
+        self._grow(nonterminal + 1)
+        if self._cost[nonterminal] < FAR or not self._demand:
+            self._unsure = self._unsure or self._cost[nonterminal] >= FAR
+            return self._cost[nonterminal]
+        heads = layout.RULE_HEADS
+        tables = self._arena.tables
+        order = count()
+        # members without rules: (whether no nearer to an end, how far from it, the latest first, which)
+        waiting: list[tuple[bool, int, int, int]] = []
+        is_late = {nonterminal: False}
+        pending = [nonterminal]
+        while self._cost[nonterminal] >= FAR:
+            while pending:
+                symbol = pending.pop()
+                self._grow(symbol + 1)
+                if tables[heads][symbol] == NOT_EXPANDED:
+                    heappush(waiting, (is_late[symbol], expander.remaining(symbol), -next(order), symbol))
+                    continue
+                for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
+                    for part in self._rules[rule][1]:
+                        if part >= 0 and self._cost[part] >= FAR and is_late.get(part, True):
+                            late = expander is not None and expander.is_no_nearer(part, symbol)
+                            if not late or part not in is_late:
+                                is_late[part] = late
+                                pending.append(part)
+            if not waiting:
+                return FAR
+            self.budget.take()
+            member = heappop(waiting)[-1]
+            if tables[heads][member] == NOT_EXPANDED:
+                expander(member)
+                self._load()
+            pending.append(member)
+        return self._cost[nonterminal]
+
+    def _rest(self, dot: int) -> int:
+        """What the symbols from a dot to the end of its rule cost."""
+        rest = self._of_rest
+        known = rest.get(dot)
+        if known is None:
+            symbols = self._arena.tables[layout.DOT_SYMBOL]
+            at = dot
+            while at not in rest and symbols[at] != END_OF_RULE:
+                at += 1
+            known = rest.get(at, 0)
+            while at > dot:  # backwards, so that each dot on the way is known from then on
+                at -= 1
+                symbol = int(symbols[at])
+                known = min(known + (self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)), FAR)
+                if known < FAR:
+                    rest[at] = known
+        return known
+
+    # --- rows -----------------------------------------------------------------------------------------------------------------
+
+    def of_row(self, row: int) -> int:
+        """Bytes from the boundary before a row to the end of the text."""
+        known = self._of_row.get(row)
+        if known is None:
+            items = int(self._arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS])
+            edges = self._edges(items)
+            self._close([node for _, node in edges])
+            known = min((rest + self._of_end.get(node, FAR) for rest, node in edges), default=FAR)
+            if known < FAR:
+                self._of_row[row] = known
+        return known
+
+    def _edges(self, items: int) -> list[tuple[int, int]]:
+        """For kernel items (a ``K_ITEMS`` value): the cost of the rest of the rule, and what is completed then."""
+        out = []
+        lefts = self._arena.tables[layout.DOT_LEFT]
+        for item in self._arena.sequence(items):
+            dot = item >> 32
+            if dot == MARK_DOT:
+                continue
+            out.append((self._rest(dot), int(lefts[dot]) << 32 | (item & layout.LOW_32)))
+        return out
+
+    def _close(self, roots: list[int]) -> None:
+        """Know the cost after completing each of ``roots`` (nonterminal, origin): everything that they lead to is looked at
+        once, then the shortest paths are found from the end of the text backwards (Dijkstra, 1959).
+        """
+        ends = self._of_end
+        fresh: dict[int, list[tuple[int, int]]] = {}
+        pending = [node for node in roots if node not in ends]
+        while pending:
+            node = pending.pop()
+            if node in fresh:
+                continue
+            self.budget.take()
+            edges = []
+            if node >> 32:
+                edges = self._edges(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32))
+                pending += [child for _, child in edges if child not in ends and child not in fresh]
+            fresh[node] = edges
+        parents: dict[int, list[tuple[int, int]]] = {}
+        heap: list[tuple[int, int]] = []
+        for node, edges in fresh.items():
+            if not node >> 32:
+                heap.append((0, node))  # S' is complete
+            for rest, child in edges:
+                if child in ends:
+                    heap.append((rest + ends[child], node))
+                else:
+                    parents.setdefault(child, []).append((rest, node))
+        heap.sort()
+        settled: set[int] = set()
+        while heap:
+            cost, node = heappop(heap)
+            if node in settled:
+                continue
+            settled.add(node)
+            ends[node] = cost
+            for rest, parent in parents.get(node, ()):
+                if parent not in settled:
+                    heappush(heap, (cost + rest, parent))

@@ -1,0 +1,226 @@
+"""Readable answers: what a state expects next, and why a token is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.entry import TERMINATED
+from cdplugin.kernels.lexer.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.parser.cursors import ACCEPT_MARK
+from cdplugin.kernels.parser.earley import R_ITEMS, R_LONGEST, R_START, ROW_WORDS
+from cdplugin.kernels.store import arena as layout
+from cdplugin.queries.captures import Rules
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Matcher
+    from cdplugin.vocab.vocabulary import Vocabulary
+
+_MOST_NAMES = 8
+_MOST_RULES = 3
+
+
+def explain_token(matcher: Matcher, arena: Arena, cursor: int, token_id: int) -> str:
+    """The answer of :meth:`cdplugin.Matcher.explain`; the caller holds the arena's lock."""
+    vocab = matcher.grammar.vocab
+    if cursor == TERMINATED:
+        return f"token {token_id} comes after the end of the text"
+    if token_id in matcher.stop_token_ids:
+        if arena.call(kernels.OP_ACCEPTS, cursor):
+            return f"token {token_id} ends the text and is allowed here"
+        if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
+            return f"token {token_id}{_named(vocab, token_id)} is allowed"
+        return f"token {token_id} would end the text, which is not complete: expected {expected(matcher, arena, cursor)}"
+    if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
+        return f"token {token_id}{_named(vocab, token_id)} is allowed"
+    text = vocab.tokens[token_id]
+    if text is None:
+        if token_id not in vocab.special_tokens.values():
+            return f"token {token_id} is no token of the vocabulary: it never matches as text"
+        if not arena.header[layout.HAS_TERMINALS]:
+            return f"token {token_id} is a special token: it never matches as text"
+        what = f"token {token_id}{_named(vocab, token_id)} is a special token"
+        return f"{what}, which the grammar does not name here: expected {expected(matcher, arena, cursor)}"
+    if not text:
+        return f"token {token_id} is empty: it would make no progress"
+    for i, byte in enumerate(text):
+        after = arena.call(kernels.OP_STEP, cursor, byte)
+        if after == 0:
+            ended = _ended(matcher, arena, cursor)
+            before = f", before which {_several(ended)} may end" if ended else ""
+            where = f"byte {i} of token {token_id} ({show(text)}), {show(text[i : i + 1])}{before}"
+            return f"not allowed: {where}: expected {expected(matcher, arena, cursor)}"
+        cursor = after
+    return f"token {token_id} ({show(text)}) is allowed"
+
+
+def expected(matcher: Matcher, arena: Arena, cursor: int) -> str:
+    """What may come at a cursor: the next bytes, the lexemes that they belong to, the rules that those are in; tokens that are
+    named; the end. The caller holds the arena's lock.
+    """
+    if cursor == TERMINATED:
+        return "nothing: the text has ended"
+    allowed = [byte for byte in range(256) if arena.call(kernels.OP_STEP, cursor, byte)]
+    parts = []
+    places = [*_pairs(arena, cursor), *_after_longest(arena, cursor)]
+    if allowed:
+        names = _several(lexeme_names(matcher, arena, cursor))
+        rules = rule_names(matcher, arena, places)
+        parts.append(f"one of {show_bytes(allowed)} (in {names}{f'; rule {rules}' if rules else ''})")
+    tokens = _terminals(matcher, arena, places)
+    if tokens:
+        parts.append(f"the token {tokens}")
+    if arena.call(kernels.OP_ACCEPTS, cursor):
+        parts.append("the end of the text")
+    return " or ".join(parts) or "nothing"
+
+
+def _named(vocab: Vocabulary, token_id: int) -> str:
+    name = vocab.names.get(token_id)
+    return f" ({name})" if name else ""
+
+
+def _several(names: list[str]) -> str:
+    """Some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+# --- places: (row, lexer state) ---------------------------------------------------------------------------------------------
+
+
+def _pairs(arena: Arena, cursor: int) -> list[tuple[int, int]]:
+    if cursor >> 32:
+        pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
+    else:
+        state = arena.lexer_state
+        pairs = [(pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != ACCEPT_MARK]
+    return [pair for pair in pairs if pair[1]]
+
+
+def _matched(arena: Arena, state: int) -> list[int]:
+    """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
+    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST])
+    return arena.sequence(value) if value else []
+
+
+def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
+    """The places right after the LONGEST lexemes that match at a cursor."""
+    out = []
+    for row, state in _pairs(arena, cursor):
+        for lexeme in _matched(arena, state):
+            after = arena.call(kernels.OP_SCAN, row, lexeme)
+            starts = (
+                arena.tables[layout.ROWS][after * ROW_WORDS + R_START],
+                arena.tables[layout.ROWS][after * ROW_WORDS + R_LONGEST],
+            )
+            out += [(after, int(start)) for start in starts if start]
+    return out
+
+
+def _words(arena: Arena, state: int) -> list[int]:
+    """The numbers of the lexemes that are open in a state."""
+    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
+    return [word >> 32 for word in arena.sequence(value)]
+
+
+def _lexeme_name(matcher: Matcher, lexeme: int) -> str:
+    names = matcher.grammar._tables.lexemes.names
+    if lexeme >= len(names):  # made while a text was followed
+        lexeme = int(matcher._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_KEPT])
+    return names[lexeme]
+
+
+def _is_terminal(arena: Arena, lexeme: int) -> bool:
+    return bool(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_N_RANGES])
+
+
+def _ended(matcher: Matcher, arena: Arena, cursor: int) -> list[str]:
+    """Names of the LONGEST lexemes that match at a cursor, skips apart."""
+    lexemes = arena.tables[layout.LEXEMES]
+    names: dict[str, None] = {}
+    for _, state in _pairs(arena, cursor):
+        for lexeme in _matched(arena, state):
+            if not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+                names[_lexeme_name(matcher, lexeme)] = None
+    return list(names)
+
+
+def lexeme_names(matcher: Matcher, arena: Arena, cursor: int) -> list[str]:
+    """Names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have ended."""
+    names: dict[str, None] = {}
+    for _, state in [*_pairs(arena, cursor), *_after_longest(arena, cursor)]:
+        for lexeme in _words(arena, state):
+            if not _is_terminal(arena, lexeme):
+                names[_lexeme_name(matcher, lexeme)] = None
+    return list(names)
+
+
+def _terminals(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) -> str:
+    """The tokens that the grammar names at some place: their names, or ids; empty if there are none."""
+    if not arena.header[layout.HAS_TERMINALS]:
+        return ""
+    lexemes, ranges = arena.tables[layout.LEXEMES], arena.tables[layout.TOKEN_RANGES]
+    names = matcher.grammar.vocab.names
+    found: dict[str, None] = {}
+    for _, state in places:
+        for lexeme in _words(arena, state):
+            record = lexeme * layout.LEXEME_WORDS
+            first = int(lexemes[record + layout.X_RANGES])
+            for i in range(first, first + int(lexemes[record + layout.X_N_RANGES])):
+                low, high = int(ranges[2 * i]), int(ranges[2 * i + 1])
+                found[names.get(low, str(low)) if low == high else f"{low} to {high}"] = None
+    return _several(list(found))
+
+
+def rule_names(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) -> str:
+    """Names of the rules that the lexemes at some places are in; those around them where they have none."""
+    rules = Rules(arena)
+    expander: Any = arena.expand
+    static = matcher.grammar._tables.rules
+    names: dict[str, None] = {}
+    for row, state in places:
+        items = arena.sequence(int(arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS]))
+        dots: list[int] = []
+        for item in items:
+            dot = item >> 32
+            dots.append(dot)
+            while rules.symbols[dot] >= 0 and rules.nullable[rules.symbols[dot]]:
+                dot += 1
+                dots.append(dot)
+        waited = frozenset(rules.symbols[dot] for dot in dots if rules.symbols[dot] >= 0)
+        predicted = rules.closure(waited).dots
+        found: dict[str, None] = {}
+        for lexeme in _words(arena, state):
+            symbol = -2 - int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_SYMBOL])
+            for dot in [*(dot for dot in dots if rules.symbols[dot] == symbol), *predicted.get(symbol, ())]:
+                left = rules.lefts[dot]
+                name = expander.name(left) if left >= len(static.names) else static.names[left]
+                found[name] = None
+        found.pop("", None)
+        names.update(
+            found
+            or {static.names[left]: None for left in (rules.lefts[item >> 32] for item in items) if left < len(static.names)}
+        )
+    names.pop("", None)
+    return ", ".join(f"`{name}`" for name in list(names)[:_MOST_RULES])
+
+
+def show(text: bytes) -> str:
+    """Bytes for a person: quoted text, bytes that are no text as ``\\xNN``."""
+    return repr(text.decode("utf-8", "backslashreplace"))
+
+
+def show_bytes(members: list[int]) -> str:
+    """A set of bytes as ranges, such as ``'0'-'9', ','``."""
+    parts = []
+    i = 0
+    while i < len(members):
+        j = i
+        while j + 1 < len(members) and members[j + 1] == members[j] + 1:
+            j += 1
+        first, last = show(bytes([members[i]])), show(bytes([members[j]]))
+        parts.append(first if i == j else f"{first}, {last}" if j == i + 1 else f"{first}-{last}")
+        i = j + 1
+    return ", ".join(parts)

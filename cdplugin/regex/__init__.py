@@ -1,0 +1,1 @@
+"""Regular expressions in three dialects, read into byte expressions (:mod:`cdplugin.expr`)."""

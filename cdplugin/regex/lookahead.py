@@ -1,0 +1,240 @@
+"""Look-aheads in regular expressions, as intersections with what follows.
+
+``(?=X)`` says that the rest of the text begins with ``X``. So a tree with look-aheads is read from right to left, carrying the
+language of the *rest of the text* (:class:`Rest`), once for positions at the start of the text and once for the others: ``x``
+turns the rest R into ``x R``, ``(?=X)`` into ``R & X any``, ``(?!X)`` into ``R & ~(X any)``, an alternation unites what its
+alternatives give. A repetition around a look-ahead is unrolled when it is bounded and short. Unbounded ones are done in two
+cases: before arbitrary text, where only the copies asked for matter, and the idiom ``(?:(?!X).)*`` before the end of the text;
+the others are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple, NoReturn
+
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
+from cdplugin.expr import (
+    ALT_OP,
+    AND_OP,
+    CAT_OP,
+    EMPTY,
+    EPSILON,
+    EPSILON_OP,
+    LITERALS_OP,
+    NOT_OP,
+    REPEAT_OP,
+    Expr,
+    alt,
+    both,
+    cat,
+    complement,
+    repeat,
+)
+from cdplugin.limits import Limits
+from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.pattern import Split, lower
+from cdplugin.regex.syntax import ALT, CAT, CHARS, LOOK, REPEAT, START, Node, children_of, choice, sequence
+
+_MOST_COPIES = 256
+_MOST_STEPS = 20_000
+
+
+class Rest(NamedTuple):
+    """The language of the rest of the text from a position: at the start of the text, and elsewhere."""
+
+    first: Expr
+    later: Expr
+
+
+_Steps = Generator[tuple[Node, Rest], Rest, Rest]
+
+
+class LookAhead:
+    """Turns one tree with look-aheads into an expression over ``alphabet``."""
+
+    def __init__(self, source: str, alphabet: Alphabet, limits: Limits) -> None:
+        self.source = source
+        self.alphabet = alphabet
+        self.limits = limits
+        self.any = Rest(alphabet.any_text, alphabet.any_text)
+        self._nullable: dict[int, tuple[Expr, bool]] = {}
+
+    def whole(self, tree: Node, search: bool) -> Expr:
+        """The texts that ``tree`` matches from end to end, or that hold a match."""
+        first, later = self._run(tree, self.any if search else Rest(EPSILON, EPSILON))
+        if not search or later is EMPTY:
+            return first
+        text = self.alphabet.any_text
+        if first is later:
+            return text if later is text else cat(text, later)
+        return alt(first, cat(self.alphabet.any_char, text, later))
+
+    def _run(self, tree: Node, rest: Rest) -> Rest:
+        """Drive the generators below: a call is a ``yield``, so that the depth of a pattern costs no Python stack."""
+        stack: list[_Steps] = [self._before(tree, rest)]
+        answer: Rest | None = None
+        steps = 0
+        while stack:
+            try:
+                node, rest = next(stack[-1]) if answer is None else stack[-1].send(answer)
+            except StopIteration as stop:
+                answer = stop.value
+                stack.pop()
+                continue
+            steps += 1
+            if steps > _MOST_STEPS:
+                self._refuse(tree, f"look-aheads inside repetitions need more than {_MOST_STEPS} copies", LimitExceeded)
+            stack.append(self._before(node, rest))
+            answer = None
+        assert answer is not None
+        return answer
+
+    def _before(self, node: Node, rest: Rest) -> _Steps:
+        """The rest of the text from before ``node``, given the rest after it."""
+        if not node.looks:
+            return self._plain(lower(node, self.alphabet), rest)
+        if node.op == LOOK:
+            ahead = yield node.args[0], self.any
+            negated = node.args[1]
+            return Rest(self._restrict(rest.first, ahead.first, negated), self._restrict(rest.later, ahead.later, negated))
+        if node.op == CAT:
+            items = list(node.args)
+            while items:
+                plain = []
+                while items and not items[-1].looks:
+                    plain.append(items.pop())
+                if plain:
+                    rest = yield sequence(plain[::-1]), rest
+                if items:
+                    rest = yield items.pop(), rest
+            return rest
+        if node.op == ALT:
+            plain = [child for child in node.args if not child.looks]
+            branches = []
+            for child in [*([choice(plain)] if plain else []), *(child for child in node.args if child.looks)]:
+                branches.append((yield child, rest))
+            first = alt(*(b.first for b in branches))
+            later = alt(*(b.later for b in branches))
+            return Rest(first, first if all(b.first is b.later for b in branches) else later)
+        assert node.op == REPEAT
+        child, low, high = node.args
+        if rest == self.any:
+            high = low  # any text stands in for the further copies
+        elif high is None:
+            return (yield from self._tempered(child, low, rest))
+        if high > _MOST_COPIES:
+            self._refuse(child, f"look-ahead inside a repetition of more than {_MOST_COPIES}")
+        after = rest
+        for _ in range(high - low):
+            longer = yield child, rest
+            rest = Rest(alt(after.first, longer.first), alt(after.later, longer.later))
+        for _ in range(low):
+            rest = yield child, rest
+        return rest
+
+    def _restrict(self, rest: Expr, ahead: Expr, negated: bool) -> Expr:
+        if ahead is self.alphabet.any_text:
+            return EMPTY if negated else rest
+        if rest is self.alphabet.any_text and not negated:
+            return ahead
+        return EMPTY if rest is EMPTY else both(rest, complement(ahead) if negated else ahead)
+
+    def _tempered(self, child: Node, low: int, rest: Rest) -> _Steps:
+        """``(?:(?!X)c)*`` at the end of the text: characters in ``c``, no suffix (but the empty one) beginning with X."""
+        looks, chars = (list(child.args[:-1]), child.args[-1]) if child.op == CAT else ([], child)
+        if chars.op != CHARS or any(look.op != LOOK for look in looks) or rest != Rest(EPSILON, EPSILON):
+            self._refuse(child, "look-ahead inside an unbounded repetition")
+        result = repeat(self.alphabet.chars(chars.args[0]), low)
+        some = repeat(self.alphabet.any_char, 1)
+        for look in looks:
+            ahead = yield look.args[0], self.any
+            if _has_start(look) or ahead.first is not ahead.later:
+                self._refuse(look, "look-ahead with ^ inside an unbounded repetition")
+            bad = both(some, ahead.later if look.args[1] else complement(ahead.later))
+            result = both(result, complement(cat(self.alphabet.any_text, bad)))
+        return Rest(result, result)
+
+    def _plain(self, words: Split, rest: Rest) -> Rest:
+        """A part without look-aheads before ``rest``."""
+        if not words.anchored and rest.first is rest.later:
+            both_places = cat(words.free, rest.first)
+            return Rest(both_places, both_places)
+        later = alt(cat(words.free, rest.later), self._if_end(words.at_end, rest.later))
+        starting = alt(words.free, words.at_start)
+        ending = alt(words.at_end, words.whole)
+        if rest.first is rest.later:
+            return Rest(alt(cat(starting, rest.first), self._if_end(ending, rest.first)), later)
+        first = alt(
+            cat(self._some(starting), rest.later),
+            self._if_end(self._some(ending), rest.later),
+            rest.first if self.nullable(starting) else EMPTY,
+            EPSILON if self.nullable(ending) and self.nullable(rest.first) else EMPTY,
+        )
+        return Rest(first, later)
+
+    def _if_end(self, words: Expr, rest: Expr) -> Expr:
+        return words if words is not EMPTY and self.nullable(rest) else EMPTY
+
+    def _some(self, words: Expr) -> Expr:
+        """``words`` less the empty word."""
+        if not self.nullable(words):
+            return words
+        if words is EPSILON:
+            return EMPTY
+        if words.op == REPEAT_OP and words.args[1] == 0 and not self.nullable(words.args[0]):
+            return repeat(words.args[0], 1, words.args[2])
+        return both(words, repeat(self.alphabet.any_char, 1))
+
+    def nullable(self, root: Expr) -> bool:
+        """Whether ``root`` matches the empty string. Iterative; memoised by object."""
+        memo = self._nullable
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in memo:
+                stack.pop()
+                continue
+            below = [a for a in node.args if isinstance(a, Expr)]
+            waiting = [a for a in below if id(a) not in memo]
+            if waiting:
+                stack += waiting
+                continue
+            values = [memo[id(a)][1] for a in below]
+            if node.op in (CAT_OP, AND_OP):
+                value = all(values)
+            elif node.op == ALT_OP:
+                value = any(values)
+            elif node.op == NOT_OP:
+                value = not values[0]
+            elif node.op == REPEAT_OP:
+                value = node.args[1] == 0 or values[0]
+            else:
+                value = node.op == EPSILON_OP or (node.op == LITERALS_OP and b"" in node.args[:1])
+            memo[id(node)] = (node, value)
+        return memo[id(root)][1]
+
+    def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
+        position = _position(node)
+        raise error(message, location=f"position {position}", context=caret_context(self.source, position))
+
+
+def _has_start(root: Node) -> bool:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op == START:
+            return True
+        stack += children_of(node)
+    return False
+
+
+def _position(root: Node) -> int:
+    """Where the first look-ahead below ``root`` stands."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.op == LOOK:
+            return node.args[2]
+        stack += reversed(children_of(node))
+    return 0

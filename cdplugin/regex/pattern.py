@@ -1,0 +1,328 @@
+r"""Regular expressions as byte expressions, with anchors done exactly.
+
+>>> from cdplugin.regex.alphabet import UTF8
+>>> parse("a+|b").match_expr(UTF8)
+alt([b], repeat("a", 1, None))
+>>> parse("^a$|^b").match_expr(UTF8)
+alt("b", "a")
+
+An anchor may stand anywhere. The words that a node matches are split four ways, by whether the match must begin where the text
+begins, and whether it must end where the text ends: :class:`Split`. Splits combine exactly: before a part that must stand at
+the start only the empty word fits, and so after a part that must stand at the end. A whole-string match takes all four; a
+search puts any text before and after, where no anchor forbids it. Look-aheads are intersections with what follows:
+:mod:`cdplugin.regex.lookahead`.
+
+Nothing here recurses on the depth of the pattern.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
+from cdplugin.limits import Limits
+from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
+
+_DEFAULT_LIMITS = Limits()
+
+
+def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = _DEFAULT_LIMITS) -> Pattern:
+    """Parse ``pattern`` (``"ecma"``, ``"rust"`` or ``"python"`` syntax; see :mod:`cdplugin.regex.syntax`).
+
+    Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (back-references, look-behind, word
+    boundaries, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
+    """
+    return Pattern(pattern, dialect, parse_tree(pattern, dialect, flags, limits), limits)
+
+
+class Pattern:
+    """A parsed regular expression. Expressions are cached per alphabet: the same object comes back each time."""
+
+    def __init__(self, source: str, dialect: str, tree: Node, limits: Limits) -> None:
+        self.source = source
+        self.dialect = dialect
+        self.tree = tree
+        self.limits = limits
+        self._cache: dict[tuple[str, str], Expr] = {}
+        self._splits: dict[str, Split] = {}
+
+    def __repr__(self) -> str:
+        return f"Pattern({self.source!r}, {self.dialect!r})"
+
+    def match_expr(self, alphabet: Alphabet) -> Expr:
+        """The texts that the pattern matches from end to end (``re.fullmatch``), spelled in ``alphabet``.
+
+        The result may be ``EMPTY`` (``a^b``), or, with look-aheads, an expression with ``&`` and ``~`` that has no word.
+        """
+        return self._cached("match", alphabet)
+
+    def search_expr(self, alphabet: Alphabet) -> Expr:
+        """The texts that hold a match (``re.search``; ``pattern`` of JSON Schema), spelled in ``alphabet``."""
+        return self._cached("search", alphabet)
+
+    def _cached(self, how: str, alphabet: Alphabet) -> Expr:
+        key = (how, alphabet.name)
+        found = self._cache.get(key)
+        if found is None:
+            if self.tree.looks:
+                from cdplugin.regex.lookahead import LookAhead  # imports this module
+
+                found = LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
+            else:
+                split = self._splits.get(alphabet.name)
+                if split is None:
+                    split = self._splits[alphabet.name] = lower(self.tree, alphabet)
+                found = (_search if how == "search" else _match)(split, alphabet)
+            self._cache[key] = found
+        return found
+
+
+class Split(NamedTuple):
+    """The words of a node by what they ask of their surroundings, and whether each set holds the empty word.
+
+    ``free``: nothing; ``at_end``: the match ends where the text ends; ``at_start``: it begins where the text begins; ``whole``:
+    both.
+    """
+
+    free: Expr
+    at_end: Expr = EMPTY
+    at_start: Expr = EMPTY
+    whole: Expr = EMPTY
+    free_null: bool = False
+    at_end_null: bool = False
+    at_start_null: bool = False
+    whole_null: bool = False
+
+    @property
+    def anchored(self) -> bool:
+        """Whether an anchor plays any part."""
+        return self.at_end is not EMPTY or self.at_start is not EMPTY or self.whole is not EMPTY
+
+
+_AT_START = Split(EMPTY, at_start=EPSILON, at_start_null=True)
+_AT_END = Split(EMPTY, at_end=EPSILON, at_end_null=True)
+
+
+def lower(root: Node, alphabet: Alphabet) -> Split:
+    """Split the language of a tree without look-aheads. Post-order with an explicit stack; time linear in the tree."""
+    done: dict[int, Split] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [c for c in children_of(node) if id(c) not in done] if node.anchored else []
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if node.anchored:
+            done[id(node)] = _combine(node, [done[id(c)] for c in children_of(node)])
+        else:
+            done[id(node)] = Split(_plain(node, alphabet), free_null=node.nullable)
+    return done[id(root)]
+
+
+def _combine(node: Node, parts: list[Split]) -> Split:
+    if node.op == REPEAT:
+        return _repeat(parts[0], node.args[1], node.args[2])
+    if node.op == CAT:
+        return _concatenate(parts)
+    if node.op == ALT:
+        return _unite(parts)
+    return _AT_START if node.op == START else _AT_END
+
+
+def _plain(root: Node, alphabet: Alphabet) -> Expr:
+    """The language of a tree without anchors and look-aheads, in post-order with an explicit stack."""
+    done: dict[int, Expr] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        children = children_of(node)
+        waiting = []
+        for child in children:
+            if id(child) in done:
+                continue
+            if child.op == CHARS:
+                done[id(child)] = alphabet.chars(child.args[0])
+            elif child.op == TEXT and node.op == ALT:
+                pass  # text_set takes all of them at once
+            elif child.op == TEXT:
+                done[id(child)] = alphabet.literal_any(child.args[0])
+            else:
+                waiting.append(child)
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        if node.op == CHARS:
+            built = alphabet.chars(node.args[0])
+        elif node.op == TEXT:
+            built = alphabet.literal_any(node.args[0])
+        elif node.op == REPEAT:
+            built = repeat(done[id(node.args[0])], node.args[1], node.args[2])
+        elif node.op == CAT:
+            built = cat(*(done[id(c)] for c in children))
+        else:
+            texts = [c.args[0] for c in children if c.op == TEXT]
+            others = [done[id(c)] for c in children if c.op != TEXT]
+            built = alt(*([text_set(texts, alphabet)] if texts else []), *others)
+        done[id(node)] = built
+    return done[id(root)]
+
+
+def _unite(parts: list[Split]) -> Split:
+    return Split(
+        alt(*(p.free for p in parts)),
+        alt(*(p.at_end for p in parts)),
+        alt(*(p.at_start for p in parts)),
+        alt(*(p.whole for p in parts)),
+        any(p.free_null for p in parts),
+        any(p.at_end_null for p in parts),
+        any(p.at_start_null for p in parts),
+        any(p.whole_null for p in parts),
+    )
+
+
+def _concatenate(parts: list[Split]) -> Split:
+    """Concatenation: runs without anchors at once, then pair by pair."""
+    result: Split | None = None
+    i = 0
+    while i < len(parts):
+        j = i
+        while j < len(parts) and not parts[j].anchored:
+            j += 1
+        if j > i:
+            step = Split(cat(*(p.free for p in parts[i:j])), free_null=all(p.free_null for p in parts[i:j]))
+        else:
+            step, j = parts[i], i + 1
+        result = step if result is None else _pair(result, step)
+        i = j
+    assert result is not None
+    return result
+
+
+def _when(condition: bool, expression: Expr) -> Expr:
+    return expression if condition else EMPTY
+
+
+def _pair(a: Split, b: Split) -> Split:
+    """``a`` then ``b``: what must start the text has only the empty word before it; what must end it, only that after it."""
+    before = a.free_null or a.at_start_null  # a may be empty at the start of the text, without asking for the end
+    after = b.free_null or b.at_end_null
+    whole_null = (a.at_end_null or a.whole_null) and (b.at_start_null or b.whole_null)
+    return Split(
+        cat(a.free, b.free),
+        alt(cat(a.free, b.at_end), _when(after, a.at_end)),
+        alt(cat(a.at_start, b.free), _when(before, b.at_start)),
+        alt(cat(a.at_start, b.at_end), _when(after, a.whole), _when(before, b.whole), _when(whole_null, EPSILON)),
+        a.free_null and b.free_null,
+        (a.free_null and b.at_end_null) or (after and a.at_end_null),
+        (a.at_start_null and b.free_null) or (before and b.at_start_null),
+        (a.at_start_null and b.at_end_null) or (after and a.whole_null) or (before and b.whole_null) or whole_null,
+    )
+
+
+def _repeat(a: Split, low: int, high: int | None) -> Split:
+    """``a`` between ``low`` and ``high`` times, exactly.
+
+    Of the copies, look at the last one that must stand at the start (all before it are empty) and the first one that must stand
+    at the end (all after it are empty); the copies in between are free. Where a copy can be empty, empty copies fill up to
+    ``low``.
+    """
+    free = repeat(a.free, low, high)
+    free_null = low == 0 or a.free_null
+    if not a.anchored:
+        return Split(free, free_null=free_null)
+    before, after = a.free_null or a.at_start_null, a.free_null or a.at_end_null
+
+    def middle(taken: int, filled: bool) -> Expr:
+        """The free copies beside ``taken`` others; ``filled``: empty copies may stand in for those that ``low`` asks for."""
+        if high is not None and high < taken:
+            return EMPTY
+        return repeat(a.free, 0 if filled else max(low - taken, 0), None if high is None else high - taken)
+
+    def middle_null(taken: int, filled: bool) -> bool:
+        return (high is None or high >= taken) and (filled or low <= taken or a.free_null)
+
+    filled = before or after
+    several = high is None or high >= 2
+    clash_null = several and (a.whole_null or (a.at_end_null and a.at_start_null))
+    alone = low <= 1 or filled
+    return Split(
+        free,
+        cat(middle(1, after), a.at_end),
+        cat(a.at_start, middle(1, before)),
+        alt(cat(a.at_start, middle(2, filled), a.at_end), _when(alone, a.whole), _when(clash_null, EPSILON)),
+        free_null,
+        middle_null(1, after) and a.at_end_null,
+        middle_null(1, before) and a.at_start_null,
+        (a.at_start_null and a.at_end_null and middle_null(2, filled)) or (alone and a.whole_null) or clash_null,
+    )
+
+
+def text_set(texts: list[str], alphabet: Alphabet) -> Expr:
+    """Any one of ``texts`` in every spelling: a set of literals, or a trie where a character has several spellings."""
+    if alphabet.one_spelling:
+        return literals(alphabet.spell(text) for text in texts)
+    if len(texts) == 1:
+        return alphabet.literal_any(texts[0])
+    children: list[dict[str, int]] = [{}]
+    final = [False]
+    for text in texts:
+        at = 0
+        for char in text:
+            following = children[at].get(char)
+            if following is None:
+                following = children[at][char] = len(children)
+                children.append({})
+                final.append(False)
+            at = following
+        final[at] = True
+    # A node's words, as a concatenation in reverse order; children have higher numbers than their parents.
+    tails: list[list[Expr]] = [[] for _ in children]
+    for i in range(len(children) - 1, -1, -1):
+        if len(children[i]) == 1 and not final[i]:
+            ((char, child),) = children[i].items()
+            tails[child].append(alphabet.literal_any(char))
+            tails[i] = tails[child]
+            continue
+        ends = [(ord(c), ord(c)) for c, child in children[i].items() if not tails[child]]
+        branches = [EPSILON] if final[i] else []
+        if ends:
+            branches.append(alphabet.chars(tuple(ends)))
+        branches += [cat(alphabet.literal_any(c), *reversed(tails[child])) for c, child in children[i].items() if tails[child]]
+        tails[i] = [] if branches == [EPSILON] else [alt(*branches)]
+    return cat(*reversed(tails[0]))
+
+
+# --- match and search -------------------------------------------------------------------------------------------------------
+
+
+def _match(split: Split, _: Alphabet) -> Expr:
+    return alt(split.free, split.at_end, split.at_start, split.whole)
+
+
+def _search(split: Split, alphabet: Alphabet) -> Expr:
+    """Any text around the match, where no anchor forbids it."""
+    text = alphabet.any_text
+    if split.free_null:
+        return text
+    anywhere = EMPTY if split.free is EMPTY else cat(text, _trim(split.free, True, True), text)
+    ending = EMPTY if split.at_end is EMPTY else cat(text, _trim(split.at_end, True, False))
+    starting = EMPTY if split.at_start is EMPTY else cat(_trim(split.at_start, False, True), text)
+    return text if text in (ending, starting) else alt(anywhere, ending, starting, split.whole)
+
+
+def _trim(expression: Expr, left: bool, right: bool) -> Expr:
+    """Next to any text, ``x{m,n}`` says no more than ``x{m}``: drop the rest, for a smaller automaton."""
+    parts = list(expression.args) if expression.op == CAT_OP else [expression]
+    for side, index in ((left, 0), (right, -1)):
+        while side and parts and parts[index].op == REPEAT_OP:
+            child, low, _ = parts[index].args
+            if low == 0:
+                parts.pop(index)
+                continue
+            parts[index] = repeat(child, low, low)
+            break
+    return cat(*parts)

@@ -1,0 +1,292 @@
+"""The lowest level of the regular expression parser: position, flags, errors, and what follows a backslash.
+
+Sources: ECMA-262 section 22.2.1 with Annex B.1.2 (identity escapes); Rust ``regex`` crate, "Syntax"; Python ``re``, "Regular
+Expression Syntax".
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import NamedTuple, NoReturn
+
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
+from cdplugin.expr import negate_ranges
+from cdplugin.limits import Limits
+from cdplugin.regex.unicode import EVERYTHING, Ranges, fold_ascii, fold_case, intersection, perl_class, property_ranges, union
+
+HEX = frozenset("0123456789abcdefABCDEF")
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+DIGITS = frozenset("0123456789")
+_CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_PYTHON_I: Ranges = ((0x49, 0x49), (0x69, 0x69), (0x130, 0x131))
+_HINTS = {
+    "A": "; write ^ for the start of the text",
+    "Z": "; write $ for the end of the text",
+    "z": "; write $ for the end of the text",
+    "h": "; write [0-9A-Fa-f] or [ \\t]",
+}
+
+
+class Escape(NamedTuple):
+    """What a backslash escape stands for: a code point, a set, or an anchor (``"start"`` or ``"end"``); the others are None."""
+
+    char: int | None = None
+    ranges: Ranges | None = None
+    anchor: str | None = None
+
+
+class Scanner:
+    """The source text with a position, the dialect, and the flags in force.
+
+    ``flags`` is a set of letters: ``i`` ignore case, ``s`` dot matches all, ``m`` multi-line, ``x`` verbose, ``a`` ASCII
+    classes (Python's ``a``, Rust's ``-u``), ``R`` CRLF.
+    """
+
+    def __init__(self, source: str, dialect: str, flags: frozenset[str], limits: Limits) -> None:
+        self.source = source
+        self.end = len(source)
+        self.pos = 0
+        self.dialect = dialect
+        self.flags = flags
+        self.limits = limits
+
+    # --- errors ---------------------------------------------------------------------------------------------------------
+
+    def _where(self, position: int) -> dict[str, str]:
+        return {"location": f"position {position}", "context": caret_context(self.source, position)}
+
+    def fail(self, message: str, position: int | None = None, *, expected: str = "", found: str = "") -> NoReturn:
+        """Raise ``GrammarError`` at ``position`` (default: here)."""
+        at = self.pos if position is None else position
+        if expected and not found:
+            found = self.shown(at)
+        raise GrammarError(message, expected=expected, found=found, **self._where(at))
+
+    def refuse(self, message: str, position: int) -> NoReturn:
+        """Raise ``UnsupportedError``: legal, but not enforced here."""
+        raise UnsupportedError(message, **self._where(position))
+
+    def exceed(self, message: str, position: int) -> NoReturn:
+        """Raise ``LimitExceeded``."""
+        raise LimitExceeded(message, **self._where(position))
+
+    def shown(self, position: int) -> str:
+        """The character at ``position`` for a message."""
+        return repr(self.source[position]) if position < self.end else "the end of the pattern"
+
+    # --- reading --------------------------------------------------------------------------------------------------------
+
+    def peek(self, offset: int = 0) -> str:
+        """The character ``offset`` after the position, or the empty string at the end."""
+        return self.source[self.pos + offset : self.pos + offset + 1]
+
+    def take(self, text: str) -> bool:
+        """Step over ``text`` if it stands here."""
+        if self.source.startswith(text, self.pos):
+            self.pos += len(text)
+            return True
+        return False
+
+    def skip_verbose(self) -> None:
+        """With the ``x`` flag, step over white space and comments."""
+        while self.pos < self.end:
+            char = self.source[self.pos]
+            if char == "#":
+                newline = self.source.find("\n", self.pos)
+                self.pos = self.end if newline < 0 else newline + 1
+            elif char in " \t\n\r\v\f" or (self.dialect == "rust" and char in "\x85\u200e\u200f\u2028\u2029"):
+                self.pos += 1
+            else:
+                return
+
+    def _hex(self, digits: int, start: int) -> int:
+        """Exactly ``digits`` hexadecimal digits."""
+        text = self.source[self.pos : self.pos + digits]
+        for i in range(digits):
+            if i >= len(text) or text[i] not in HEX:
+                self.pos += i
+                self.fail(f"bad escape {self.source[start : self.pos]}", expected=f"{digits} hexadecimal digits")
+        self.pos += digits
+        return int(text, 16)
+
+    def _braced_hex(self, start: int) -> int:
+        """``{…}`` with a code point in hexadecimal; the brace is already read."""
+        close = self.source.find("}", self.pos)
+        text = self.source[self.pos : close] if close >= 0 else ""
+        if not text or not set(text) <= HEX:
+            self.fail("bad code point escape", start, expected="hexadecimal digits and }")
+        significant = text.lstrip("0") or "0"
+        if len(significant) > 6 or int(significant, 16) > 0x10FFFF:
+            self.fail("code point out of range", start, expected="at most 10FFFF", found=significant[:20])
+        self.pos = close + 1
+        return int(significant, 16)
+
+    # --- escapes --------------------------------------------------------------------------------------------------------
+
+    def escape(self, in_class: bool) -> Escape:
+        """Read an escape; the position is on its backslash."""
+        start = self.pos
+        self.pos += 1
+        if self.pos >= self.end:
+            self.fail("backslash at the end", start, expected="an escaped character", found="the end of the pattern")
+        letter = self.source[self.pos]
+        self.pos += 1
+        if letter in "dDwWsS":
+            return Escape(ranges=self._perl(letter, start))
+        if letter in _CONTROLS:
+            return Escape(char=_CONTROLS[letter])
+        if letter in "pP" and self.dialect != "python":
+            return Escape(ranges=self._property(letter == "P", start))
+        if letter == "b" and in_class and self.dialect != "rust":
+            return Escape(char=8)
+        if letter in "bB" and not in_class:
+            self.refuse(f"word boundary \\{letter}", start)
+        if letter in DIGITS:
+            return Escape(char=self._digits(letter, in_class, start))
+        if letter == "x":
+            return Escape(char=self._scalar(self._braced_hex(start) if self._brace("x") else self._hex(2, start), start))
+        if letter == "u":
+            return Escape(char=self._unicode(start))
+        if letter not in LETTERS:
+            if self.dialect == "rust" and (ord(letter) > 127 or letter in "<>"):
+                if letter in "<>":
+                    self.refuse(f"word boundary \\{letter}", start)
+                self.fail(f"unknown escape \\{letter}", start)
+            return Escape(char=self._surrogate(ord(letter), start) if not in_class else ord(letter))
+        return self._letter(letter, in_class, start)
+
+    def _letter(self, letter: str, in_class: bool, start: int) -> Escape:  # noqa: RET503 - fail() does not return
+        """The escapes that only some dialects have."""
+        if self.dialect == "ecma":
+            if letter == "c":
+                if self.peek() not in LETTERS:
+                    self.fail("bad control escape \\c", expected="a letter A-Z or a-z")
+                self.pos += 1
+                return Escape(char=ord(self.source[self.pos - 1]) % 32)
+            if letter == "k" and not in_class:
+                self.refuse("back-reference \\k", start)
+        else:
+            if letter == "a":
+                return Escape(char=7)
+            if letter == "A" and not in_class:
+                return Escape(anchor="start")
+            if not in_class and (letter == "z" or (letter == "Z" and self.dialect == "python")):
+                return Escape(anchor="end")
+            if letter == "U":
+                value = self._braced_hex(start) if self._brace("U") else self._hex(8, start)
+                if value > 0x10FFFF:
+                    self.fail("code point out of range", start, expected="at most 10FFFF", found=f"{value:X}")
+                return Escape(char=self._scalar(value, start))
+            if letter == "N" and self.dialect == "python" and self.take("{"):
+                close = self.source.find("}", self.pos)
+                name = self.source[self.pos : close] if close >= 0 else self.source[self.pos : self.pos + 40]
+                try:
+                    char = unicodedata.lookup(name)
+                except KeyError:
+                    char = ""
+                if close < 0 or len(char) != 1:
+                    self.fail("unknown character name", start, found=repr(name))
+                self.pos = close + 1
+                return Escape(char=ord(char))
+        hint = "" if in_class else _HINTS.get(letter, "")
+        names = {"ecma": "ECMA-262", "rust": "Rust", "python": "Python"}
+        self.fail(f"unknown escape \\{letter} ({names[self.dialect]} syntax){hint}", start)
+
+    def _brace(self, letter: str) -> bool:
+        return self.dialect == "rust" and self.take("{")
+
+    def _scalar(self, value: int, start: int) -> int:
+        if self.dialect == "rust" and 0xD800 <= value <= 0xDFFF:
+            self.fail("not a Unicode scalar value", start, found=f"{value:X}")
+        return value
+
+    def _surrogate(self, value: int, start: int) -> int:
+        """Outside a class a lone surrogate can match nothing: refuse it, as its author meant something else."""
+        if 0xD800 <= value <= 0xDFFF:
+            self.refuse("lone surrogate, which no Unicode text contains (write the code point as \\u{…})", start)
+        return value
+
+    def _unicode(self, start: int) -> int:
+        r"""After ``\u``: four digits, ``{…}``, and in ECMA-262 a pair of surrogates in two escapes."""
+        if self.dialect != "python" and self.take("{"):
+            return self._scalar(self._braced_hex(start), start)
+        value = self._scalar(self._hex(4, start), start)
+        if self.dialect == "ecma" and 0xD800 <= value <= 0xDBFF and self.source.startswith("\\u", self.pos):
+            low = self.source[self.pos + 2 : self.pos + 6]
+            if len(low) == 4 and set(low) <= HEX and 0xDC00 <= int(low, 16) <= 0xDFFF:
+                self.pos += 6
+                return 0x10000 + ((value - 0xD800) << 10) + int(low, 16) - 0xDC00
+        return value
+
+    def _digits(self, first: str, in_class: bool, start: int) -> int:  # noqa: RET503 - refuse() does not return
+        """``\\0``, Python's octal escapes; back-references are refused."""
+        text = first
+        if self.dialect == "python":
+            while len(text) < 3 and self.peek() and self.peek() in "01234567":
+                text += self.peek()
+                self.pos += 1
+            if set(text) <= set("01234567") and (text[0] == "0" or in_class or len(text) == 3):
+                if int(text, 8) > 0o377:
+                    self.fail(f"octal escape \\{text} out of range", start, expected="at most 377", found=text)
+                return int(text, 8)
+        elif first == "0" and self.dialect == "ecma":
+            if self.peek() in DIGITS and self.peek():
+                self.fail("octal escape", start, expected="\\xHH", found=self.source[start : start + 3])
+            return 0
+        if in_class or first == "0":
+            self.fail(f"bad escape \\{first}", start, expected="\\xHH", found=f"\\{first}")
+        self.refuse(f"back-reference \\{first}", start)
+
+    def _perl(self, letter: str, start: int) -> Ranges:
+        if self.dialect == "rust" and "a" in self.flags and letter.isupper():
+            self.refuse(f"\\{letter} without Unicode, which would match invalid UTF-8", start)
+        found = perl_class(letter.lower(), self.dialect, "a" in self.flags)
+        if "i" in self.flags and self.dialect == "ecma":
+            found = fold_case(found)
+        return negate_ranges(found) if letter.isupper() else found
+
+    def _property(self, negated: bool, start: int) -> Ranges:
+        r"""After ``\p`` or ``\P``: ``{name}``, ``{name=value}``; in Rust one letter, ``:`` for ``=``."""
+        if self.dialect == "rust" and "a" in self.flags:
+            self.refuse("Unicode property without Unicode (?-u)", start)
+        if self.take("{"):
+            close = self.source.find("}", self.pos)
+            if close < 0:
+                self.fail("unclosed Unicode property", start, expected="}", found="the end of the pattern")
+            name = self.source[self.pos : close]
+            self.pos = close + 1
+        elif self.dialect == "rust" and self.pos < self.end:
+            name = self.source[self.pos]
+            self.pos += 1
+        else:
+            self.fail("bad Unicode property", expected="{ and a property name")
+        found = property_ranges(name.replace(":", "=", 1) if self.dialect == "rust" else name)
+        if found is None:
+            self.refuse(f"unknown Unicode property {name[:60]!r}", start)
+        if "i" not in self.flags:
+            return negate_ranges(found) if negated else found
+        if self.dialect == "ecma":  # CompileToCharSet complements first, the comparison folds (22.2.2.7.2)
+            return fold_case(negate_ranges(found) if negated else found)
+        return negate_ranges(fold_case(found)) if negated else fold_case(found)
+
+    # --- case and classes ------------------------------------------------------------------------------------------------
+
+    def fold(self, ranges: Ranges) -> Ranges:
+        """Close a set under case: simple folding, for ASCII letters only with ``a``; Python adds the dotted and dotless i."""
+        if "a" in self.flags:
+            return fold_ascii(ranges)
+        if self.dialect == "python" and intersection(ranges, _PYTHON_I):
+            ranges = union(ranges, _PYTHON_I)
+        return fold_case(ranges)
+
+    def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
+        """``items`` as written and their set: fold, complement, and refuse what only surrogates could match."""
+        if "i" in self.flags:
+            folded = self.fold(folded)
+        if not negated:
+            if items and not folded:
+                self.refuse("class of surrogates only, which no Unicode text contains (write code points as \\u{…})", start)
+            return folded
+        if self.dialect == "rust" and "a" in self.flags:
+            self.refuse("negated class without Unicode, which would match invalid UTF-8", start)
+        return negate_ranges(folded) if folded else EVERYTHING

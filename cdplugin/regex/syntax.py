@@ -1,0 +1,449 @@
+"""Regular expression syntax: source text to a small tree, for three dialects.
+
+:mod:`cdplugin.regex.pattern` turns the tree into byte expressions.
+
+- ``ecma``: ECMA-262 section 22.2.1 with the meaning of the ``u`` flag (what JSON Schema asks for: code points, ASCII ``\\d``
+  and ``\\w``), and with the leniency of Annex B.1.2 where it is harmless: ``\\-``, ``\\_``, a lone ``{``, ``}`` or ``]`` stand
+  for themselves. Escapes of unknown *letters* (``\\Z``, ``\\a``) are errors, as with ``u``: their authors mean something else.
+- ``rust``: the ``regex`` crate (Unicode classes, nested classes, inline flags).
+- ``python``: ``re`` for ``str``, but ``$`` means the very end of the text (not also before a last newline).
+
+Greedy and lazy quantifiers match the same language and are read alike. The parser keeps its own stack: nothing here recurses.
+Time is linear in the length of the pattern.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import negate_ranges, normalise_ranges
+from cdplugin.limits import Limits
+from cdplugin.regex.classes import parse_class
+from cdplugin.regex.scanner import Scanner
+from cdplugin.regex.unicode import ECMA_LINE_ENDS, EVERYTHING, Ranges
+
+CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK = range(8)
+_OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK")
+DIALECTS = ("ecma", "rust", "python")
+_FLAGS = {"ecma": "dgimsu", "rust": "imsUuxR", "python": "aimsux"}
+_PLAIN = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
+_COUNT = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
+_NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_REFUSED_GROUPS = {"<=": "look-behind", "<!": "look-behind", ">": "atomic group", "(": "conditional", "|": "branch reset"}
+
+
+class Node:
+    """A node of the tree, immutable.
+
+    ``args``: CHARS ``(ranges,)``; TEXT ``(str,)``; CAT, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``; START, END
+    ``()``; LOOK ``(child, negated, position)``, a look-ahead. ``anchored``: an anchor is inside; ``looks``: a look-ahead is
+    inside.
+    """
+
+    __slots__ = ("anchored", "args", "looks", "nullable", "op")
+    op: int
+    args: tuple
+    anchored: bool
+    looks: bool
+    nullable: bool
+
+    def __init__(self, op: int, args: tuple) -> None:
+        self.op = op
+        self.args = args
+        if op in (CHARS, TEXT):
+            self.anchored = self.looks = False
+            self.nullable = args == ("",)
+            return
+        children = children_of(self)
+        self.anchored = op in (START, END) or any(c.anchored for c in children)
+        self.looks = op == LOOK or any(c.looks for c in children)
+        if op == REPEAT:
+            self.nullable = args[1] == 0 or args[0].nullable
+        else:
+            self.nullable = (any if op == ALT else all)(c.nullable for c in children)
+
+    def __repr__(self) -> str:
+        return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below."""
+    if node.op in (CAT, ALT):
+        return node.args
+    return node.args[:1] if node.op in (REPEAT, LOOK) else ()
+
+
+NOTHING = Node(TEXT, ("",))
+"""The empty string."""
+AT_START, AT_END = Node(START, ()), Node(END, ())
+"""The anchors."""
+
+
+def sequence(items: list[Node]) -> Node:
+    """Concatenation; neighbouring texts become one, and so do repeated anchors."""
+    merged: list[Node] = []
+    texts: list[str] = []
+    for item in items:
+        if item.op == TEXT:
+            texts.append(item.args[0])
+            continue
+        if any(texts):
+            merged.append(Node(TEXT, ("".join(texts),)))
+        texts = []
+        if not (merged and item.op in (START, END) and merged[-1].op == item.op):
+            merged.append(item)
+    if any(texts):
+        merged.append(Node(TEXT, ("".join(texts),)))
+    if not merged:
+        return NOTHING
+    return merged[0] if len(merged) == 1 else Node(CAT, tuple(merged))
+
+
+def choice(items: list[Node]) -> Node:
+    """Alternation; alternatives of one character become one class."""
+    if len(items) == 1:
+        return items[0]
+    chars: list[tuple[int, int]] = []
+    rest: list[Node] = []
+    for item in items:
+        if item.op == CHARS:
+            chars += item.args[0]
+        elif item.op == TEXT and len(item.args[0]) == 1:
+            chars.append((ord(item.args[0]), ord(item.args[0])))
+        else:
+            rest.append(item)
+    if chars:
+        rest.insert(0, Node(CHARS, (normalise_ranges(chars),)))
+    return rest[0] if len(rest) == 1 else Node(ALT, tuple(rest))
+
+
+def repetition(child: Node, low: int, high: int | None) -> Node:
+    """Counted repetition; a star of a star, a star of an optional and the like become one star."""
+    if high == 0:
+        return NOTHING
+    if (low, high) == (1, 1):
+        return child
+    if child.op == REPEAT and low <= 1 and child.args[1] <= 1 and {high, child.args[2]} <= {1, None}:
+        unbounded = None in (high, child.args[2])
+        return Node(REPEAT, (child.args[0], min(low, child.args[1]), None if unbounded else 1))
+    return Node(REPEAT, (child, low, high))
+
+
+@dataclass
+class _Group:
+    """An open group: where it began, the flags to restore, what it becomes, and what has been read of it."""
+
+    start: int
+    flags: frozenset[str]
+    look: str = ""
+    alternatives: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
+
+    def node(self) -> Node:
+        return choice([*self.alternatives, sequence(self.items)])
+
+
+def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> Node:
+    """Parse ``pattern``. Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position."""
+    if dialect not in DIALECTS:
+        raise ValueError(f"unknown regex dialect: expected one of {', '.join(DIALECTS)}, found {dialect!r}")
+    if not isinstance(pattern, str):
+        raise TypeError(f"pattern: expected str, found {type(pattern).__name__}")
+    unknown = [f for f in flags if f not in _FLAGS[dialect]]
+    if unknown:
+        raise ValueError(f"unknown flag for {dialect} patterns: expected some of {_FLAGS[dialect]!r}, found {unknown[0]!r}")
+    if 4 * len(pattern) > limits.max_spec_bytes:
+        size = len(pattern.encode("utf-8", "surrogatepass"))
+        if size > limits.max_spec_bytes:
+            raise LimitExceeded(f"pattern of {size} bytes is longer than max_spec_bytes ({limits.max_spec_bytes})")
+    return _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits)).run()
+
+
+class _Parser:
+    def __init__(self, scanner: Scanner) -> None:
+        self.scanner = scanner
+        self.dialect = scanner.dialect
+        self.stack = [_Group(0, scanner.flags)]
+        self.names: set[str] = set()
+
+    def run(self) -> Node:
+        scanner = self.scanner
+        while True:
+            if "x" in scanner.flags:
+                scanner.skip_verbose()
+            if scanner.pos >= scanner.end:
+                break
+            atom, start = self._atom(), scanner.pos
+            if atom is not None:
+                self.stack[-1].items.append(self._quantified(atom, start) if scanner.pos < scanner.end else atom)
+        if len(self.stack) > 1:
+            scanner.fail("unclosed group", self.stack[-1].start, expected=")", found="the end of the pattern")
+        return self.stack[0].node()
+
+    # --- atoms ----------------------------------------------------------------------------------------------------------
+
+    def _atom(self) -> Node | None:
+        """Read one atom, or None when what was read adds none (an opening parenthesis, ``|``, flags)."""
+        scanner = self.scanner
+        start = scanner.pos
+        char = scanner.source[start]
+        if char == "(":
+            return self._open()
+        if char == ")":
+            return self._close()
+        if char == "|":
+            scanner.pos += 1
+            group = self.stack[-1]
+            group.alternatives.append(sequence(group.items))
+            group.items = []
+            return None
+        if char == "[":
+            return Node(CHARS, (parse_class(scanner),))
+        if char == "\\":
+            found = scanner.escape(in_class=False)
+            if found.char is not None:
+                return self._literal(found.char, start)
+            if found.ranges is not None:
+                return Node(CHARS, (found.ranges,))
+            return self._anchor(found.anchor == "start", start, multiline=False)
+        if char in "^$":
+            scanner.pos += 1
+            return self._anchor(char == "^", start, multiline="m" in scanner.flags)
+        if char == ".":
+            scanner.pos += 1
+            return Node(CHARS, (self._dot(start),))
+        if char in "*+?" or (char == "{" and self._counted() is not None) or (char == "{" and self.dialect == "rust"):
+            scanner.fail("nothing to repeat", start, expected=f"an atom before {char}", found=self._before(start))
+        return self._plain()
+
+    def _before(self, start: int) -> str:
+        return f"{self.scanner.source[start - 1]!r}" if start else "the start of the pattern"
+
+    def _plain(self) -> Node:
+        """A run of literal characters, as long as possible: the last is left for a quantifier that follows."""
+        scanner = self.scanner
+        start = scanner.pos
+        match = None if scanner.flags & {"i", "x"} else _PLAIN.match(scanner.source, start)
+        if match is None or match.end() == start + 1:
+            scanner.pos += 1
+            return self._literal(ord(scanner.source[start]), start)
+        end = match.end()
+        if scanner.source[end : end + 1] in ("*", "+", "?", "{"):
+            end -= 1
+        text = scanner.source[start:end]
+        scanner.pos = end
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                scanner._surrogate(ord(text[error.start]), start + error.start)
+        return Node(TEXT, (text,))
+
+    def _literal(self, code_point: int, start: int) -> Node:
+        self.scanner._surrogate(code_point, start)
+        if "i" in self.scanner.flags:
+            folded = self.scanner.fold(((code_point, code_point),))
+            if len(folded) > 1 or folded[0][0] != folded[0][1]:
+                return Node(CHARS, (folded,))
+        return Node(TEXT, (chr(code_point),))
+
+    def _anchor(self, at_start: bool, start: int, multiline: bool) -> Node:
+        if multiline:
+            self.scanner.refuse("line anchor (multi-line flag)", start)
+        return AT_START if at_start else AT_END
+
+    def _dot(self, start: int) -> Ranges:
+        flags = self.scanner.flags
+        if self.dialect == "rust" and "a" in flags:
+            self.scanner.refuse(". without Unicode, which would match invalid UTF-8", start)
+        if "s" in flags:
+            return EVERYTHING
+        if self.dialect == "ecma":
+            return negate_ranges(ECMA_LINE_ENDS)
+        return negate_ranges(((10, 10), (13, 13)) if "R" in flags else ((10, 10),))
+
+    # --- quantifiers ----------------------------------------------------------------------------------------------------
+
+    def _counted(self) -> tuple[int, int | None, int] | None:
+        """``{n}``, ``{n,}`` or ``{n,m}`` here: low, high and the position after it; None when the brace is literal."""
+        scanner = self.scanner
+        match = _COUNT.match(scanner.source, scanner.pos)
+        if match is None or not (match[1] or (self.dialect == "python" and match[2])):
+            return None
+        low = self._count(match[1] or "0", match.start(1))
+        high = low if not match[2] else self._count(match[3], match.start(3)) if match[3] else None
+        if high is not None and high < low:
+            scanner.fail("counts out of order", scanner.pos, expected="{low,high}", found=match[0])
+        return low, high, match.end()
+
+    def _count(self, digits: str, start: int) -> int:
+        limit = self.scanner.limits.max_repeat
+        significant = digits.lstrip("0") or "0"
+        if len(significant) > 18 or int(significant) > limit:
+            self.scanner.exceed(f"repetition count {significant[:20]} above max_repeat ({limit})", start)
+        return int(significant)
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        """Read a quantifier and its lazy mark, if one stands here."""
+        scanner = self.scanner
+        if "x" in scanner.flags:
+            scanner.skip_verbose()
+        char = scanner.peek()
+        low: int
+        high: int | None
+        if char and char in "*+?":
+            low, high = (1 if char == "+" else 0), (1 if char == "?" else None)
+            scanner.pos += 1
+        elif char == "{":
+            counted = self._counted()
+            if counted is None:
+                if self.dialect == "rust":
+                    scanner.fail("bad repetition", expected="{n}, {n,} or {n,m}")
+                return None
+            low, high, scanner.pos = counted
+        else:
+            return None
+        scanner.take("?")
+        return low, high
+
+    def _quantified(self, atom: Node, after: int) -> Node:
+        """``atom`` with the quantifiers that follow it (Rust: any number, the others: one)."""
+        scanner = self.scanner
+        at = scanner.pos
+        found = self._quantifier()
+        if found is None:
+            return atom
+        if self.dialect != "rust" and atom.op in (START, END) and scanner.source[after - 1] != ")":
+            scanner.fail("nothing to repeat", at, expected="an atom before the quantifier", found="an anchor")
+        if self.dialect == "python" and atom.op == LOOK:
+            scanner.refuse("quantified look-ahead", at)
+        count = 0
+        while found is not None:
+            count += 1
+            if count > scanner.limits.max_spec_depth:
+                scanner.exceed(f"quantifiers nested deeper than max_spec_depth ({scanner.limits.max_spec_depth})", at)
+            atom = repetition(atom, *found)
+            at = scanner.pos
+            if self.dialect != "rust" and scanner.peek() == "+":
+                scanner.refuse("possessive quantifier", at)
+            found = self._quantifier()
+            if found is not None and self.dialect != "rust":
+                scanner.fail("nothing to repeat", at, expected="one quantifier", found=f"{scanner.source[at]!r} after it")
+        return atom
+
+    # --- groups ---------------------------------------------------------------------------------------------------------
+
+    def _push(self, group: _Group) -> None:
+        if len(self.stack) > self.scanner.limits.max_spec_depth:
+            limit = self.scanner.limits.max_spec_depth
+            self.scanner.exceed(f"groups nested deeper than max_spec_depth ({limit})", group.start)
+        self.stack.append(group)
+
+    def _close(self) -> Node:
+        scanner = self.scanner
+        if len(self.stack) == 1:
+            scanner.fail("unmatched )", scanner.pos)
+        scanner.pos += 1
+        group = self.stack.pop()
+        scanner.flags = group.flags
+        node = group.node()
+        return Node(LOOK, (node, group.look == "!", group.start)) if group.look else node
+
+    def _open(self) -> Node | None:
+        scanner = self.scanner
+        start = scanner.pos
+        group = _Group(start, scanner.flags)
+        scanner.pos += 1
+        if not scanner.take("?"):
+            if self.dialect == "python" and scanner.peek() == "*":
+                scanner.fail("nothing to repeat", expected="an atom before *", found="'('")
+            self._push(group)
+            return None
+        if scanner.take(":"):
+            self._push(group)
+            return None
+        for opening, name in _REFUSED_GROUPS.items():
+            if scanner.source.startswith(opening, scanner.pos):
+                scanner.refuse(name, start)
+        if scanner.peek() in ("=", "!"):
+            if self.dialect == "rust":
+                scanner.refuse("look-ahead (not in Rust's syntax)", start)
+            group.look = scanner.peek()
+            scanner.pos += 1
+            self._push(group)
+            return None
+        if self.dialect == "python" and scanner.take("#"):
+            close = scanner.source.find(")", scanner.pos)
+            if close < 0:
+                scanner.fail("unclosed comment", start, expected=")", found="the end of the pattern")
+            scanner.pos = close + 1
+            return None
+        if self._named(start):
+            self._push(group)
+            return None
+        return self._inline_flags(group)
+
+    def _named(self, start: int) -> bool:
+        """``<name>`` or ``P<name>`` here, as the dialect has it."""
+        scanner = self.scanner
+        if self.dialect != "ecma" and scanner.peek() == "P":
+            if scanner.peek(1) == "=":
+                scanner.refuse("back-reference (?P=…)", start)
+            if scanner.peek(1) != "<":
+                scanner.fail("bad group", start, expected="(?P<name>", found=scanner.source[start : start + 4])
+            scanner.pos += 2
+        elif self.dialect != "python" and scanner.peek() == "<":
+            scanner.pos += 1
+        else:
+            return False
+        at = scanner.pos
+        match = _NAME.match(scanner.source, at)
+        if match is None or scanner.source[match.end() : match.end() + 1] != ">":
+            scanner.fail("bad group name", at, expected="name>")
+        if match[0] in self.names and self.dialect != "ecma":
+            scanner.fail("group name used twice", at, found=match[0])
+        self.names.add(match[0])
+        scanner.pos = match.end() + 1
+        return True
+
+    def _inline_flags(self, group: _Group) -> Node | None:
+        """``(?i)``, ``(?i-s:…)``: Rust anywhere, Python's bare form at the start only, ECMA-262 (2025) only with a colon."""
+        scanner = self.scanner
+        known = {"ecma": "ims", "rust": "imsUuxR", "python": "aimsuxL"}[self.dialect]
+        flags, negative, any_read, at = set(scanner.flags), False, False, scanner.pos
+        while scanner.peek() not in (")", ":", ""):
+            letter = scanner.peek()
+            if letter == "-" and not negative:
+                negative = True
+            elif letter not in known:
+                scanner.fail("bad group", expected=f"(?: or one of the flags {known!r}")
+            else:
+                any_read = True
+                self._apply(flags, letter, negative)
+            scanner.pos += 1
+        if scanner.pos >= scanner.end:
+            scanner.fail("unclosed group", group.start, expected=")", found="the end of the pattern")
+        if not any_read:
+            scanner.fail("bad group", at, expected="flags")
+        if scanner.take(":"):
+            scanner.flags = frozenset(flags)
+            self._push(group)
+            return None
+        if self.dialect == "ecma":
+            scanner.fail("flags without a group (not ECMA-262)", group.start, expected="(?flags:…)", found="(?flags)")
+        if self.dialect == "python" and (negative or group.start != 0):
+            scanner.fail("flags not at the start of the pattern", group.start, expected="(?flags:…)", found="(?flags)")
+        scanner.pos += 1
+        scanner.flags = frozenset(flags)
+        return None
+
+    def _apply(self, flags: set[str], letter: str, negative: bool) -> None:
+        """Set or clear one flag. ``u`` is the absence of ``a``; ``U`` (swap greed) and Python's ``u`` change no language."""
+        if letter == "L":
+            self.scanner.refuse("locale flag", self.scanner.pos)
+        if letter == "u":
+            letter, negative = "a", not negative
+        if letter != "U":
+            (flags.discard if negative else flags.add)(letter)

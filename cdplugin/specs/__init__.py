@@ -1,0 +1,1 @@
+"""What a user asks for: one class per kind of grammar that :meth:`cdplugin.Compiler.compile` takes."""

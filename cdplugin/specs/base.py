@@ -1,0 +1,165 @@
+"""What a user asks for: the kinds of grammar that :meth:`cdplugin.Compiler.compile` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.frontends import json_schema, literals
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.source import json_key
+from cdplugin.ir import GrammarIR
+from cdplugin.limits import Limits
+
+_MOST_DEPTH = 32
+_MOST_SPECS = 10_000
+"""Specs inside one: how deep they stand, and how many there are, written out."""
+
+
+class Spec:
+    """A grammar as the user wrote it. Subclasses know how to become rules over lexemes."""
+
+    _depth = 1
+    _size = 1
+
+    def _hold(self, inner: Iterable[Spec]) -> None:
+        """Note the specs inside this one. Raises :class:`LimitExceeded` where they are nested too deeply, or too many."""
+        held = list(inner)
+        self._depth = 1 + max((spec._depth for spec in held), default=0)
+        self._size = 1 + sum(spec._size for spec in held)
+        if self._depth > _MOST_DEPTH:
+            raise LimitExceeded("specs are nested too deeply", expected=f"at most {_MOST_DEPTH}", found=str(self._depth))
+        if self._size > _MOST_SPECS:
+            raise LimitExceeded("too many specs inside one", expected=f"at most {_MOST_SPECS}", found=str(self._size))
+
+    def key(self) -> Hashable | None:
+        """Equal keys compile to the same grammar; ``None``: do not cache."""
+        raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        """The rules, written into ``ir`` if one is given (see :meth:`GrammarIR.nested`).
+
+        Raises :class:`GrammarError` with the location of what is wrong.
+        """
+        raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
+
+
+def key_of(*parts: Any) -> Hashable | None:
+    """``parts`` as a key; None where one is not hashable or None: the front end says what is wrong with it."""
+    try:
+        hash(parts)
+    except TypeError:
+        return None
+    return None if None in parts else parts
+
+
+class JsonSchema(Spec):
+    """JSON that is valid under a JSON Schema (draft 2020-12 unless ``$schema`` says otherwise).
+
+    Parameters
+    ----------
+    schema : dict, bool, JSON text, or a pydantic model class.
+    whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
+    separators, indent : as ``json.dumps`` takes them: the layout is then exactly what it prints (arrays and objects at most 24
+        deep with ``indent``).
+    property_order : ``"schema"``: properties come in the order in which the schema declares them; ``"any"``: in any order.
+    unique_names : whether undeclared names occur at most once in an object too. (RFC 8259 only says that names should be
+        unique; of equal ones, readers keep the last.)
+    formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the
+        specification's default: ``format`` does not validate).
+    unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
+    on_unsupported : ``"error"``: refuse a keyword that is not enforced, by name; ``"relax"``: let it go and list it in
+        ``grammar.relaxed``.
+    registry : a ``referencing.Registry`` for remote ``$ref``; nothing is ever fetched.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        whitespace: str = "flexible",
+        separators: Sequence[str] | None = None,
+        indent: int | str | None = None,
+        property_order: str = "schema",
+        unique_names: bool = False,
+        formats: str = "enforce",
+        unknown_formats: str = "annotation",
+        on_unsupported: str = "error",
+        registry: Any = None,
+    ) -> None:
+        self.schema = schema
+        self.options = Options(
+            whitespace=whitespace,
+            separators=tuple(separators) if isinstance(separators, list) else separators,  # type: ignore[arg-type]
+            indent=indent,
+            property_order=property_order,
+            unique_names=unique_names,
+            formats=formats,
+            unknown_formats=unknown_formats,
+            on_unsupported=on_unsupported,
+            registry=registry,
+        )
+
+    def key(self) -> Hashable | None:
+        if self.options.registry is not None:
+            return None
+        schema = self.schema
+        if not isinstance(schema, (str, type)):
+            schema = json_key(schema)
+        return key_of(JsonSchema, schema, self.options)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return json_schema.compile_schema(self.schema, self.options, limits, ir)
+
+
+class JsonObject(Spec):
+    """Any JSON object."""
+
+    def __init__(self, *, whitespace: str = "flexible") -> None:
+        self.options = Options(whitespace=whitespace)
+
+    def key(self) -> Hashable | None:
+        return key_of(JsonObject, self.options)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return json_schema.compile_json_object(self.options, limits, ir)
+
+    @staticmethod
+    def characters() -> list[Expr]:
+        """Expressions that nearly every JSON grammar shares: the characters that names are made of."""
+        return json_schema.characters()
+
+
+@dataclass(frozen=True)
+class Regex(Spec):
+    """Text that matches a regular expression from its beginning to its end.
+
+    ``dialect``: ``"rust"`` (default), ``"python"`` or ``"ecma"``. Look-around and back-references are refused.
+    """
+
+    pattern: str
+    dialect: str = "rust"
+
+    def key(self) -> Hashable | None:
+        return key_of(Regex, self.pattern, self.dialect)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return literals.compile_regex(self.pattern, limits, self.dialect, ir)
+
+
+class Choice(Spec):
+    """One of some texts."""
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise GrammarError("wrong type of choices", expected="a sequence of str", found=type(choices).__name__)
+        self.choices = tuple(choices)
+
+    def key(self) -> Hashable | None:
+        return key_of(Choice, self.choices)
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return literals.compile_choice(self.choices, limits, ir)

@@ -1,0 +1,45 @@
+"""Grammars in Lark's notation."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from cdplugin.errors import GrammarError
+from cdplugin.frontends.lark import compile_lark
+from cdplugin.ir import GrammarIR
+from cdplugin.limits import Limits
+from cdplugin.specs.base import Spec, key_of
+
+
+class Lark(Spec):
+    """Text that a grammar derives, in Lark's notation with LLGuidance's extensions (docs/grammars.md).
+
+    Rules over terminals: text is cut into terminals by longest match among those that the rules allow at that place.
+    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs.
+
+    >>> from cdplugin.limits import Limits
+    >>> ir = Lark('start: WORD ("," WORD)*  WORD: /[a-z]+/'.replace("  ", chr(10))).to_ir(Limits())
+    >>> ir.lexeme_names, ir.lexings
+    (['WORD', '","'], ['longest', 'longest'])
+    """
+
+    def __init__(self, grammar: str, *, grammars: Mapping[str, Spec] | None = None) -> None:
+        if not isinstance(grammar, str):
+            raise GrammarError("wrong type of Lark grammar", expected="str", found=type(grammar).__name__)
+        self.grammar = grammar
+        if grammars is not None and not isinstance(grammars, Mapping):
+            raise GrammarError("wrong type of grammars", expected="a mapping of names to specs", found=type(grammars).__name__)
+        self.grammars = dict(grammars or {})
+        for name, spec in self.grammars.items():
+            if not isinstance(name, str) or not isinstance(spec, Spec):
+                found = f"{type(name).__name__}: {type(spec).__name__}"
+                expected = "names and specs, as {'x': cdplugin.Regex(…)}"
+                raise GrammarError("wrong type in grammars", expected=expected, found=found)
+        self._hold(self.grammars.values())
+
+    def key(self) -> Hashable | None:
+        names = sorted(self.grammars)
+        return key_of(Lark, self.grammar, *names, *(self.grammars[name].key() for name in names))
+
+    def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
+        return compile_lark(self.grammar, {name: spec.to_ir for name, spec in self.grammars.items()}, limits, ir)

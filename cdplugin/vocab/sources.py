@@ -1,0 +1,334 @@
+"""Token sources: what Hugging Face, tiktoken and mistral-common tokenizers say about their tokens, in one form.
+
+Each function returns a :class:`~cdplugin.vocab.token_bytes.TokenSource` whose ``check`` is the self-check; reading is quick
+enough (0.1 s for 128,000 tokens) to be done at every start. No tokenizer library is imported here: the tokenizer object
+brings its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cdplugin.errors import VocabularyError
+from cdplugin.vocab.token_bytes import (
+    TokenSource,
+    byte_level_alphabet,
+    check_decoding,
+    check_encoding,
+    decode_each,
+    is_utf8,
+    loses_text,
+    misread,
+)
+
+_LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "<|eot|>")
+
+
+def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
+    """End token ids as a tuple without repeats: from an int, a list of ints, or None. Raises VocabularyError if one is out
+    of range.
+    """
+    if ids is None:
+        return ()
+    listed = list(ids) if isinstance(ids, Iterable) else [ids]
+    for token in listed:
+        if not isinstance(token, (int, np.integer)) or isinstance(token, bool) or not 0 <= token < size:
+            raise VocabularyError(f"{label}: end token {token!r}: expected an id from 0 to {size - 1}")
+    return tuple(dict.fromkeys(int(t) for t in listed))
+
+
+MOST_TOKENS = 1 << 24
+"""Tokens of a vocabulary, padding included: each takes some bytes of every table."""
+
+
+def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
+    """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
+
+    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the
+    model proper; logits that do not hold these are an error.
+    """
+    if vocab_size is None:
+        return tokens
+    if isinstance(vocab_size, bool) or not isinstance(vocab_size, (int, np.integer)) or vocab_size < 1:
+        raise VocabularyError(f"{label}: vocab_size: expected a positive int, found {vocab_size!r}")
+    if vocab_size > MOST_TOKENS:
+        raise VocabularyError(f"{label}: vocab_size: expected at most {MOST_TOKENS}, found {vocab_size}")
+    if vocab_size < base:
+        raise VocabularyError(
+            f"{label}: vocab_size: expected at least {base}, the tokenizer's own vocabulary, found {vocab_size}"
+        )
+    return tokens[:vocab_size] + [None] * (int(vocab_size) - len(tokens))
+
+
+def _finish(source: TokenSource, vocab_size: int | None, base: int, eos_token_ids: Any) -> TokenSource:
+    """Fit the width, set the end tokens and take them out of the text."""
+    source.tokens = fit(source.tokens, vocab_size, source.label, base)
+    source.eos = end_tokens(eos_token_ids, len(source.tokens), source.label)
+    for names in (source.special, source.added):
+        for name in [n for n, i in names.items() if i >= len(source.tokens)]:
+            del names[name]
+    for token in source.eos:
+        source.tokens[token] = None
+    for name in [n for n, i in source.added.items() if i in source.eos]:
+        source.special[name] = source.added.pop(name)
+    source.unreadable = tuple(i for i in source.unreadable if i < len(source.tokens))
+    return source
+
+
+# ---- Hugging Face --------------------------------------------------------------------------------------------------------
+
+
+def _state(component: Any) -> dict[str, Any] | None:
+    """A component of a fast tokenizer as JSON; cheaper than ``to_str`` of the whole, which writes the vocabulary and the
+    merges.
+    """
+    return None if component is None else json.loads(component.__getstate__())
+
+
+def _prefixes(*parts: dict[str, Any] | None) -> tuple[str, ...]:
+    """What the tokenizer may put before a text: nothing, or one space."""
+    text = json.dumps([p for p in parts if p is not None])
+    spaced = '"prepend_scheme": "always"' in text or '"prepend_scheme": "first"' in text or '"add_prefix_space": true' in text
+    return ("", " ") if spaced or '"Prepend"' in text else ("",)
+
+
+def _unknown(model: Any) -> int | None:
+    """The id that stands for unknown text in the model of a fast tokenizer."""
+    if type(model).__name__ == "Unigram":
+        found = re.match(rb'\{"type":"Unigram","unk_id":(\d+)', model.__getstate__())
+        return int(found[1]) if found else None
+    name = getattr(model, "unk_token", None)
+    return model.token_to_id(name) if name else None
+
+
+def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
+    """Tokens of a Hugging Face tokenizer: fast (or a bare ``tokenizers.Tokenizer``), or slow where its kind is known."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None and hasattr(tokenizer, "to_str"):
+        backend = tokenizer
+    if backend is None and _mistral_inside(tokenizer) is not None:
+        return from_mistral(tokenizer, vocab_size, eos_token_ids)
+    name = getattr(tokenizer, "name_or_path", "") or ""
+    label = type(tokenizer).__name__ + (f" {name}" if name else "")
+    if backend is None and not hasattr(tokenizer, "get_vocab"):
+        raise VocabularyError(f"{label}: not a Hugging Face tokenizer: it has neither backend_tokenizer nor get_vocab")
+    vocab: dict[str, int] = backend.get_vocab(with_added_tokens=False) if backend is not None else tokenizer.get_vocab()
+    added = backend.get_added_tokens_decoder() if backend is not None else getattr(tokenizer, "added_tokens_decoder", {})
+    strings: list[str | None] = [None] * (max([*vocab.values(), *added], default=-1) + 1)
+    for string, token in vocab.items():
+        strings[token] = string
+    base = len(strings)  # ids up to the model's last one that is not an added token
+    while base and (strings[base - 1] is None or base - 1 in added):
+        base -= 1
+    for token, entry in added.items():
+        strings[token] = entry.content
+    special = {i for i, entry in added.items() if entry.special}
+    special |= {i for i in getattr(tokenizer, "all_special_ids", ()) if i is not None}
+
+    normalizer: dict[str, Any] | None
+    pre_tokenizer: dict[str, Any] | None
+    if backend is not None:
+        decoder, normalizer, pre_tokenizer = map(_state, (backend.decoder, backend.normalizer, backend.pre_tokenizer))
+        special |= {i for i in (_unknown(backend.model),) if i is not None}
+    else:
+        decoder, normalizer, pre_tokenizer = _slow_decoder(tokenizer, label), {"type": "slow"}, None
+        special |= _hidden_pieces(getattr(tokenizer, "sp_model", None), strings)
+    absent = [i for i, s in enumerate(strings) if s is None] if None in strings else []
+    filled: list[str] = [s or "" for s in strings] if absent else strings  # type: ignore[assignment]
+    tokens: list[bytes | None] = [*decode_each(filled, decoder, label)]
+    special = {i for i in special if i < len(strings)}
+    for i in (*absent, *special):
+        tokens[i] = None
+    unreadable = tuple(sorted(i for i in added if tokens[i] is not None and not is_utf8(tokens[i] or b"")))
+    for i in unreadable:
+        tokens[i] = None
+
+    is_wrapper = tokenizer is not backend
+
+    def encode(text: str) -> list[int]:
+        found = tokenizer.encode(text, add_special_tokens=False)
+        return found if is_wrapper else found.ids
+
+    def decode(ids: list[int]) -> str:
+        extra: dict[str, bool] = {"clean_up_tokenization_spaces": False} if is_wrapper else {}
+        if is_wrapper and backend is None:
+            extra["spaces_between_special_tokens"] = False
+        return tokenizer.decode(ids, skip_special_tokens=False, **extra)
+
+    def check(source: TokenSource) -> None:
+        lossy = '"ByteLevel"' in json.dumps(decoder)
+        check_decoding(source, decode, lambda i: strings[i], lossy)
+        if not (loses_text(pre_tokenizer) or decoder is None or '"WordPiece"' in json.dumps(decoder)):
+            normalize = backend.normalizer.normalize_str if backend is not None and backend.normalizer is not None else None
+            prefixes = ("", " ") if backend is None else _prefixes(decoder, normalizer, pre_tokenizer)
+            check_encoding(source, prefixes, normalize)
+
+    named = {name: i for i in sorted(special) if (name := strings[i]) is not None}
+    extra_names = {entry.content: i for i, entry in added.items() if i not in special}
+    version = getattr(sys.modules.get("tokenizers"), "__version__", "")
+    context = json.dumps([label, version, decoder, normalizer, pre_tokenizer]).encode()
+    source = TokenSource(label, tokens, named, (), extra_names, unreadable, context, encode, check)
+    if eos_token_ids is None:
+        eos_token_ids = getattr(tokenizer, "eos_token_id", None)
+    source = _finish(source, vocab_size, base, eos_token_ids)
+    for i in source.eos:
+        if i < len(strings) and strings[i] is not None:
+            source.special.setdefault(strings[i] or "", i)
+    return source
+
+
+def _slow_decoder(tokenizer: Any, label: str) -> dict[str, Any]:
+    """The decoder of a slow tokenizer as fast JSON: SentencePiece, or byte level with GPT-2's map."""
+    model = getattr(tokenizer, "sp_model", None)
+    if model is not None:
+        replace = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+        return {"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"}]}
+    if getattr(tokenizer, "byte_decoder", None) == byte_level_alphabet():
+        return {"type": "ByteLevel"}
+    raise VocabularyError(f"{label}: this slow tokenizer does not say which bytes its tokens stand for; use its fast version")
+
+
+def _hidden_pieces(model: Any, strings: list[str | None]) -> set[int]:
+    """Ids of a SentencePiece model's control, unknown and unused pieces, where the tokenizer uses the model's ids."""
+    if model is None:
+        return set()
+    ids = (i for i, s in enumerate(strings[: model.get_piece_size()]) if s == model.id_to_piece(i))
+    return {i for i in ids if model.is_control(i) or model.is_unknown(i) or model.is_unused(i)}
+
+
+# ---- tiktoken, mistral-common, plain bytes -------------------------------------------------------------------------------
+
+
+def _by_id(ranks: dict[bytes, int], offset: int, size: int) -> list[bytes | None]:
+    tokens: list[bytes | None] = [None] * size
+    for token, rank in ranks.items():
+        tokens[rank + offset] = token
+    return tokens
+
+
+def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
+    """Tokens of a ``tiktoken.Encoding``, or of an object that holds one in ``.model`` (llama-models), with its
+    ``stop_tokens``.
+    """
+    if not hasattr(encoding, "_mergeable_ranks") and hasattr(getattr(encoding, "model", None), "_mergeable_ranks"):
+        if eos_token_ids is None:
+            eos_token_ids = getattr(encoding, "stop_tokens", None)
+        encoding = encoding.model
+    if not hasattr(encoding, "_mergeable_ranks"):
+        raise VocabularyError(f"{type(encoding).__name__}: expected a tiktoken.Encoding")
+    label = f"tiktoken {encoding.name}"
+    special = dict(encoding._special_tokens)
+    tokens = _by_id(encoding._mergeable_ranks, 0, encoding.max_token_value + 1)
+    base = max(encoding._mergeable_ranks.values()) + 1
+    if eos_token_ids is None:
+        known = ("<|endoftext|>",) if "<|endoftext|>" in special else _LLAMA_END_TOKENS
+        eos_token_ids = [special[n] for n in known if n in special]
+        if not eos_token_ids:
+            raise VocabularyError(f"{label}: no end token: pass eos_token_ids; special tokens: {sorted(special)[:20]}")
+    encode = encoding.encode_ordinary
+
+    def check(source: TokenSource) -> None:
+        _check_ids(source, lambda i: encoding.decode_single_token_bytes(i))
+        check_encoding(source, ("",), None)
+
+    source = TokenSource(label, tokens, special, (), context=label.encode(), encode=encode, check=check)
+    return _finish(source, vocab_size, base, eos_token_ids)
+
+
+def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
+    """Compare about 1,000 tokens, evenly spread, with what the tokenizer says of each."""
+    ids = [i for i, t in enumerate(source.tokens) if t is not None]
+    for i in ids[:: max(1, len(ids) // 1000)]:
+        if look(i) != source.tokens[i]:
+            raise misread(source, i, source.tokens[i], look(i))
+
+
+def _mistral_inside(tokenizer: Any) -> Any:
+    """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or holds, or None."""
+    for _ in range(4):
+        if tokenizer is None or (
+            hasattr(tokenizer, "n_words") and hasattr(tokenizer, "bos_id") and hasattr(tokenizer, "_model")
+        ):
+            return tokenizer
+        held = (getattr(tokenizer, name, None) for name in ("instruct_tokenizer", "tokenizer", "instruct", "mistral"))
+        tokenizer = next((h for h in held if h is not None), None)
+    return None
+
+
+def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
+    """Tokens of mistral-common: a ``MistralTokenizer``, a ``Tekkenizer`` or a ``SentencePieceTokenizer``, or an object that
+    holds one.
+    """
+    inner = _mistral_inside(tokenizer)
+    if inner is None:
+        raise VocabularyError(f"{type(tokenizer).__name__}: expected a tokenizer of mistral-common")
+    label = f"{type(inner).__name__} {getattr(getattr(inner, 'file_path', None), 'name', '')}".strip()
+    if eos_token_ids is None:
+        eos_token_ids = inner.eos_id
+    size = inner.n_words
+
+    def encode(text: str) -> list[int]:
+        return inner.encode(text, bos=False, eos=False)
+
+    if hasattr(inner, "id_to_byte_piece"):
+        first = inner.num_special_tokens
+        ranks = getattr(inner, "_tekken_token2id_nospecial", None)
+        if ranks is None:
+            ranks = {inner.id_to_byte_piece(i): i - first for i in range(first, size)}
+        tokens = _by_id(ranks, first, size)
+        special = {inner.id_to_piece(i): i for i in range(first)}
+
+        def check(source: TokenSource) -> None:
+            _check_ids(source, inner.id_to_byte_piece)
+            check_encoding(source, ("",), None)
+
+    else:
+        model = inner._model
+        hidden = [model.IsControl(i) or model.IsUnknown(i) or model.IsUnused(i) for i in range(size)]
+        pieces = [model.id_to_piece(i) for i in range(size)]
+        special = {pieces[i]: i for i in range(size) if hidden[i]}
+        tokens = [
+            None
+            if hidden[i]
+            else bytes([int(pieces[i][1:5], 16)])
+            if model.IsByte(i)
+            else pieces[i].replace("\u2581", " ").encode()
+            for i in range(size)
+        ]
+
+        def check(source: TokenSource) -> None:
+            check_decoding(source, inner.decode, model.id_to_piece, lossy=False)
+            check_encoding(source, ("", " "), None)
+
+    source = TokenSource(label, tokens, special, (), context=label.encode(), encode=encode, check=check)
+    return _finish(source, vocab_size, size, eos_token_ids)
+
+
+def from_bytes(
+    tokens: Sequence[bytes | None], vocab_size: int | None, eos_token_ids: Any, special_token_ids: Any
+) -> TokenSource:
+    """Tokens given as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes
+    name them.
+    """
+    label = "token bytes"
+    listed: list[bytes | None] = []
+    for i, token in enumerate(tokens):
+        if token is not None and not isinstance(token, (bytes, bytearray, memoryview)):
+            raise VocabularyError(f"{label}: token {i}: expected bytes or None, found {type(token).__name__}")
+        listed.append(None if token is None else bytes(token))
+    if not listed:
+        raise VocabularyError(f"{label}: expected at least one token")
+    size = len(listed) if vocab_size is None else max(len(listed), vocab_size)
+    special: dict[str, int] = {}
+    for i in end_tokens(special_token_ids, len(listed), label) + end_tokens(eos_token_ids, size, label):
+        if i < len(listed) and (name := listed[i]):
+            special.setdefault(name.decode("utf-8", "replace"), i)
+    for i in end_tokens(special_token_ids, len(listed), label):
+        listed[i] = None
+    return _finish(TokenSource(label, listed, special, ()), vocab_size, len(listed), eos_token_ids)
