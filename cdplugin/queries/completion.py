@@ -79,6 +79,10 @@ class Endings:
             if self._arena.account is not None:
                 self._arena.account.note("endings", self.nbytes)
 
+    def bytes_left(self, cursor: int) -> int:
+        """An estimate of the bytes of a shortest ending, as far as the rules made so far say; :data:`FAR` where they say nothing."""
+        return self._costs.of_cursor(cursor, demand=False)
+
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
         self._costs.trim(_MOST_KEPT)
