@@ -21,7 +21,7 @@ from cdplugin.engine.lexemes import LexemeTable, TokenRanges, lexeme_table, reso
 from cdplugin.engine.rules import Expander, Lexemes, RuleSet, build_rules
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
+from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, places_bytes
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import arena as layout
@@ -131,7 +131,12 @@ class StaticTables:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
         arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
         trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        tables = sum(array.nbytes for array in arrays) + sum(map(getsizeof, self.lexemes.names)) + self.rules.nbytes
+        tables = (
+            sum(array.nbytes for array in arrays)
+            + sum(map(getsizeof, self.lexemes.names))
+            + places_bytes(self.lexemes.places)
+            + self.rules.nbytes
+        )
         return tables + (trees if self.rules.is_lazy else 0)
 
     def evaluate(self, arena: Arena) -> None:
@@ -237,8 +242,16 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
             lexemes.rules += [(symbol, (ir.lexeme(_rest_of(prefix), "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_rest_of(e), ir.lexeme_names[t]))
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
     return lexemes
+
+
+def _rest_symbol(ir: GrammarIR, t: int) -> Symbol:
+    """The lexeme for what is left of lexeme ``t`` without its prefix."""
+    rest = ir.lexeme(_rest_of(ir.lexemes[t]), ir.lexeme_names[t])
+    if ~t in ir.places:
+        ir.locate(rest, *ir.places[~t])
+    return rest
 
 
 def _judge(
@@ -276,6 +289,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             productive[symbol] = False
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
+        ir.locate(wrapper, *ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if productive[symbol]:

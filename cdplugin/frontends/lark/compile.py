@@ -93,6 +93,8 @@ class _Compiler:
         ir, t = self.ir, ~inner
         out = ir.nonterminal(ir.names[symbol])
         bounded = ir.lexeme(ir.lexemes[t], ir.lexeme_names[t], lexing=ir.lexings[t], skip=ir.skips.get(inner), max_tokens=most)
+        ir.locate(out, *ir.places.get(symbol, ()))
+        ir.locate(bounded, *ir.places.get(inner, ()))
         ir.rule(out, [bounded])
         return out
 
