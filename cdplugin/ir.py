@@ -206,6 +206,7 @@ class GrammarIR:
     kept : lexemes that keep their text, and their twins -> how it is read.
     twins : lexeme that keeps its text -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
+    json_values : nonterminals that derive JSON values, without white space around them.
     restriction : if not None, lexemes are made to match only what this expression matches as well.
     places : symbol -> where the spec says what it stands for, JSON Pointers or lines, for messages only (:meth:`locate`).
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
@@ -229,6 +230,7 @@ class GrammarIR:
         self.relaxed: list[tuple[str, str]] = []
         self.places: dict[Symbol, tuple[str, ...]] = {}
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
+        self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
         self.spent = Spent()
         self._level = 0
