@@ -163,8 +163,16 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
             lexemes.rules += [(symbol, (ir.lexeme(prefix.rest, "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(e.rest, ir.lexeme_names[t]))
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
     return lexemes
+
+
+def _rest_symbol(ir: GrammarIR, t: int) -> Symbol:
+    """The lexeme for what is left of lexeme ``t`` without its prefix."""
+    rest = ir.lexeme(ir.lexemes[t].rest, ir.lexeme_names[t])
+    if ~t in ir.places:
+        ir.locate(rest, *ir.places[~t])
+    return rest
 
 
 def _judge(
@@ -202,6 +210,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             productive[symbol] = False
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
+        ir.locate(wrapper, *ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if productive[symbol]:

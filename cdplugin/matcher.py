@@ -26,7 +26,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
-from cdplugin.queries import capture_names, completion, explain, forced
+from cdplugin.queries import capture_names, completion, explain, forced, trace
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -276,8 +276,8 @@ class Matcher:
         cursor = self._cursor()
         with self._arena.lock:
             endings = self._grammar._endings_in(self._arena)
-        place = forced.Place(self._arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, self._step, endings)
-        return place.canonical_tokens(limit)
+        position = forced.Position(self._arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, self._step, endings)
+        return position.canonical_tokens(limit)
 
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
@@ -389,6 +389,20 @@ class Matcher:
         with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
             return explain.explain_token(self._arena, self._grammar._tables, cursor, token_id, self._stop_set)
 
+    def trace(self, token_ids: Iterable[int] | None = None, *, limit: int = trace.MOST_STEPS) -> trace.Trace:
+        """A text, token by token: how many tokens were allowed at each step, where in the spec it stands, what was forced, a
+        shortest ending, and why a token was refused. The matcher stays where it is.
+
+        ``token_ids``: tokens from here on; default: those that were followed so far, from the beginning. The first one that is
+        not allowed ends the trace, and so does a budget that is crossed (``Trace.stopped`` says which). ``limit``: at most so
+        many steps. The result is a :class:`cdplugin.queries.trace.Trace`: ``text()``, ``html()``, ``to_dict()``, ``steps``.
+        """
+        probe = self.fork()
+        if token_ids is None:
+            token_ids = self.tokens
+            probe.reset()
+        return trace.trace_tokens(probe, (_integer("token id", token) for token in token_ids), limit)
+
     def counters(self) -> dict[str, int]:
         """The grammar's counters."""
         return self._grammar.counters()
@@ -402,6 +416,11 @@ class Matcher:
             if cursor == 0:
                 return False
         return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+
+    def _here(self) -> tuple[Arena, StaticTables, int]:
+        """The grammar's present arena, its tables, and the cursor."""
+        cursor = self._cursor()
+        return self._arena, self._grammar._tables, cursor
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._grammar.vocab.size:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
+from cdplugin.queries.followed import Followed
 
 CONTEXT = 8  # tokens before the place that the tokenizer is shown
 _MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen
@@ -20,15 +20,7 @@ _PROBES = 48  # continuations that the tokenizer is shown
 _MOST_BYTES = 4_096
 
 
-class Follower(Protocol):
-    """What is asked of a matcher that is followed to find singleton masks."""
-
-    def is_accepting(self) -> bool: ...
-    def fill_next_token_bitmask(self, bitmask: np.ndarray) -> None: ...
-    def accept_token(self, token_id: int) -> bool: ...
-
-
-def single_tokens(probe: Follower, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
+def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
     """The answer of ``forced_tokens()``: ``probe``, a fork, follows the tokens whose masks are singletons."""
     row = np.zeros((1, (size + 31) // 32), np.int32)
     out: list[int] = []
@@ -46,8 +38,8 @@ def single_tokens(probe: Follower, size: int, stop_token_ids: Collection[int], l
 
 
 @dataclass(frozen=True)
-class Place:
-    """A matcher's place, for what must come there.
+class Position:
+    """Where a matcher stands, for what must come there.
 
     ``tokens``: the last :data:`CONTEXT` tokens before it; ``stops``: int64, the number of stop tokens and their ids; ``step``:
     the cursor after a token, 0 if it is not allowed; ``endings``: what is known of endings in the arena.
