@@ -10,34 +10,11 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
-from cdplugin.kernels.lexer.lexer import ENDS_BIT, STATE_MASK
-from cdplugin.kernels.masks.bases import NODES_BITS
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser.cursors import accept, step
-from cdplugin.kernels.store.arena import (
-    C_NODES,
-    C_SUBWALKS,
-    GROW,
-    HAS_CLOCKS,
-    HAS_TERMINALS,
-    LIMIT_WORK,
-    LOW_32,
-    MAX_DEPTH,
-    N_NODES,
-    STACK,
-    STACK_TOP,
-    TRANSITIONS,
-    TRIE_BYTE,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    WORDS,
-    has_room,
-    header,
-    i32,
-    i64,
-    spend,
-    u8,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 
 # words of a question: addresses of the mask row (int32) and of the answer's groups (int32, one per bit of the row; -1: none),
 # slots of the table (a power of two), cursors so far; then the slots' cursors and their numbers, then the cursors
@@ -62,15 +39,15 @@ def successors(h, cursor, address):
     table[Q_COUNT] = 0
     for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
         table[i] = 0
-    row = view_i32(table[Q_ROW], head[WORDS])
-    groups = view_i32(table[Q_GROUPS], 32 * head[WORDS])
-    for i in range(32 * head[WORDS]):
+    row = view_i32(table[Q_ROW], head[layout.WORDS])
+    groups = view_i32(table[Q_GROUPS], 32 * head[layout.WORDS])
+    for i in range(32 * head[layout.WORDS]):
         groups[i] = -1
-    if not head[HAS_CLOCKS] and not head[HAS_TERMINALS]:
+    if not head[layout.HAS_CLOCKS] and not head[layout.HAS_TERMINALS]:
         status = _walk(h, cursor, table, row, groups)
         if status != 0:
             return status
-    for word in range(head[WORDS]):
+    for word in range(head[layout.WORDS]):
         bits = row[word]
         if bits == 0:
             continue
@@ -82,7 +59,7 @@ def successors(h, cursor, address):
             if after < 0:
                 return after
             if not spend(h, 8):
-                return np.int64(LIMIT_WORK)
+                return np.int64(statuses.LIMIT_WORK)
             if after:
                 number = _number(table, after)
                 if number < 0:
@@ -95,7 +72,7 @@ def successors(h, cursor, address):
 def _number(table, cursor):
     """The number of a cursor, a new one if it was not met; -1 if the table is full."""
     slots = table[Q_SLOTS]
-    at = ((cursor >> 32) * 31 + (cursor & LOW_32)) & (slots - 1)
+    at = ((cursor >> 32) * 31 + (cursor & layout.LOW_32)) & (slots - 1)
     while table[QUESTION_WORDS + at]:
         if table[QUESTION_WORDS + at] == cursor:
             return table[QUESTION_WORDS + slots + at]
@@ -114,28 +91,28 @@ def _number(table, cursor):
 def _walk(h, cursor, table, row, groups):
     """:func:`successors` of the tokens that are text; 0, ``FULL`` or a status."""
     head = header(h)
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    saved = head[STACK_TOP]
-    if not has_room(h, STACK, saved + head[MAX_DEPTH] + 2):
-        return np.int64(GROW)
-    i64(h, STACK)[saved] = cursor
-    head[STACK_TOP] = saved + head[MAX_DEPTH] + 2
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    saved = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
+        return np.int64(statuses.GROW)
+    i64(h, layout.STACK)[saved] = cursor
+    head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
     node = np.int64(0)
     visited = 0
     last, number = np.int64(0), np.int64(-1)
-    while node < head[N_NODES]:
+    while node < head[layout.N_NODES]:
         visited += 1
         depth = saved + depths[node]
-        before = i64(h, STACK)[depth - 1]
+        before = i64(h, layout.STACK)[depth - 1]
         byte = np.int64(bytes_[node])
         after = np.int64(-1)
         if before >> 32:
-            after = np.int64(i32(h, TRANSITIONS)[(before & STATE_MASK) * 256 + byte])
+            after = np.int64(i32(h, layout.TRANSITIONS)[(before & lexer_layout.STATE_MASK) * 256 + byte])
             if after > 0:
-                after = np.int64(-1) if after & ENDS_BIT else ((before >> 32) << 32) | after
+                after = np.int64(-1) if after & lexer_layout.ENDS_BIT else ((before >> 32) << 32) | after
         if after < 0:
             after = step(h, before, byte)
             if after < 0:
@@ -150,9 +127,9 @@ def _walk(h, cursor, table, row, groups):
                 if number < 0:
                     return np.int64(FULL)
             groups[token] = number
-        i64(h, STACK)[depth] = after
+        i64(h, layout.STACK)[depth] = after
         node += 1
-    head[STACK_TOP] = saved
-    head[C_NODES] += visited
-    head[C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    head[layout.C_SUBWALKS] += 1
+    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
