@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
-    from cdplugin.errors import BudgetError, CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
+    from cdplugin.errors import (
+        BudgetError,
+        CdpluginError,
+        EngineError,
+        GrammarError,
+        LimitExceeded,
+        UnsupportedError,
+        VocabularyError,
+    )
     from cdplugin.infill.parts import GAP, Slots
     from cdplugin.infill.session import Infill, InfillSession
     from cdplugin.limits import Limits

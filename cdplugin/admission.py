@@ -31,7 +31,9 @@ _MOST_PARTS = 8
 
 
 def admit(compiler: Compiler, spec: Spec) -> Grammar:
-    """The grammar of a request that can be served. Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
+    """The grammar of a request that can be served.
+
+    Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
     steps cross a budget.
 
     Costs as much as compiling it and its first masks; and for what else is foreseen at most another compilation and two steps.

@@ -144,6 +144,7 @@ class Matcher:
         "_ending",
         "_enough",
         "_grammar",
+        "_seen",
         "_size",
         "_stop_set",
         "_stops",
@@ -164,7 +165,9 @@ class Matcher:
         self._cursors: list[int] = [self._arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
-        self._enough, self._until = _ALWAYS  # a budget in which every token fits, up to so many tokens
+        # a budget in which every token fits, up to so many tokens; and what that was found from
+        self._enough, self._until = budgets.ALWAYS
+        self._seen: budgets.Seen | None = None
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +215,8 @@ class Matcher:
             del self._tokens[-n:]
             if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
                 self._ending = (-1, [])
-            self._enough, self._until = _ALWAYS
+            self._enough, self._until = budgets.ALWAYS
+        self._seen: budgets.Seen | None = None
 
     def reset(self) -> None:
         """Back to the beginning of the text."""
@@ -275,8 +279,8 @@ class Matcher:
         ending was found that fits after it (:mod:`cdplugin.queries.budgets` says how), so that a text whose first budget is
         enough always ends in time.
 
-        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask, index or budget, :class:`cdplugin.BudgetError` for a budget in
-        which no ending fits that was found; then the row is what it is without one; and :class:`LimitExceeded` where a limit
+        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask, index or budget, :class:`cdplugin.BudgetError` for a budget
+        in which no ending fits that was found; then the row is what it is without one; and :class:`LimitExceeded` where a limit
         is crossed; then the row's content is undefined.
         """
         row = _row_address(bitmask, index, self._size)
@@ -294,6 +298,9 @@ class Matcher:
         if cursor == TERMINATED:
             return
         known = self._grammar._budgets_in(self._arena, self._stops)
+        self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
+        if budget >= self._enough:
+            return
         least = known.write_fitting(cursor, budget, row)
         self._grammar.account.note("budgets", known.nbytes)
         if least > budget:
@@ -531,8 +538,6 @@ def _integer(what: str, value: Any) -> int:
     raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
 
-_ALWAYS = (1 << 62, -1)
-"""Every budget is looked at."""
 _MOST_STOP_SETS = 4
 """Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
 _ENDING_STEPS = 2
@@ -582,8 +587,8 @@ def fill_next_token_bitmasks(
 ) -> None:
     """Fill the rows of a whole batch, on threads, without the GIL.
 
-    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …; ``budgets``: one
-    per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
+    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
+    ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
     ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
     :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
     mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.

@@ -25,11 +25,15 @@ from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_GROUPS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries import completion
+from cdplugin.queries.costs import FAR, Budget
+from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
 
-FAR = 1 << 40
-"""The length of an ending that was not found."""
+Seen = tuple[int, int]
+"""A place in a text (how many tokens are before it), and the most that is left there (:meth:`TokenCosts.worst`)."""
+ALWAYS = (1 << 62, -1)
+"""Every token has to be looked at, whatever the budget."""
 SEARCH_GAP = 2
 """Tokens by which a longer text is looked for that takes fewer of them."""
 SEARCH_WORK = 40_000
@@ -105,6 +109,8 @@ class Budgets:
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
+        self._growth: Growth | None = None
+        self._token_costs: TokenCosts
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
     @property
@@ -112,6 +118,52 @@ class Budgets:
         """Bytes of what is known."""
         tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried))
         return tables + self._after_bytes + self._profile_bytes
+
+    # --- far away -------------------------------------------------------------------------------------------------------------
+
+    def quiet(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, int, Seen | None]:
+        """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
+
+        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. Where
+        every token has to be looked at, the budget is more than the one asked for, and the tokens fewer than the text's.
+        """
+        if self._growth is None:
+            with self._arena.one_budget(_GRANT):
+                self._growth = self._new_growth()
+        growth = self._growth
+        if growth.base >= FAR or budget <= growth.base:
+            return *ALWAYS, None
+        each = growth.level * growth.most_levels  # by which a token raises what is left at most
+        slack = -1
+        if seen is not None and seen[0] <= len(tokens):
+            written = int(growth.levels[tokens[seen[0] :]].sum()) * growth.level
+            slack = budget - 1 - self.last - growth.base - each - seen[1] - written
+        if slack < (budget >> 2):  # look again where the text stands
+            seen = (len(tokens), self._worst(cursor))
+            slack = budget - 1 - self.last - growth.base - each - seen[1]
+        if slack < 0:
+            return *ALWAYS, None
+        steps = slack // (1 + each)
+        return budget - steps, len(tokens) + steps, seen
+
+    def _new_growth(self) -> Growth:
+        spelled = spelled_by(self._arena, self._endings.word, self._endings.costs.of_expression, self._stops)
+        self._token_costs = TokenCosts(self._arena, spelled)
+        try:
+            return Growth(self._arena, self._token_costs)
+        except LimitExceeded:
+            return Growth.none(self._arena)
+
+    def _worst(self, cursor: int) -> int:
+        assert self._growth is not None
+        costs = self._token_costs
+        costs.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        costs.trim(_MOST_CURSORS)
+        try:
+            with self._arena.one_budget(_GRANT):
+                return costs.worst(cursor, self._growth.residual)
+        except LimitExceeded:
+            return FAR
 
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
@@ -127,8 +179,10 @@ class Budgets:
         return known
 
     def write_fitting(self, cursor: int, budget: int, row_address: int) -> int:
-        """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending, if ``budget`` tokens may
-        come, the stop token included. The smallest budget that is enough; where it is more, the row is left alone.
+        """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending.
+
+        ``budget``: tokens that may come, the stop token included. The smallest one that is enough; where that is more, the row
+        is left alone.
         """
         profile = self.profile(cursor)
         most = budget - 1
@@ -257,7 +311,7 @@ class Budgets:
         return TERMINATED if after and self._accepts(after) else after
 
     def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """The distinct cursors after the tokens of a mask row; and the number of each token's, int32, -1 where there is none."""
+        """The distinct cursors after the tokens of a mask row; and the number of each token's, int32, -1 for no token."""
         groups = np.empty(32 * len(row), np.int32)
         slots = 1 << 10
         while True:
@@ -269,7 +323,7 @@ class Budgets:
                 return question[first : first + int(question[Q_COUNT])].tolist(), groups
             slots = min(slots << 3, _MOST_SLOTS)
 
-    # --- fewer tokens -----------------------------------------------------------------------------------------------------------
+    # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 
     def _improve(self, cursor: int, profile: Profile, most: int) -> bool:
         """Look for endings in fewer tokens where they would make tokens fit; whether any was found."""
@@ -344,4 +398,4 @@ class Budgets:
     def _least(self, cursor: int) -> int:
         """At least so many tokens to the end, as far as the rules known so far say."""
         text = self._endings.bytes_left(cursor)
-        return 1 if text >= completion.FAR else -(-text // self._most_bytes)
+        return 1 if text >= FAR else -(-text // self._most_bytes)

@@ -20,8 +20,8 @@ ARGUMENT = "cdplugin_budget"
 def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     """What a request asks for: 0 for no budget, None for ``max_tokens``, else a number of tokens that may be less.
 
-    ``default``: whether requests that say nothing have one. Raises :class:`GrammarError` for anything but a boolean or a positive
-    integer.
+    ``default``: whether requests that say nothing have one. Raises :class:`GrammarError` for anything but a boolean or a
+    positive integer.
     """
     value = (extra_args or {}).get(ARGUMENT)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -40,8 +40,8 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
 class RequestBudget:
     """What is left to a request. ``most``: tokens that it may have, if that is less than vLLM gives it.
 
-    ``request``: vLLM's ``Request``, kept by a weak reference, since it holds the grammar's state. ``drafts``: drafts of a step, which may
-    hold the end of reasoning; until a token was constrained so many are set aside.
+    ``request``: vLLM's ``Request``, kept by a weak reference, since it holds the grammar's state. ``drafts``: drafts of a step,
+    which may hold the end of reasoning; until a token was constrained so many are set aside.
     """
 
     def __init__(self, request: Any, max_model_len: int, most: int | None = None, drafts: int = 0) -> None:

@@ -383,7 +383,9 @@ class GrammarState:
                     self.budget = None
                 return
             except (LimitExceeded, EngineError) as error:
-                logger.warning("cdplugin: no ending is known after %d tokens; the answer may be cut off: %s", self._count, error)
+                logger.warning(
+                    "cdplugin: no ending is known after %d tokens; the answer may be cut off: %s", self._count, error
+                )
                 self.budget = None
         self._matcher.fill_next_token_bitmask(bitmask, batch_index)
 

@@ -139,8 +139,9 @@ def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> No
 
 
 def _check_budget(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """Check that ``SamplingParams``, whose structured outputs were checked, give an answer room to end. Raises vLLM's validation
-    error.
+    """Check that ``SamplingParams``, whose structured outputs were checked, give an answer room to end.
+
+    Raises vLLM's validation error.
     """
     engine = _engine(tokenizer, model_config, config)
     with _refusals():
@@ -159,8 +160,8 @@ async def _check_budget_off_loop(params: Any, config: Any, model_config: Any, to
 
 
 def _budget_of(params: Any, engine: Engine) -> int | None:
-    """The tokens in which an answer has to end; None where it need not, and where neither the request nor ``max_tokens`` says: it
-    is what the prompt leaves of the model's context then.
+    """The tokens in which an answer has to end; None where it need not, and where neither the request nor ``max_tokens`` says:
+    it is what the prompt leaves of the model's context then.
     """
     from cdplugin.adapters.vllm import budget
 

@@ -31,7 +31,7 @@ def question_size(slots: int) -> int:
 
 @kernel
 def successors(h, cursor, address):
-    """Number the cursors after the tokens of a mask row; how many, ``FULL``, or a status. Each token's number goes into groups."""
+    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status."""
     head = header(h)
     question = view_i64(address, QUESTION_WORDS)
     slots = question[Q_SLOTS]
