@@ -216,7 +216,8 @@ class Matcher:
             if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
                 self._ending = (-1, [])
             self._enough, self._until = budgets.ALWAYS
-        self._seen: budgets.Seen | None = None
+            if self._seen is not None and self._seen[0] > len(self._tokens):
+                self._seen = None
 
     def reset(self) -> None:
         """Back to the beginning of the text."""
