@@ -37,7 +37,7 @@ _CACHED_SIZE = 8192
 """Smaller vocabularies are built in a few milliseconds and not cached on disk."""
 
 _MAGIC = b"cdplugin vocabulary 1\n"
-_ARRAYS = ("byte", "depth", "skip", "token", "max_chars", "slice_masks", "sizes")
+_ARRAYS = ("byte", "depth", "skip", "token", "children", "first_child", "max_chars", "slice_masks", "sizes")
 _OUTSIDE_SLICE = np.zeros(256, bool)
 _OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
 _LINE_ENDS = frozenset("\u2028\u2029")  # which "." does not match
@@ -55,6 +55,9 @@ class Trie:
     token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and
     depth, directly
         after the first one's subtree.
+    children : int32[n], the nodes ordered by parent, then by place.
+    first_child : int32[n + 3]. The children of node i are ``children[first_child[i]:first_child[i + 1]]``; those of the root
+        are node n's (the first trie) and node n + 1's (the second).
     slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
     """
 
@@ -62,6 +65,8 @@ class Trie:
     depth: np.ndarray
     skip: np.ndarray
     token: np.ndarray
+    children: np.ndarray
+    first_child: np.ndarray
     slice_end: int
 
     def __len__(self) -> int:
@@ -132,7 +137,7 @@ class Vocabulary:
         for array in frozen:
             array.flags.writeable = False
         self.slice_end, self.slice_chars = arrays["sizes"].tolist()
-        self.trie = Trie(arrays["byte"], arrays["depth"], arrays["skip"], arrays["token"], self.slice_end)
+        self.trie = Trie(**{name: arrays[name] for name in _ARRAYS[:6]}, slice_end=self.slice_end)
         self.max_chars = arrays["max_chars"]
         self.slice_masks = arrays["slice_masks"]
 
@@ -330,7 +335,8 @@ class Vocabulary:
         top = min(slice_chars, MAX_SLICE_ROWS)
         masks = kernels.cumulative_masks(slice_ids, np.minimum(chars[slice_ids], top), top + 1, self.size)
         sizes = np.array([slice_end, slice_chars], np.int64)
-        return dict(zip(_ARRAYS, (byte, depth, skip, token, max_chars, masks, sizes)))
+        children = kernels.child_lists(depth, slice_end)
+        return dict(zip(_ARRAYS, (byte, depth, skip, token, *children, max_chars, masks, sizes)))
 
 
 def _restored(

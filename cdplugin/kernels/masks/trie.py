@@ -112,6 +112,22 @@ def build_trie(
     return np.ascontiguousarray(byte), depth, skip, token
 
 
+def child_lists(depth: np.ndarray, slice_end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each node's children, so that one is found by its byte without a look at all before it.
+
+    Returns ``children`` int32[m], the nodes ordered by parent, then by place; and ``first_child`` int32[m + 3]: the children of
+    node ``i`` are ``children[first_child[i]:first_child[i + 1]]``. The root is node ``m`` for the first ``slice_end`` nodes and
+    ``m + 1`` for the others, which are tries of their own.
+    """
+    nodes = len(depth)
+    _, parents = subtree_ends(depth)
+    parents[parents < 0] = nodes
+    parents[slice_end:][parents[slice_end:] == nodes] = nodes + 1
+    first_child = np.zeros(nodes + 3, np.int32)
+    np.cumsum(np.bincount(parents, minlength=nodes + 2), out=first_child[1:])
+    return np.argsort(parents, kind="stable").astype(np.int32), first_child
+
+
 def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The largest ``values[j]`` over the nodes ``j`` of each node's subtree: int32[n], a new array."""
     _, parents = subtree_ends(depth)
