@@ -65,7 +65,8 @@ from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
 
 # record of a lexer state
 L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_PLAINER, L_ROLES, L_OWN = range(10)
-LEXER_WORDS = 13  # L_OWN: four words
+L_N_HEADS, L_HEADS = 13, 14
+LEXER_WORDS = 17  # L_OWN: four words; L_HEADS: three
 
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
@@ -90,6 +91,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + L_BASE] = -1
     records[record + L_LONGEST] = 0
     records[record + L_PLAINER] = 0
+    records[record + L_N_HEADS] = -1
     records[record + L_ROLES] = _roles(h, value) if head[HAS_KEPT] else 0
     transitions = i32(h, TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):

@@ -10,9 +10,11 @@ What comes next at a group's ends depends on the row only through the lexer stat
 several lexemes is found by a chain of bases, and a new row only has to follow the chains (:mod:`cdplugin.kernels.masks.masks`).
 
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
-there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Plain text is not walked at all: where a
-lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.lexer.plain_text`), the
-mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
+there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Below a node in whose state few bytes lead
+anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes are found by bisection. Plain text is not walked
+at all: where a lexer state is known to live through ``n`` characters of a vocabulary's slices
+(:mod:`cdplugin.kernels.lexer.plain_text`), the mask of the tokens of at most ``n`` such characters is taken as it is, and
+only the rest of the trie is walked.
 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
 text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
@@ -27,6 +29,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.heads import has_few_heads, head_from
 from cdplugin.kernels.lexer.lexer import (
     BEFORE,
     ENDS_BIT,
@@ -67,7 +70,9 @@ from cdplugin.kernels.store.arena import (
     TRANSITIONS,
     TRIE_BYTE,
     TRIE_CHARS,
+    TRIE_CHILDREN,
     TRIE_DEPTH,
+    TRIE_FIRST_CHILD,
     TRIE_SKIP,
     TRIE_TOKEN,
     USE_SLICES,
@@ -278,6 +283,39 @@ def _set_apart(h, start):
 
 
 @kernel
+def _next_child(h, state, node, at):
+    """The first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or what follows its subtree."""
+    head = header(h)
+    bytes_ = u8(h, TRIE_BYTE)
+    starts = i32(h, TRIE_FIRST_CHILD)
+    children = i32(h, TRIE_CHILDREN)
+    nodes = head[N_NODES]
+    after = node + i32(h, TRIE_SKIP)[node] if node >= 0 else nodes
+    if node < 0:  # the root, of the slice tokens' trie or of the others'
+        node = nodes + 1
+        if at < head[SLICE_END]:
+            node = nodes
+            after = head[SLICE_END]
+    low = np.int64(starts[node])
+    end = np.int64(starts[node + 1])
+    byte = head_from(h, state, np.int64(bytes_[at]))
+    while byte < 256:
+        high = end
+        while low < high:  # first child whose byte is not below
+            middle = (low + high) >> 1
+            if bytes_[children[middle]] < byte:
+                low = middle + 1
+            else:
+                high = middle
+        if low == end:
+            break
+        if bytes_[children[low]] == byte:
+            return np.int64(children[low])
+        byte = head_from(h, state, np.int64(bytes_[children[low]]))
+    return after
+
+
+@kernel
 def _walk(h, state, node, begun, first_node, skip_chars):
     """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
 
@@ -296,14 +334,18 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     end = node + skips[node] if node >= 0 else head[N_NODES]
     saved = head[STACK_TOP]
     levels = head[MAX_DEPTH] + 2
-    if not has_room(h, STACK, saved + 3 * levels):
+    if not has_room(h, STACK, saved + 4 * levels):
         return np.int64(GROW)
-    head[STACK_TOP] = saved + 3 * levels
-    words = i64(h, STACK)  # by depth: states from base on, then nodes, then whether the node has its end
+    head[STACK_TOP] = saved + 4 * levels
+    words = i64(h, STACK)  # by depth: states from base on, nodes, whether the node has its end, whether the state has few heads
     base = saved - top_depth
     words[saved] = state
     words[saved + levels] = node
     words[saved + 2 * levels] = 0
+    is_narrow = has_few_heads(h, state)
+    if is_narrow < 0:
+        return is_narrow
+    words[saved + 3 * levels] = is_narrow
     out = i32(h, TOKEN_LISTS)
     room = out.shape[0]
     used = head[TOKENS_USED]
@@ -317,6 +359,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         depth = base + depths[at]
         before = words[depth - 1]
         byte = np.int64(bytes_[at])
+        if words[depth - 1 + 3 * levels] and head_from(h, before, byte) != byte:
+            at = _next_child(h, before, words[depth - 1 + levels], at)
+            continue
         if begun and depth == saved + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -358,6 +403,10 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         words[depth] = after
         words[depth + levels] = at
         words[depth + 2 * levels] = 0
+        is_narrow = has_few_heads(h, after) if skips[at] > 1 else np.int64(0)
+        if is_narrow < 0:
+            return is_narrow
+        words[depth + 3 * levels] = is_narrow
         at += 1
     head[TOKENS_USED] = used
     head[STACK_TOP] = saved
