@@ -17,7 +17,6 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.store import arena as layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
@@ -87,8 +86,6 @@ _NOT_OWNED = frozenset(
         layout.SLICE_MASKS,
         layout.TOKEN_OFFSETS,
         layout.TOKEN_BYTES,
-        layout.TRIE_CHILDREN,
-        layout.TRIE_FIRST_CHILD,
     )
 )
 _OWNED = tuple(table for table in range(layout.N_TABLES) if table not in _NOT_OWNED)
@@ -242,8 +239,6 @@ class Arena:
         self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
         self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
         self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
-        self.set_table(layout.TRIE_CHILDREN, vocab.trie.children)
-        self.set_table(layout.TRIE_FIRST_CHILD, vocab.trie.first_child)
         self.set_table(layout.TRIE_CHARS, vocab.max_chars)
         self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
         self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
