@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdplugin.kernels.masks.trie import (
+    BYTE_KIND,
     build_trie,
     child_lists,
     common_prefixes,
     cumulative_masks,
+    kinds_below,
     subtree_ends,
     subtree_maximum,
 )
@@ -115,6 +117,17 @@ def test_children(first: list[bytes], second: list[bytes]) -> None:
         assert children[first_child[node] : first_child[node + 1]].tolist() == below(node + 1, end, depth[node] + 1)
     assert children[first_child[total] : first_child[total + 1]].tolist() == below(0, slice_end, 1)
     assert children[first_child[total + 1] :].tolist() == below(slice_end, total, 1)
+
+
+@given(st.lists(TOKEN, max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_kinds_below(tokens: list[bytes]) -> None:
+    byte, depth, skip, _ = flat(tokens)
+    below = kinds_below(byte, depth)
+    assert below.dtype == np.int32 and 0 <= BYTE_KIND.min() and BYTE_KIND.max() < 31
+    for node in range(len(byte)):
+        inside = byte[node + 1 : node + skip[node]]
+        assert {k for k in range(31) if below[node] >> k & 1} == set(BYTE_KIND[inside].tolist())
 
 
 def test_duplicates_follow_the_subtree() -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.lexer import L_HEADS, L_N_HEADS
 from cdplugin.kernels.regex.expressions import nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, u8, word_of
@@ -28,14 +27,14 @@ def has_few_heads(h, state):
     """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    known = records[record + L_N_HEADS]
+    known = records[record + lexer_layout.L_N_HEADS]
     if known < 0:
         known = np.int64(MANY)
         if records[record + lexer_layout.L_LONGEST] == 0:
             known = _find_heads(h, state)
             if known < 0:
                 return known
-        records[record + L_N_HEADS] = known
+        records[record + lexer_layout.L_N_HEADS] = known
     return np.int64(known <= MOST_HEADS)
 
 
@@ -44,8 +43,8 @@ def head_from(h, state, byte):
     """The first head of a state, which has few, that is not below ``byte``; 256 if there is none."""
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    for i in range(records[record + L_N_HEADS]):
-        head = (records[record + L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255
+    for i in range(records[record + lexer_layout.L_N_HEADS]):
+        head = (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255
         if head >= byte:
             return head
     return np.int64(256)
@@ -142,7 +141,7 @@ def _note(h, state, found):
     if count > MOST_HEADS:
         return np.int64(MANY)
     records = i64(h, layout.LEXER_STATES)
-    first = state * lexer_layout.LEXER_WORDS + L_HEADS
+    first = state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS
     for i in range(3):
         records[first + i] = 0
     count = 0

@@ -128,6 +128,39 @@ def child_lists(depth: np.ndarray, slice_end: int) -> tuple[np.ndarray, np.ndarr
     return np.argsort(parents, kind="stable").astype(np.int32), first_child
 
 
+_GROUPS = (
+    b"abcdef",
+    b"ghijklmnopqrstuvwxyz",
+    b"ABCDEF",
+    b"GHIJKLMNOPQRSTUVWXYZ",
+    b"0123456789",
+    b"\t\n\r",
+    bytes(range(128, 256)),
+)
+_ALONE = b" _-./:@%+#?&=~,;'()\"\\<>"
+
+
+def _kinds() -> np.ndarray:
+    kinds = np.full(256, len(_GROUPS) + len(_ALONE), np.int64)  # the last kind: all others
+    for kind, members in enumerate((*_GROUPS, *(bytes([byte]) for byte in _ALONE))):
+        kinds[list(members)] = kind
+    return kinds
+
+
+BYTE_KIND = _kinds()
+"""int64[256]: the kind of each byte, below 31. Patterns tend to treat the bytes of a kind alike."""
+
+
+def kinds_below(byte: np.ndarray, depth: np.ndarray) -> np.ndarray:
+    """Which kinds of bytes (bit ``BYTE_KIND[b]``) lead on below each node: int32[m]."""
+    _, parents = subtree_ends(depth)
+    own = np.left_shift(1, BYTE_KIND[byte]).astype(np.int32)
+    below = np.zeros(len(byte), np.int32)
+    for nodes in reversed(_by_level(depth)[1:]):
+        np.bitwise_or.at(below, parents[nodes], below[nodes] | own[nodes])
+    return below
+
+
 def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The largest ``values[j]`` over the nodes ``j`` of each node's subtree: int32[n], a new array."""
     _, parents = subtree_ends(depth)
