@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from sys import getsizeof
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -27,7 +26,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
+from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -131,7 +130,7 @@ class StaticTables:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
         arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
         trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        tables = sum(array.nbytes for array in arrays) + sum(map(getsizeof, self.lexemes.names)) + self.rules.nbytes
+        tables = sum(array.nbytes for array in arrays) + sum(map(str.__sizeof__, self.lexemes.names)) + self.rules.nbytes
         return tables + (trees if self.rules.is_lazy else 0)
 
     def evaluate(self, arena: Arena) -> None:
@@ -191,26 +190,12 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         literals=literals,
         lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
         rules=rules.compact(),
-        searched=[e for e in ids.tolist() if not _is_pure(arena, e)],
+        searched=ids[arena.flags(ids) & expressions.PURE == 0].tolist(),
     )
-
-
-def _is_pure(arena: Arena, expression: int) -> bool:
-    """Whether an expression has neither ``&`` nor ``~``."""
-    return bool(arena.flags(np.array([expression]))[0] & expressions.PURE)
 
 
 _SEARCH_BYTES = 32 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
-
-
-@bounded_cache
-def _rest_of(e: expr.Expr) -> expr.Expr:
-    """What is left of a concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``.
-
-    The same object for the same ``e``, since expressions are compared by identity.
-    """
-    return expr.cat(*e.args[1:]) if e.op == expr.CAT_OP else expr.repeat(e.args[0], 1, e.args[2])
 
 
 def _factor_prefixes(ir: GrammarIR) -> Lexemes:
@@ -221,7 +206,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     lexemes = Lexemes()
     counts: dict[int, int] = {}
     for t, e in enumerate(ir.lexemes):
-        if ~t not in ir.kept and e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
+        if ~t not in ir.kept and e.op == expr.CAT_OP and expr.may_be_skipped(e.args[0]):
             counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
     shared = {prefix for prefix, count in counts.items() if count > 1}
     prefix_symbol: dict[int, int] = {}
@@ -236,8 +221,8 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            lexemes.rules += [(symbol, (ir.lexeme(_rest_of(prefix), "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_rest_of(e), ir.lexeme_names[t]))
+            lexemes.rules += [(symbol, (ir.lexeme(expr.rest_of(prefix), "whitespace"),)), (symbol, ())]
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(expr.rest_of(e), ir.lexeme_names[t]))
     return lexemes
 
 

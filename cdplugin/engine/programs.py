@@ -41,6 +41,11 @@ def bytes_words(mask: int) -> tuple[int, ...]:
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
 
 
+def constant(value: int) -> tuple[int, int]:
+    """The words that stand for an expression of the arena."""
+    return _CONSTANT, value
+
+
 class Program:
     """A postfix program under construction, with its table of literals.
 
@@ -48,7 +53,8 @@ class Program:
     ----------
     spellable : the bytes that the vocabulary can spell; others are cut from byte sets and literals outside complements, so that
         no lexeme asks for a byte that no token brings.
-    known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
+    known : expressions that the arena already has: by ``id(node)`` what :func:`constant` gives; the nodes are kept alive by the
+        caller.
     literals : the arena's table of literals so far (:meth:`literal_tables`); new ones are added after them.
     """
 
@@ -56,7 +62,7 @@ class Program:
         self,
         limits: Limits,
         spellable: bytes = _EVERY_BYTE,
-        known: dict[int, int] | None = None,
+        known: dict[int, tuple[int, int]] | None = None,
         literals: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.words: list[int] = []
@@ -69,7 +75,7 @@ class Program:
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
         self._result_of: dict[int, int] = {}
         # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
-        self._words_of: dict[int, tuple[int, ...]] = {node: (_CONSTANT, value) for node, value in (known or {}).items()}
+        self._words_of: dict[int, tuple[int, ...]] = dict(known or {})
         self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
         self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
 

@@ -117,7 +117,7 @@ class RuleSet:
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
         arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
-        names = getsizeof(self.names) + sum(map(getsizeof, filter(None, self.names)))
+        names = getsizeof(self.names) + sum(map(str.__sizeof__, filter(None, self.names)))
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
         return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
