@@ -20,7 +20,7 @@ from cdplugin.engine.lexemes import LexemeTable, TokenRanges, lexeme_table, reso
 from cdplugin.engine.rules import Expander, Lexemes, RuleSet, build_rules
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
+from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, places_bytes
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import arena as layout
@@ -130,7 +130,12 @@ class StaticTables:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
         arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
         trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        tables = sum(array.nbytes for array in arrays) + sum(map(str.__sizeof__, self.lexemes.names)) + self.rules.nbytes
+        tables = (
+            sum(array.nbytes for array in arrays)
+            + sum(map(str.__sizeof__, self.lexemes.names))
+            + places_bytes(self.lexemes.places)
+            + self.rules.nbytes
+        )
         return tables + (trees if self.rules.is_lazy else 0)
 
     def evaluate(self, arena: Arena) -> None:
@@ -204,26 +209,33 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
     """
     lexemes = Lexemes()
+    cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.kept
+    firsts = [e.args[0] if e.op == cat else e for e in ir.lexemes]
     counts: dict[int, int] = {}
-    for t, e in enumerate(ir.lexemes):
-        if ~t not in ir.kept and e.op == expr.CAT_OP and expr.may_be_skipped(e.args[0]):
-            counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
+    for t, first in enumerate(firsts):
+        if first.op == repeat and first.args[1] == 0 and first is not ir.lexemes[t] and ~t not in kept:
+            counts[id(first)] = counts.get(id(first), 0) + 1
     shared = {prefix for prefix, count in counts.items() if count > 1}
     prefix_symbol: dict[int, int] = {}
-    for t in range(len(ir.lexemes)):
+    for t, prefix in enumerate(firsts if shared else ()):
+        if id(prefix) not in shared or ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in kept:
+            continue
         e = ir.lexemes[t]
-        if ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in ir.kept:
-            continue
-        alone = id(e) in shared
-        if not alone and (e.op != expr.CAT_OP or id(e.args[0]) not in shared):
-            continue
-        prefix = e if alone else e.args[0]
+        alone = e is prefix
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            lexemes.rules += [(symbol, (ir.lexeme(expr.rest_of(prefix), "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(expr.rest_of(e), ir.lexeme_names[t]))
+            lexemes.rules += [(symbol, (ir.lexeme(prefix.rest, "whitespace"),)), (symbol, ())]
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
     return lexemes
+
+
+def _rest_symbol(ir: GrammarIR, t: int) -> Symbol:
+    """The lexeme for what is left of lexeme ``t`` without its prefix."""
+    rest = ir.lexeme(ir.lexemes[t].rest, ir.lexeme_names[t])
+    if ~t in ir.places:
+        ir.locate(rest, *ir.places[~t])
+    return rest
 
 
 def _judge(
@@ -261,6 +273,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             productive[symbol] = False
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
+        ir.locate(wrapper, *ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if productive[symbol]:

@@ -25,7 +25,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
 from cdplugin.kernels.store.arena import HAS_TERMINALS, WORK_LEFT
 from cdplugin.memory import Account
-from cdplugin.queries import capture_names, completion, explain, forced
+from cdplugin.queries import capture_names, completion, explain, forced, trace
 from cdplugin.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -380,6 +380,20 @@ class Matcher:
         self._check(token_id)
         with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
             return explain.explain_token(self, self._arena, cursor, token_id)
+
+    def trace(self, token_ids: Iterable[int] | None = None, *, limit: int = trace.MOST_STEPS) -> trace.Trace:
+        """A text, token by token: how many tokens were allowed at each step, where in the spec it stands, what was forced, a
+        shortest ending, and why a token was refused. The matcher stays where it is.
+
+        ``token_ids``: tokens from here on; default: those that were followed so far, from the beginning. The first one that is
+        not allowed ends the trace, and so does a budget that is crossed (``Trace.stopped`` says which). ``limit``: at most so
+        many steps. The result is a :class:`cdplugin.queries.trace.Trace`: ``text()``, ``html()``, ``to_dict()``, ``steps``.
+        """
+        probe = self.fork()
+        if token_ids is None:
+            token_ids = self.tokens
+            probe.reset()
+        return trace.trace_tokens(probe, (_integer("token id", token) for token in token_ids), limit)
 
     def counters(self) -> dict[str, int]:
         """The grammar's counters."""

@@ -79,7 +79,18 @@ ARROWS: dict[str, set[str]] = {
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "matcher", "queries"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
-    "cli": {*GROUND, "package", "kernels.jit", "frontends.json_schema", "specs", "vocab", "matcher", "compiler", "warmup"},
+    "cli": {
+        *GROUND,
+        "package",
+        "kernels.jit",
+        "frontends.json_schema",
+        "specs",
+        "vocab",
+        "queries",
+        "matcher",
+        "compiler",
+        "warmup",
+    },
     "__main__": {"cli"},
 }
 CIRCLES = {("queries", "matcher"), ("matcher", "compiler"), ("adapters.hf", "package"), ("adapters.vllm", "package")}
