@@ -13,7 +13,7 @@ from cdplugin.engine import arena as owner
 from cdplugin.engine import pages
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 TOKENS = [b"ab", b"abc", b'{"', b'":', b"  ", b"foo", b"password"]
 VOCAB = vocabulary(TOKENS)

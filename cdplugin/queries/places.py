@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.static_tables import StaticTables
 from cdplugin.ir import KEPT_PLACES
-from cdplugin.kernels.parser.corners import END_OF_RULE
-from cdplugin.kernels.parser.earley import R_ITEMS, ROW_WORDS
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries import explain
 from cdplugin.queries.captures import Rules
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Matcher
 
 MOST_PLACES = 8
 """Places that are told of one position of a text."""
@@ -45,8 +42,8 @@ class Place:
 class PlaceFinder:
     """Finds the places of a matcher's cursors. The rules that it has read are kept from one question to the next."""
 
-    def __init__(self, matcher: Matcher) -> None:
-        self._matcher = matcher
+    def __init__(self, tables: StaticTables) -> None:
+        self._tables = tables
         self._rules: Rules | None = None
         self._known = (0, -1)
 
@@ -76,8 +73,8 @@ class PlaceFinder:
 
     def _of_lexeme(self, arena: Arena, rules: Rules, lexeme: int, at: list[int], around: list[int]) -> list[Place]:
         """The places of an open lexeme that stands at some dots; where none is known, those of the rules ``around`` it."""
-        name = explain._lexeme_name(self._matcher, lexeme)
-        table = self._matcher.grammar._tables
+        name = explain._lexeme_name(arena, self._tables, lexeme)
+        table = self._tables
         own = table.lexemes.places[lexeme] if lexeme < len(table.lexemes.places) else ()
         out = []
         for dot in at[:MOST_PLACES]:
@@ -91,9 +88,9 @@ class PlaceFinder:
 
     def _key_before(self, rules: Rules, dot: int) -> tuple[str, ...]:
         """The places of the nearest lexeme before a dot in its rule that has any: a property's name, before its value."""
-        places = self._matcher.grammar._tables.lexemes.places
+        places = self._tables.lexemes.places
         at = dot - 1
-        while at >= 0 and rules.symbols[at] != END_OF_RULE and dot - at <= 4:
+        while at >= 0 and rules.symbols[at] != layout.END_OF_RULE and dot - at <= 4:
             lexeme = -2 - rules.symbols[at]
             if 0 <= lexeme < len(places) and places[lexeme]:
                 return places[lexeme]
@@ -101,11 +98,11 @@ class PlaceFinder:
         return ()
 
     def _rule_places(self, left: int) -> tuple[str, ...]:
-        places = self._matcher.grammar._tables.rules.places
+        places = self._tables.rules.places
         return places[left] if left < len(places) else ()
 
     def _rule_name(self, arena: Arena, left: int) -> str:
-        names = self._matcher.grammar._tables.rules.names
+        names = self._tables.rules.names
         expander: Any = arena.expand
         return names[left] if left < len(names) else expander.name(left)
 
@@ -120,7 +117,7 @@ class PlaceFinder:
 def _dots(arena: Arena, rules: Rules, row: int) -> list[int]:
     """The dots of a row's items, with those that follow because what comes next may be empty."""
     out: list[int] = []
-    for item in arena.sequence(int(arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS])):
+    for item in arena.sequence(int(arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])):
         dot = item >> 32
         out.append(dot)
         while rules.symbols[dot] >= 0 and rules.nullable[rules.symbols[dot]]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.queries import explain
+from cdplugin.queries.followed import Followed
 from cdplugin.queries.places import Place, PlaceFinder
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Matcher
-    from cdplugin.vocab.vocabulary import Vocabulary
+from cdplugin.vocab.vocabulary import Vocabulary
 
 MOST_STEPS = 1_000
 """Steps of a trace, unless the caller says otherwise."""
@@ -148,7 +146,7 @@ def token_label(vocab: Vocabulary, token_id: int) -> str:
 
 
 def trace_tokens(
-    matcher: Matcher,
+    matcher: Followed,
     token_ids: Iterable[int],
     limit: int = MOST_STEPS,
     preference: Callable[[tuple[int, ...]], Preference | None] | None = None,
@@ -182,18 +180,19 @@ def trace_tokens(
             left = sum(1 for _ in tokens)
             stopped = f"the token of step {len(writer.steps) - 1} is not allowed" + (f"; {left} come after it" if left else "")
             break
-    return Trace(probe.grammar.vocab, tuple(writer.steps), stopped)
+    return Trace(probe._here()[0].vocab, tuple(writer.steps), stopped)
 
 
 class _Writer:
     """Follows tokens and notes each place."""
 
-    def __init__(self, matcher: Matcher, preference: Callable[[tuple[int, ...]], Preference | None] | None) -> None:
+    def __init__(self, matcher: Followed, preference: Callable[[tuple[int, ...]], Preference | None] | None) -> None:
         self.steps: list[Step] = []
         self._matcher = matcher
         self._preference = preference
-        self._vocab = matcher.grammar.vocab
-        self._finder = PlaceFinder(matcher)
+        arena, tables, _ = matcher._here()
+        self._vocab = arena.vocab
+        self._finder = PlaceFinder(tables)
         self._row = np.zeros((1, (self._vocab.size + 31) // 32), np.int32)
         self._start = sum(len(self._vocab.tokens[token] or b"") for token in matcher.tokens)
 
@@ -242,12 +241,11 @@ class _Writer:
 
     def _here(self) -> tuple[str, tuple[Place, ...]]:
         matcher = self._matcher
-        cursor = matcher._cursor()
-        arena = matcher._arena
+        arena, tables, cursor = matcher._here()
         if matcher.is_terminated():
             return "nothing: the text has ended", ()
         with arena.lock, arena.one_budget(arena.limits.max_step_work):
-            return _cut(explain.expected(matcher, arena, cursor)), self._finder.find(arena, cursor)
+            return _cut(explain.expected(arena, tables, cursor)), self._finder.find(arena, cursor)
 
     def _ending(self) -> tuple[int, ...] | None:
         try:

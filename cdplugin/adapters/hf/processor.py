@@ -14,23 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-import cdplugin
 from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
+from cdplugin.matcher import Grammar, fill_next_token_bitmasks
 from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Grammar
 
 
 class TokenNotAllowedError(CdpluginError, RuntimeError):
@@ -256,7 +253,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._copied.synchronize()
                 self._copied = None
             self._filled = None
-            cdplugin.fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+            fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
             self._filled = (session, session.version)
         return self._bitmask
 
