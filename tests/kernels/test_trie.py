@@ -124,7 +124,7 @@ def test_children(first: list[bytes], second: list[bytes]) -> None:
 def test_kinds_below(tokens: list[bytes]) -> None:
     byte, depth, skip, _ = flat(tokens)
     below = kinds_below(byte, depth)
-    assert below.dtype == np.int32 and 0 <= BYTE_KIND.min() and BYTE_KIND.max() < 31
+    assert below.dtype == np.int32 and BYTE_KIND.min() >= 0 and BYTE_KIND.max() < 31
     for node in range(len(byte)):
         inside = byte[node + 1 : node + skip[node]]
         assert {k for k in range(31) if below[node] >> k & 1} == set(BYTE_KIND[inside].tolist())
