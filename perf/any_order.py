@@ -66,9 +66,8 @@ def main() -> None:
     compiler = cd.Compiler(cd.Vocabulary.from_tiktoken(tokenizer.encoding, eos_token_ids=[tokenizer.eos]))
     measure(50, 1, "schema", compiler, tokenizer)
     results = []
-    print(
-        "| members | kinds | declared order, µs a token | any order | ratio | MiB | first mask, ms |\n|---|---|---|---|---|---|---|"
-    )
+    print("| members | kinds | declared order, µs a token | any order | ratio | MiB | first mask, ms |")
+    print("|---|---|---|---|---|---|---|")
     for n in given.members:
         for kinds in given.kinds:
             declared, free = (measure(n, kinds, order, compiler, tokenizer) for order in ("schema", "any"))
