@@ -251,7 +251,10 @@ def _arrays() -> Iterator[Keyword]:
         "reader.Reader._read_array",
         ("compile._Writer._remembering", "compile._Writer._unique", "members.Distinct", "distinct.Unique"),
         refusals=(
-            Refusal("items that may be arrays or objects, unless `enum` lists them", {"type": "array", "uniqueItems": True}),
+            Refusal(
+                "items that may be arrays, or objects that no declared scalar member tells apart, unless `enum` lists them",
+                {"type": "array", "uniqueItems": True},
+            ),
             Refusal("beside prefixItems", {**scalars, "prefixItems": [{}]}),
             Refusal("beside contains", {**scalars, "contains": {"const": 1}}),
             Refusal("below `not`, `oneOf` or `if`", {"type": "array", "not": {"uniqueItems": True}}),
