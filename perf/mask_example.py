@@ -19,7 +19,7 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT)]
 
-import demo_model  # noqa: E402
+import demo_model  # type: ignore[import-not-found]  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 
@@ -44,7 +44,7 @@ def steps(model: Any, tokenizer: Any) -> list[dict[str, Any]]:
     chat = tokenizer.apply_chat_template([{"role": "user", "content": PROMPT}], tokenize=False, add_generation_prompt=True)
     ids = tokenizer(chat, return_tensors="pt")["input_ids"]
     bitmask = cd.allocate_token_bitmask(1, vocab.size)
-    out = []
+    out: list[dict[str, Any]] = []
     with torch.inference_mode():
         while not matcher.is_terminated() and len(out) < 60:
             logits = model(ids).logits[:, -1].float()
