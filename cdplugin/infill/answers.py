@@ -14,7 +14,7 @@ import numpy as np
 
 from cdplugin.infill.complete import spell_gaps
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
-from cdplugin.infill.search import Search
+from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import workspace as ws
@@ -95,25 +95,36 @@ class Answers:
             return answer
         return (search or Search(self)).finds(parts)
 
-    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
-        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's."""
+    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> int:
+        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's. How many tokens are not
+        there because the search for a filling was given up.
+        """
         self._add_mask(parts, hole, row, False)
         if self.tables.is_exact:
-            return
+            return 0
         others = np.full_like(row, -1)
         if not any(part.is_open for part in parts[:hole]):  # then the matcher knows what may come, and mostly all of it may
             before = b"".join(part.text for part in parts[: hole + 1])
             others = self.tables.mask_at(self.tables.step(self.tables.start, before))
             if not np.any(others & ~row):
-                return
+                return 0
         possible = np.zeros_like(row)
         self._add_mask(parts, hole, possible, True)
         others &= possible
         search = Search(self, MOST_PLACES_OF_MASK)
         vocab = self.tables.vocab
-        for token in members_of(others & ~row):
-            if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
-                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        doubtful = members_of(others & ~row)
+        undecided = 0
+        for i, token in enumerate(doubtful):
+            if search.budget <= 0:
+                return undecided + len(doubtful) - i
+            search.budget -= 1
+            try:
+                if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
+                    row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            except SearchGivenUp:
+                undecided += 1
+        return undecided
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         work = self.tables.loose if loose else self.tables.workspace

@@ -4,6 +4,9 @@ The lattice lets a lexeme end in a gap wherever it may match, and the next one s
 no first byte of the next one goes on with the first, or if a byte of a skip fits between them. Both are asked here of all
 states that a lexer may be in, for all sets of lexemes that may compete (:mod:`cdplugin.kernels.infill.boundaries`). Lexemes
 of which it is not true end in no gap, as far as the strict lattice knows.
+
+Where skips have a *separator*, a text that nothing goes on with (``/**/``), one look at all lexemes together is enough: what
+ends so beside all of them ends so beside some.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from cdplugin.infill.parts import members
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import workspace as ws
 from cdplugin.kernels.infill.effects import C_FIRST, C_STATES
-from cdplugin.kernels.lexer.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, LEXER_WORDS, STATE_MASK
+from cdplugin.kernels.lexer.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
 from cdplugin.kernels.store import arena as layout
 from cdplugin.kernels.store.arena import EXACT, LEXEME_WORDS, X_IS_SKIP, X_KIND, X_SKIP
 
@@ -32,9 +35,81 @@ MOST_SETS = 256  # sets of competing lexemes that are looked at
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
     """Per lexeme, whether a gap can keep it apart from all that may follow it. With too many cases, of no LONGEST one."""
+    if tables.separators:
+        return np.ones(tables.n_lexemes, np.int64)
     room = _Room(tables)
     crowded = room.crowded()
     return np.array([not crowded >> lexeme & 1 for lexeme in range(tables.n_lexemes)], np.int64)
+
+
+def separators(tables: InfillGrammar) -> list[bytes]:
+    """Texts of skips, one of which fits between any two lexemes that may come one after the other; none if there are no such.
+
+    All lexemes compete in one lexer, whose states are gone through. A skip is a separator if no byte goes on with it, or if
+    every byte that does can be kept away by a separator after it.
+    """
+    arena, work = tables.arena, tables.workspace
+    lexemes = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: tables.n_lexemes - 1]
+    skips = np.flatnonzero(lexemes[:, X_IS_SKIP])
+    words = int(work.header[ws.W_SET])
+    follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
+    later = np.flatnonzero(np.unpackbits(follows.view(np.uint8), bitorder="little")[: len(lexemes)])
+    if (lexemes[:, X_KIND] == EXACT).any() or len(skips) == 0 or (lexemes[later, X_SKIP] < 0).any():
+        return []
+    record = work.call(kernels.OP_CLOSURE, tables.start_state(np.union1d(later, skips)))
+    pool = work.tables[ws.POOL]
+    states = pool[record + C_FIRST : record + C_FIRST + pool[record + C_STATES]].copy()  # the start state first
+    records = arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
+    rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
+    goes = (rows > 0) & (rows != BEFORE)
+    ends = goes & (rows & ENDS_BIT != 0)
+    after = np.where(ends, records[np.where(ends, rows & STATE_MASK, 0), L_REST], np.where(goes, rows, 0))
+    number = np.zeros(int(max(states.max(), after.max())) + 1, np.int64)
+    number[states] = np.arange(len(states))
+    is_skip = {0: False}
+    for accepted in np.unique(np.concatenate([records[states, L_LONGEST], records[rows[ends] & STATE_MASK, L_ACCEPTED]])).tolist():
+        is_skip[accepted] = accepted > 0 and bool(np.isin(arena.sequence(accepted), skips).any())
+    matched = records[states, L_LONGEST]
+    skipped = np.array([is_skip[accepted] for accepted in matched.tolist()], bool)
+    best: dict[int, bytes] = {}  # state -> a shortest text that ends a separator from there
+    closed = {(i, byte) for i, byte in np.argwhere(ends).tolist() if after[i, byte] == 0}
+    closed = {(i, b) for i, b in closed if is_skip[int(records[rows[i, b] & STATE_MASK, L_ACCEPTED])]}
+    into: dict[int, list[tuple[int, int]]] = {}
+    for i, byte in np.argwhere(goes & (after > 0))[::-1].tolist():
+        into.setdefault(int(number[after[i, byte]]), []).append((i, byte))
+    found: dict[int, bytes] = {}  # first byte -> separator
+    fresh = [(i, bytes([byte])) for i, byte in sorted(closed)]
+    fresh += [(i, b"") for i in np.flatnonzero(skipped & ~goes.any(axis=1)).tolist()]
+    while fresh:
+        for i, text in fresh:
+            best.setdefault(i, text)
+        queue = [i for i, _ in fresh]
+        for i in queue:
+            for before, byte in into.get(i, []):
+                if before not in best:
+                    best[before] = bytes([byte]) + best[i]
+                    queue.append(before)
+        for byte in np.flatnonzero(goes[0]).tolist():
+            first = bytes([byte])
+            if (0, byte) in closed:
+                found.setdefault(byte, first)
+            elif after[0, byte] > 0 and int(number[after[0, byte]]) in best:
+                found.setdefault(byte, first + best[int(number[after[0, byte]])])
+        # a skip that a separator ends is one, too
+        fresh = []
+        for i in np.flatnonzero(skipped).tolist():
+            byte = next((byte for byte in found if not goes[i, byte]), None)
+            if i not in best and byte is not None:
+                fresh.append((i, found[byte]))
+    lacking = matched > 0
+    chosen = []
+    for byte in sorted(found, key=lambda byte: (len(found[byte]), byte)):
+        if (lacking & ~goes[:, byte]).any():
+            chosen.append(found[byte])
+            lacking &= goes[:, byte]
+    if lacking.any() or not _Room(tables).begins_apart({text[0] for text in chosen}):
+        return []
+    return chosen
 
 
 class _Room:
@@ -54,6 +129,30 @@ class _Room:
         self._skips = sum(1 << i for i in np.flatnonzero(records[:, X_IS_SKIP]).tolist())
         self._skip_of = records[:, X_SKIP].tolist()
         self._firsts: dict[int, int] = {}
+
+    def begins_apart(self, separating: set[int]) -> bool:
+        """Whether what a text begins with can be kept apart from what follows by a separator, given their first bytes, or
+        otherwise, perhaps once it has been gone on with to another end.
+        """
+        first = self._follows[-1] & self._all
+        separators = sum(1 << byte for byte in separating)
+        for matched, states in self._reached(first).items():
+            after = self._after(first, matched)
+            following = (after | self._skips_before(after), after)
+            crowded = [state for state in states if not separators & ~_goes_on(self._row(state))]
+            crowded = [state for state in crowded if not self._are_apart(state, matched, *following)]
+            apart = {self._row(state).tobytes() for state in states if state not in crowded}
+            for state in crowded:
+                record = self._work.call(kernels.OP_CLOSURE, state)
+                pool = self._work.tables[ws.POOL]
+                reached = pool[record + C_FIRST : record + C_FIRST + pool[record + C_STATES]].tolist()
+                if not any(self._row(other).tobytes() in apart and self._matched_in(other) == matched for other in reached):
+                    return False
+        return True
+
+    def _matched_in(self, state: int) -> int:
+        """The lexemes that match in a lexer state."""
+        return self._set_of(int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST]))
 
     def crowded(self) -> int:
         """The lexemes that cannot be kept apart from some that may follow."""
@@ -128,7 +227,7 @@ class _Room:
                 continue
             if self._skips >> lexeme & 1 and not awaited & ~self._skipped[lexeme]:
                 begun = self._row(self._tables.start_state(np.array(members(starting & ~self._exact))))
-                firsts = _union(self._first_bytes(other) for other in members(starting))
+                firsts = _union(self._first_bytes(other) for other in members(starting & ~self._skips))
                 if all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict)):
                     continue
             if not self._has_separator(longer, starting, awaited, lexeme, conflict):
