@@ -24,7 +24,7 @@ from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
@@ -146,10 +146,10 @@ class StaticTables:
         arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.kept else records)
         arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
         arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
-        arena.header[layout.HAS_KEPT] = bool(self.rules.ir.kept)
+        arena.header[layout.HAS_TRACKED] = bool(self.rules.ir.kept)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
-        arena.set_table(layout.MARKS, np.zeros(len(self.rules.names), np.int64))
+        arena.set_table(layout.VISIT_STAMPS, np.zeros(len(self.rules.names), np.int64))
         arena.header[layout.END_SYMBOL] = self.rules.end_symbol
         if not self.lexemes.all_exact:
             arena.reserve_for_walks()
@@ -179,8 +179,8 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
-    ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
-    plain_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in plain_results.items()}
+    ids = arena.tables[layout.VISIT_STAMPS][np.array(results, np.int64)]
+    plain_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in plain_results.items()}
     nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)

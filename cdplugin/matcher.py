@@ -23,7 +23,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
-from cdplugin.kernels.store.arena import HAS_TERMINALS, WORK_LEFT
+from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import capture_names, completion, explain, forced
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -328,7 +328,7 @@ class Matcher:
                     known[after] = work > 0 and self._can_end(after, budget, work)
                 except LimitExceeded:
                     known[after] = False
-                work = int(self._arena.header[WORK_LEFT])
+                work = int(self._arena.header[layout.WORK_LEFT])
             return known[after]
 
         return judge
@@ -430,7 +430,7 @@ class Matcher:
         arena = self._arena
         if token_id in self._stop_set:
             return self._follow_stop(cursor, token_id)
-        if not self._text[token_id] and not arena.header[HAS_TERMINALS]:
+        if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
 
@@ -442,7 +442,7 @@ class Matcher:
         arena = self._arena
         if arena.call(kernels.OP_ACCEPTS, cursor):
             return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[HAS_TERMINALS] else 0
+        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0
         return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
 
 

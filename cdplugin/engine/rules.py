@@ -20,9 +20,9 @@ from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import Keeping
 from cdplugin.errors import GrammarError
 from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
-from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.memory import size_of
 
 Rule = tuple[Symbol, tuple[Symbol, ...]]
@@ -188,9 +188,9 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         numbers,
         lexeme_numbers,
     )
-    n, n_lexemes, n_dots, n_rules, n_corners = out[: kernels.OUT_WORDS].tolist()
+    n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
-    block = Block.around(out[kernels.OUT_WORDS :], sizes)
+    block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     names = [""] * n
     for name, number in zip(ir.names, numbers.tolist(), strict=True):
@@ -356,7 +356,7 @@ class Expander:
         symbols = np.array([symbol for right in rights for symbol in right], np.int64)
         self._number_new(n_before)
         tables = self._arena.tables
-        tables[layout.RULE_HEADS][nonterminal] = END_OF_RULE
+        tables[layout.RULE_HEADS][nonterminal] = layout.END_OF_RULE
         n_dots = len(symbols) + len(rights)
         dots, lists, corners = (
             np.empty((3, n_dots), np.int64),
@@ -388,7 +388,7 @@ class Expander:
     def _number_new(self, n_before: int) -> None:
         """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
         n = len(self._nullable)
-        for table, word in ((layout.RULE_HEADS, NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.MARKS, 0)):
+        for table, word in ((layout.RULE_HEADS, layout.NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.VISIT_STAMPS, 0)):
             self._arena.reserve(table, n)
             self._arena.tables[table][n_before:n] = word
         self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
@@ -408,7 +408,7 @@ class Expander:
             code = self._encoded(parts, nonterminal)
             assert code is not None
             self._number_new(n_before)
-            symbols = [-2 - lexeme, *code, END_OF_RULE]
+            symbols = [-2 - lexeme, *code, layout.END_OF_RULE]
             null_rest = [0] * len(symbols)
             null_rest[-1] = 1
             for at in range(len(symbols) - 2, 0, -1):

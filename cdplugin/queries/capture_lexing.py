@@ -13,7 +13,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 NO_BYTE = 256
 """The unit of a token without bytes."""

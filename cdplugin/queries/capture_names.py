@@ -14,7 +14,7 @@ from cdplugin.errors import EngineError
 from cdplugin.expr import Expr
 from cdplugin.ir import Captured
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.capture_lexing import Lexing, Units
 from cdplugin.queries.captures import Chart
 
@@ -116,5 +116,5 @@ class _Stops:
             result = program.add(stop)
             arena = Arena(self._grammar.vocab, limits)
             evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
-            known = self._known[id(stop)] = (arena, int(arena.tables[layout.MARKS][result]))
+            known = self._known[id(stop)] = (arena, int(arena.tables[layout.VISIT_STAMPS][result]))
         return known

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.lexer.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.parser.cursors import ACCEPT_MARK
-from cdplugin.kernels.parser.earley import R_ITEMS, R_LONGEST, R_START, ROW_WORDS
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.captures import Rules
 
 if TYPE_CHECKING:
@@ -92,16 +91,18 @@ def _several(names: list[str]) -> str:
 
 def _pairs(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     if cursor >> 32:
-        pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
+        pairs = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
     else:
         state = arena.lexer_state
-        pairs = [(pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != ACCEPT_MARK]
+        pairs = [
+            (pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE
+        ]
     return [pair for pair in pairs if pair[1]]
 
 
 def _matched(arena: Arena, state: int) -> list[int]:
     """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
-    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST])
+    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
     return arena.sequence(value) if value else []
 
 
@@ -112,8 +113,8 @@ def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
         for lexeme in _matched(arena, state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
             starts = (
-                arena.tables[layout.ROWS][after * ROW_WORDS + R_START],
-                arena.tables[layout.ROWS][after * ROW_WORDS + R_LONGEST],
+                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START],
+                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_LONGEST],
             )
             out += [(after, int(start)) for start in starts if start]
     return out
@@ -121,14 +122,14 @@ def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
 
 def _words(arena: Arena, state: int) -> list[int]:
     """The numbers of the lexemes that are open in a state."""
-    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
+    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
     return [word >> 32 for word in arena.sequence(value)]
 
 
 def _lexeme_name(matcher: Matcher, lexeme: int) -> str:
     names = matcher.grammar._tables.lexemes.names
     if lexeme >= len(names):  # made while a text was followed
-        lexeme = int(matcher._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_KEPT])
+        lexeme = int(matcher._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
     return names[lexeme]
 
 
@@ -181,7 +182,7 @@ def rule_names(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) ->
     static = matcher.grammar._tables.rules
     names: dict[str, None] = {}
     for row, state in places:
-        items = arena.sequence(int(arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS]))
+        items = arena.sequence(int(arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]))
         dots: list[int] = []
         for item in items:
             dot = item >> 32

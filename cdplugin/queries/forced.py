@@ -8,7 +8,7 @@ import numpy as np
 
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Matcher
