@@ -259,4 +259,4 @@ def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYT
 def status(arena: Arena, e: int) -> tuple[bool, bool]:
     """(not empty, nullable)"""
     bits = arena.call(kernels.OP_STATUS, e)
-    return bool(bits & 1), bool(bits & 2)
+    return bool(bits & kernels.MATCHES_SOMETHING), bool(bits & kernels.MATCHES_EMPTY)

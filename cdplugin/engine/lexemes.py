@@ -21,12 +21,14 @@ TokenRanges = tuple[tuple[int, int], ...]
 @dataclass(frozen=True)
 class LexemeTable:
     """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number;
-    ``has_clocks``: whether some lexeme counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
+    ``places`` by number, where the spec has them (:meth:`cdplugin.ir.GrammarIR.locate`); ``has_clocks``: whether some lexeme
+    counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
     """
 
     records: np.ndarray
     ranges: np.ndarray
     names: list[str]
+    places: list[tuple[str, ...]]
     has_clocks: bool
     all_exact: bool
 
@@ -45,6 +47,7 @@ def lexeme_table(
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
     names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
+    places = [ir.places.get(symbol, ()) for symbol in numbers] + [()]
     lexings = {ir.lexings[~symbol] for symbol in numbers}
     records = np.zeros((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_TRACKED] = -1
@@ -63,10 +66,12 @@ def lexeme_table(
             ranges += of_tokens
     begun = _begun(ir, numbers, records, nullable)
     names += [names[number] for number, _ in begun]
+    places += [places[number] for number, _ in begun]
     return LexemeTable(
         np.concatenate((records, [record for _, record in begun])) if begun else records,
         np.array(ranges, np.int64).reshape(-1, 2),
         names,
+        places,
         has_clocks=any(record[layout.X_TICK] >= 0 for _, record in begun),
         all_exact=lexings <= {EXACT},
     )

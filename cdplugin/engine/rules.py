@@ -19,7 +19,7 @@ from cdplugin import forking
 from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import Keeping
 from cdplugin.errors import GrammarError
-from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol, places_bytes
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -90,8 +90,8 @@ class RuleSet:
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``numbers`` and ``lexeme_numbers`` map the IR's nonterminals (0:
     not reached) and lexemes (-1: not used), int64; ``known``: which of its nonterminals are productive, int64; ``block``: an
-    arena's static tables; ``names``: of the nonterminals, by number; ``is_lazy``: whether some rules are made only when they
-    are needed.
+    arena's static tables; ``names``: of the nonterminals, by number; ``places``: where the spec has them, by number;
+    ``is_lazy``: whether some rules are made only when they are needed.
     """
 
     ir: GrammarIR
@@ -101,6 +101,7 @@ class RuleSet:
     known: np.ndarray
     block: Block
     names: list[str]
+    places: list[tuple[str, ...]]
     n_lexemes: int
     is_lazy: bool
 
@@ -117,7 +118,12 @@ class RuleSet:
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
         arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
-        names = getsizeof(self.names) + sum(map(getsizeof, filter(None, self.names)))
+        names = (
+            getsizeof(self.names)
+            + getsizeof(self.places)
+            + places_bytes(self.places)
+            + sum(map(getsizeof, filter(None, self.names)))
+        )
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
         return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
@@ -196,7 +202,12 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     for name, number in zip(ir.names, numbers.tolist(), strict=True):
         names[number] = name
     names[0] = ""
-    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, n_lexemes, is_lazy)
+    places: list[tuple[str, ...]] = [()] * n
+    for symbol, of_symbol in ir.places.items():
+        if symbol >= 0:
+            places[numbers[symbol]] = of_symbol
+    places[0] = ()
+    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, places, n_lexemes, is_lazy)
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -289,6 +300,11 @@ class Expander:
             self._expand(nonterminal)
             work = family.work - work + _SYMBOL_WORK * (self._n_dots - n_dots)
             self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
+
+    @property
+    def n_dots(self) -> int:
+        """Dots of the arena, those of rules made so far included."""
+        return self._n_dots
 
     @property
     def nbytes(self) -> int:

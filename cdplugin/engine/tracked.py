@@ -72,7 +72,7 @@ class Keeping:
         expression = int(record[layout.X_EXPRESSION])
         if kept.excluded is not None:
             expression = self._build.without(expression, kept.excluded)
-            if not self._arena.call(kernels.OP_STATUS, expression) & 1:
+            if not self._arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
                 return None
         record[layout.X_EXPRESSION] = expression
         record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
@@ -212,7 +212,7 @@ def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
                 following[child] = min(following.get(child, 0) + ways, most)
         following.pop(EMPTY, None)
         level = following
-        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & 2)
+        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY)
         if total >= most or not level:
             break
     return min(total, most)

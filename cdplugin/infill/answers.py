@@ -96,8 +96,9 @@ class Answers:
         return (search or Search(self)).finds(parts)
 
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> int:
-        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's. How many tokens are not
-        there because the search for a filling was given up.
+        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
+
+        Returns how many tokens are left out because the search for a filling was given up.
         """
         self._add_mask(parts, hole, row, False)
         if self.tables.is_exact:

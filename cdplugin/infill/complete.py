@@ -385,7 +385,10 @@ class _Speller:
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
             for byte in b" \n\t":
                 after = self._arena.call(engine.OP_DERIVE, int(records[lexeme, layout.X_EXPRESSION]), byte)
-                if self._arena.call(engine.OP_STATUS, after) == 3 and self._transition(state, byte) == lexer_layout.BEFORE:
+                if (
+                    self._arena.call(engine.OP_STATUS, after) & engine.MATCHES_EMPTY
+                    and self._transition(state, byte) == lexer_layout.BEFORE
+                ):
                     return bytes([byte])
         return b""
 

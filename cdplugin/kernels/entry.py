@@ -23,9 +23,9 @@ from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, m
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
     OP_EVALUATE,  # a: length of the postfix program at the bottom of the stack -> expression id
-    OP_STATUS,  # a: expression -> bit 0: nonempty, bit 1: nullable
+    OP_STATUS,  # a: expression -> flags MATCHES_SOMETHING, MATCHES_EMPTY
     OP_DERIVE,  # a: expression, b: byte -> its derivative
-    OP_ROOT,  # the start cursor of the grammar in the static tables
+    OP_START_CURSOR,  # the start cursor of the grammar in the static tables
     OP_ACCEPT,  # a: cursor, b: token, c: 1: by its bytes or as a terminal, 0: as a terminal only -> cursor (0: not allowed)
     OP_STEP,  # a: cursor, b: byte -> cursor (0: dead)
     OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
@@ -42,6 +42,7 @@ from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, m
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
 ) = range(19)
 
+MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
 TERMINATED = -1  # the cursor after a stop token
 
@@ -193,12 +194,12 @@ def engine(h, op, a, b, c):
         return np.int64(evaluate(h, 0, a))
     if op == OP_STATUS:
         alive = is_nonempty(h, a)
-        return np.int64(alive if alive < 0 else alive + (2 if nullable(h, a) else 0))
+        return np.int64(alive if alive < 0 else alive + (MATCHES_EMPTY if nullable(h, a) else 0))
     if op == OP_DERIVE:
         return np.int64(derive(h, a, b))
     if op == OP_CONSTANTS:
         return np.int64(_constants(h))
-    if op == OP_ROOT:
+    if op == OP_START_CURSOR:
         return np.int64(_root(h))
     if op == OP_SCAN:
         return np.int64(_scan(h, a, b))

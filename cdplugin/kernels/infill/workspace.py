@@ -1,9 +1,8 @@
 """The workspace of one infilling problem: growing tables found through a header of their own, beside the arena's.
 
-Table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``; scalars follow. A kernel that
-runs out of room writes which table must grow into ``W_TABLE`` and ``W_TO`` and returns ``W_GROW``; the owner
-(:mod:`cdplugin.infill.tables`) grows it, zeros included, and calls again. Every operation starts from tables that outlive it
-or from nothing, so that calling again is safe.
+:mod:`cdplugin.kernels.infill.layout` describes header, tables and records. A kernel that runs out of room writes which table
+must grow into ``W_TABLE`` and ``W_TO`` and returns ``W_GROW``; the owner (:mod:`cdplugin.infill.workspace`) grows it with
+zeros and calls again. Every operation starts from tables that outlive it or from nothing, so that calling again is safe.
 
 *Nodes* are the lexeme boundaries of the text with gaps, numbered from left to right as they are found: from 0 or, where facts
 are kept for the next text, so that the last one comes just before :func:`end_node` (``W_FIRST``). Sets of nodes are rows of

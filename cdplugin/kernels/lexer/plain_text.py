@@ -115,10 +115,10 @@ def plain_chars(h, state):
             part = i64(h, layout.STACK)[i]
             if memo_get(h, layout.M_AFTER_CHAR, part, 0) < 0:
                 work += 1
-            after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(-9)
-            if after < 0 and after != -9:
+            after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)
+            if after < 0 and after != statuses.UNKNOWN:
                 return after
-            if after == -9 or length_of(h, after) == 0 or head[layout.STACK_TOP] - base > MOST_STATES:
+            if after == statuses.UNKNOWN or length_of(h, after) == 0 or head[layout.STACK_TOP] - base > MOST_STATES:
                 head[layout.STACK_TOP] = base
                 return 2 * chars
             for j in range(length_of(h, after)):

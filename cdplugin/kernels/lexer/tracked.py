@@ -13,9 +13,9 @@ stands for any value: in it, the next lexeme of the kind is a *shadow* that matc
 shadow are sure if so much text may come there that other values are bound to remain; the few others are decided one by one by
 following them (:mod:`cdplugin.kernels.masks.masks`).
 
-The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_KEPT``):
+The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_TRACKED``):
 
-- ``KEEPS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
+- ``TRACKS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
   lexer states are shared.
 - ``VALUE``: a value of such lexemes, as it is scanned.
 - ``NEXT``, ``SHADOW``: a shadow before and after its first byte.

@@ -17,9 +17,6 @@ mask of the tokens of at most ``n`` such characters is taken as it is, and only 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
 text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
 without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
-
-A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length ==
--1``).
 """
 
 from __future__ import annotations
@@ -49,7 +46,7 @@ def close_list(h, start):
     if count <= words:
         return count
     if not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + words):
-        return -2
+        return statuses.GROW
     tokens = i32(h, layout.TOKEN_LISTS)
     end = head[layout.TOKENS_USED]
     for i in range(end, end + words):
@@ -60,7 +57,7 @@ def close_list(h, start):
     for i in range(words):
         tokens[start + i] = tokens[end + i]
     head[layout.TOKENS_USED] = start + words
-    return -1
+    return mask_layout.AS_BITMASK
 
 
 @kernel
@@ -180,7 +177,7 @@ def _new_base(h, state, tops, plainer, parent):
         status = min(n_less, np.int64(0))
     if status >= 0:
         length = np.int64(close_list(h, tokens_start))
-        if length == -2 or not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + n_less):
+        if length < 0 or not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + n_less):
             status = np.int64(statuses.GROW)
     head[layout.STACK_TOP] = saved
     if status < 0:

@@ -32,6 +32,7 @@ G_SCANNED, G_ENDS, G_NODES, GROUP_WORDS = range(4)  # what ends; the ends (K_END
     MASK_WORDS,
 ) = range(7)
 
+AS_BITMASK = 1 << 30  # in the place of a length
 ROOT_NODE = -1
 NODES_BITS = 1  # nodes of the trie that are one unit of work, as a power of two
 NOT_SPELT = 1 << 40  # plus a place: no token spells the text from there on (masks.spelling)

@@ -57,11 +57,11 @@ def mask_of(h, row, state):
     start = head[layout.TOKENS_USED]
     length = _delta(h, bottom, start)
     doubts = head[layout.TOKENS_USED]
-    status = length if length <= -10 else _doubts(h, bottom, row, state)
+    status = length if length < 0 else _doubts(h, bottom, row, state)
     head[layout.STACK_TOP] = bottom
-    if status <= -10:
+    if status < 0:
         head[layout.TOKENS_USED] = start
-        return status + 10
+        return status
     masks = i64(h, layout.MASKS)
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_BASE] = base
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_TOKENS] = start
@@ -103,7 +103,7 @@ def _reach(h, row, base):
 @kernel
 def _delta(h, bottom, start):
     """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length; a status less 10 on failure.
+    length, or a status.
     """
     head = header(h)
     dense = False
@@ -113,7 +113,7 @@ def _delta(h, bottom, start):
         if at > bottom:
             status = _add_base(h, base, start, dense)
             if status < 0:
-                return status - 10
+                return status
             dense = status == 1
         groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
         for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
@@ -127,12 +127,11 @@ def _delta(h, bottom, start):
                 elif small and next_row > 0:
                     status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
-                    return status - 10
+                    return status
     if not dense:
-        length = np.int64(close_list(h, start))
-        return length if length > -2 else np.int64(statuses.GROW - 10)
+        return np.int64(close_list(h, start))
     _fold(h, start)
-    return np.int64(-1)
+    return np.int64(mask_layout.AS_BITMASK)
 
 
 @kernel
@@ -152,7 +151,7 @@ def _has_shadow(h, row):
 @kernel
 def _doubts(h, bottom, row, state):
     """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``. If no text matters in ``state``,
-    they are decided now. 0; a status less 10 on failure.
+    they are decided now. 0 or a status.
     """
     head = header(h)
     if not head[layout.HAS_TRACKED]:
@@ -168,7 +167,7 @@ def _doubts(h, bottom, row, state):
             if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
                 next_row = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
             if next_row < 0:
-                return np.int64(next_row - 10)
+                return np.int64(next_row)
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
     cursor = single(row, state, np.int64(0))
@@ -177,10 +176,10 @@ def _doubts(h, bottom, row, state):
         token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
         offsets = i64(h, layout.TOKEN_OFFSETS)
         if not spend(h, 8):
-            return np.int64(statuses.LIMIT_WORK - 10)
+            return np.int64(statuses.LIMIT_WORK)
         after = step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
         if after < 0:
-            return np.int64(after - 10)
+            return np.int64(after)
         if after > 0:
             i32(h, layout.TOKEN_LISTS)[kept] = token
             kept += 1
@@ -234,7 +233,7 @@ def _add_base(h, base, start, dense):
         if length == 0:
             continue
         used = head[layout.TOKENS_USED]
-        if not dense and (length < 0 or used - start + length > words):
+        if not dense and (length == mask_layout.AS_BITMASK or used - start + length > words):
             if not has_room(h, layout.TOKEN_LISTS, used + words):
                 return np.int64(statuses.GROW)
             tokens = i32(h, layout.TOKEN_LISTS)
@@ -244,7 +243,7 @@ def _add_base(h, base, start, dense):
                 tokens[i] = 0
             head[layout.TOKENS_USED] = used + words
             dense = True
-        head[layout.WORK_LEFT] -= (words if length < 0 else length) >> 2
+        head[layout.WORK_LEFT] -= (words if length == mask_layout.AS_BITMASK else length) >> 2
         if dense:
             _add_list(h, first, length, i32(h, layout.TOKEN_LISTS)[start : start + words])
         else:
@@ -338,7 +337,7 @@ def _walk_below(h, cursor, top_node, begun):
 def _add_list(h, start, length, out):
     """OR a token list into the mask row ``out``."""
     tokens = i32(h, layout.TOKEN_LISTS)
-    if length == -1:
+    if length == mask_layout.AS_BITMASK:
         for i in range(header(h)[layout.WORDS]):
             out[i] |= tokens[start + i]
         return

@@ -57,7 +57,7 @@ def _literal_child(h, e, byte):
 @kernel
 def _leaf_derivative(h, e, byte):
     """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
-    of which starts with ``byte``; -9 for anything else.
+    of which starts with ``byte``; ``UNKNOWN`` for anything else.
     """
     kind = kind_of(h, e)
     if kind == layout.K_BYTES:
@@ -76,17 +76,17 @@ def _leaf_derivative(h, e, byte):
             low, high = _literal_child(h, first, byte)
             if low == high:
                 return EMPTY
-    return -9
+    return statuses.UNKNOWN
 
 
 @kernel
 def _known_derivative(h, e, byte):
-    """Derivative if it is a leaf's or memoised; -9 if it has to be computed; or a status."""
+    """Derivative if it is a leaf's or memoised; ``UNKNOWN`` if it has to be computed; or a status."""
     result = _leaf_derivative(h, e, byte)
-    if result != -9:
+    if result != statuses.UNKNOWN:
         return result
     result = memo_get(h, layout.M_DERIVATIVE, e, byte)
-    return result if result >= 0 else -9
+    return result if result >= 0 else statuses.UNKNOWN
 
 
 @kernel
@@ -96,7 +96,7 @@ def derive(h, e, byte):
     Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``.
     """
     result = _known_derivative(h, e, byte)
-    if result != -9:
+    if result != statuses.UNKNOWN:
         return result
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -118,7 +118,7 @@ def derive(h, e, byte):
         for i in range(n):
             part = word_of(h, e, i)
             known = _known_derivative(h, part, byte)
-            if known == -9:
+            if known == statuses.UNKNOWN:
                 missing = True
                 if push(h, part) < 0:
                     return statuses.GROW

@@ -403,7 +403,7 @@ def evaluate(h, start, count):
 
     Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
     n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2
-    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the
+    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in VISIT_STAMPS, which the
     owner has made large enough.
     """
     head = header(h)

@@ -127,7 +127,7 @@ def shortest(h, e):
 
 @kernel
 def _known_shortest(h, e):
-    """:func:`shortest` of a leaf, or memoised; -9 if it has to be computed."""
+    """:func:`shortest` of a leaf, or memoised; ``UNKNOWN`` if it has to be computed."""
     kind = kind_of(h, e)
     if kind == layout.K_EPSILON or e == EMPTY:
         return np.int64(0)
@@ -145,7 +145,7 @@ def _known_shortest(h, e):
             most = max(most, length)
         return (least << 20) | min(most, FAR)
     known = memo_get(h, layout.M_SHORTEST, e, 0)
-    return known if known >= 0 else np.int64(-9)
+    return known if known >= 0 else np.int64(statuses.UNKNOWN)
 
 
 @kernel
@@ -173,7 +173,7 @@ def within(h, e, r):
         if found == 1:
             continue
         found = _within_small(h, part, many)
-        if found == -9:  # too large: take it apart
+        if found == statuses.UNKNOWN:  # too large: take it apart
             kind = kind_of(h, part)
             if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
                 answer = np.int64(0)
@@ -194,7 +194,7 @@ def within(h, e, r):
 
 @kernel
 def _within_small(h, e, r):
-    """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, -9 if there are too many, or a
+    """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, ``UNKNOWN`` if there are too many, or a
     status.
     """
     head = header(h)
@@ -243,7 +243,7 @@ def _within_small(h, e, r):
                     break
             if new:
                 if head[layout.STACK_TOP] - base >= 2 * _MOST_PAIRS:
-                    answer = np.int64(-9)
+                    answer = np.int64(statuses.UNKNOWN)
                     break
                 if push(h, left_after) < 0 or push(h, right_after) < 0:
                     return statuses.GROW

@@ -4,11 +4,10 @@ Everything that the engine computes is a *value*: a kind and a short sequence of
 exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and
 every function on values can be memoised under two integers.
 
-Layout. The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity (in items) in word ``2k + 1``;
-scalars follow. Tables are owned by :class:`cdplugin.engine.arena.Arena`. A kernel that runs out of room writes which table must
-grow into ``GROW_TABLE`` and ``GROW_TO`` and returns ``GROW``; the owner grows it and calls again. Since interning and
-memoising are idempotent, starting again only finds what was stored before. Every kernel that may allocate returns a
-negative status on failure.
+:mod:`cdplugin.kernels.store.layout` describes header, tables and records. A kernel that runs out of room requests a larger
+table (:func:`has_room`) and returns ``GROW``; the owner, :class:`cdplugin.engine.arena.Arena`, grows it and calls again.
+Interning and memoising are idempotent, so the second call finds what the first one stored. Every kernel that may allocate
+returns a negative status on failure (:mod:`cdplugin.kernels.store.statuses`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from __future__ import annotations
     CORNER_HEADS,  # int64 per nonterminal: its first entry in CORNER_LISTS. parser.rules
     CORNER_LISTS,  # int64 pairs (dot before the nonterminal with only nullable symbols before it, next entry). parser.rules
     NULLABLE,  # int64 per nonterminal: 1 if it derives the empty text. parser.rules
-    VISIT_STAMPS,  # int64 per nonterminal: the STAMP of the search that saw it last. parser.corners
+    VISIT_STAMPS,  # int64 per nonterminal: the STAMP of the search that saw it last. corners. Also a program's results
     TRIE_BYTE,  # uint8 per node of the token trie, in depth-first order: its byte. masks.trie
     TRIE_DEPTH,  # int32 per node: 1 for the children of the root. masks.trie
     TRIE_SKIP,  # int32 per node: nodes of its subtree, itself included. masks.trie
