@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import GAP
 from cdplugin.infill.session import Infill, InfillSession, surely
 
@@ -177,7 +176,7 @@ def _commit(
     while count > 0 and waiting:
         row = max(waiting, key=lambda r: float(certainty[r]))
         if not bool(torch.isfinite(noisy[row, tokens[row]])):
-            raise LimitExceeded("diffuse: a legal token is hard to find", expected="one that the canvas's mask knows of")
+            raise ValueError("diffuse: a legal token is hard to find: the canvas's mask knows of none")
         if surely(session.set, places[row], int(tokens[row])):
             waiting.remove(row)
             count -= 1

@@ -44,7 +44,7 @@ class Answers:
     def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
-        ``hole``: the part whose mask is asked for. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
+        ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
         """
         last = self.length(parts)
         if last is None or hole >= last:
@@ -130,7 +130,9 @@ class Answers:
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         work = self.tables.loose if loose else self.tables.workspace
         self.tables.classify(work)
-        if self.build(parts, hole=hole, loose=loose):  # not behind the first end token
+        last = self.length(parts)
+        if last is not None and hole < last:  # not behind the first end token
+            self.build(parts, hole=hole, loose=loose)
             work.call(kernels.OP_ITEMS)
             work.call(kernels.OP_MASK, row.ctypes.data)
 

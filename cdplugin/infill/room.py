@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 MOST_SETS = 256  # sets of competing lexemes that are looked at
+_PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
+"""Bytes in the order in which separators are made of them."""
 
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
@@ -46,74 +48,97 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     All lexemes compete in one lexer, whose states are gone through. A skip is a separator if no byte goes on with it, or if
     every byte that does can be kept away by a separator after it.
     """
-    arena, work = tables.arena, tables.workspace
-    lexemes = arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
+    work = tables.workspace
+    lexemes = tables.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
     skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
     words = int(work.header[ws.W_SET])
     follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
     later = np.flatnonzero(np.unpackbits(follows.view(np.uint8), bitorder="little")[: len(lexemes)])
     if (lexemes[:, layout.X_KIND] == layout.EXACT).any() or len(skips) == 0 or (lexemes[later, layout.X_SKIP] < 0).any():
         return []
-    record = work.call(kernels.OP_CLOSURE, tables.start_state(np.union1d(later, skips)))
-    pool = work.tables[ws.POOL]
-    states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].copy()  # the start state first
-    records = arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
-    rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
-    goes = (rows > 0) & (rows != lexer_layout.BEFORE)
-    ends = goes & (rows & lexer_layout.ENDS_BIT != 0)
-    after = np.where(
-        ends, records[np.where(ends, rows & lexer_layout.STATE_MASK, 0), lexer_layout.L_REST], np.where(goes, rows, 0)
-    )
-    number = np.zeros(int(max(states.max(), after.max())) + 1, np.int64)
-    number[states] = np.arange(len(states))
-    is_skip = {0: False}
-    for accepted in np.unique(
-        np.concatenate(
-            [records[states, lexer_layout.L_LONGEST], records[rows[ends] & lexer_layout.STATE_MASK, lexer_layout.L_ACCEPTED]]
-        )
-    ).tolist():
-        is_skip[accepted] = accepted > 0 and bool(np.isin(arena.sequence(accepted), skips).any())
-    matched = records[states, lexer_layout.L_LONGEST]
-    skipped = np.array([is_skip[accepted] for accepted in matched.tolist()], bool)
-    best: dict[int, bytes] = {}  # state -> a shortest text that ends a separator from there
-    closed = {(i, byte) for i, byte in np.argwhere(ends).tolist() if after[i, byte] == 0}
-    closed = {(i, b) for i, b in closed if is_skip[int(records[rows[i, b] & lexer_layout.STATE_MASK, lexer_layout.L_ACCEPTED])]}
-    into: dict[int, list[tuple[int, int]]] = {}
-    for i, byte in np.argwhere(goes & (after > 0))[::-1].tolist():
-        into.setdefault(int(number[after[i, byte]]), []).append((i, byte))
-    found: dict[int, bytes] = {}  # first byte -> separator
-    fresh = [(i, bytes([byte])) for i, byte in sorted(closed)]
-    fresh += [(i, b"") for i in np.flatnonzero(skipped & ~goes.any(axis=1)).tolist()]
-    while fresh:
-        for i, text in fresh:
-            best.setdefault(i, text)
-        queue = [i for i, _ in fresh]
-        for i in queue:
-            for before, byte in into.get(i, []):
-                if before not in best:
-                    best[before] = bytes([byte]) + best[i]
-                    queue.append(before)
-        for byte in np.flatnonzero(goes[0]).tolist():
-            first = bytes([byte])
-            if (0, byte) in closed:
-                found.setdefault(byte, first)
-            elif after[0, byte] > 0 and int(number[after[0, byte]]) in best:
-                found.setdefault(byte, first + best[int(number[after[0, byte]])])
-        # a skip that a separator ends is one, too
-        fresh = []
-        for i in np.flatnonzero(skipped).tolist():
-            byte = next((byte for byte in found if not goes[i, byte]), None)
-            if i not in best and byte is not None:
-                fresh.append((i, found[byte]))
-    lacking = matched > 0
+    lexer = _Lexer(tables, tables.start_state(np.union1d(later, skips)), skips)
+    found = lexer.separators()
+    lacking = lexer.matched.copy()
     chosen = []
     for byte in sorted(found, key=lambda byte: (len(found[byte]), byte)):
-        if (lacking & ~goes[:, byte]).any():
+        if (lacking & ~lexer.goes[:, byte]).any():
             chosen.append(found[byte])
-            lacking &= goes[:, byte]
+            lacking &= lexer.goes[:, byte]
     if lacking.any() or not _Room(tables).begins_apart({text[0] for text in chosen}):
         return []
     return chosen
+
+
+class _Lexer:
+    """All states that some text leads to from a lexer state, numbered; that one is 0.
+
+    ``goes[i, byte]``: whether a byte goes on; ``matched[i]``, ``skipped[i]``: whether lexemes match, skips among them.
+    """
+
+    def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
+        arena, work = tables.arena, tables.workspace
+        record = work.call(kernels.OP_CLOSURE, start)
+        pool = work.tables[ws.POOL]
+        states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
+        records = arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+        rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
+        self.goes = (rows > 0) & (rows != lexer_layout.BEFORE)
+        longest = records[states, lexer_layout.L_LONGEST]
+        self.matched = longest > 0
+        wanted = set(skips.tolist())
+
+        @functools.cache
+        def has_skip(accepted: int) -> bool:
+            return accepted > 0 and not wanted.isdisjoint(arena.sequence(accepted))
+
+        self.skipped = np.array([has_skip(accepted) for accepted in longest.tolist()], bool)
+        number = {state: i for i, state in enumerate(states.tolist())}
+        values = records[states, lexer_layout.L_VALUE].tolist()
+        self._after: dict[int, dict[int, int]] = {}  # in the middle of a skip: target (-1: the skip ended) -> byte
+        for i, value in enumerate(values):
+            if wanted.isdisjoint(word >> 32 for word in arena.sequence(value)):
+                continue
+            targets, first = np.unique(rows[i, _PREFERRED], return_index=True)
+            after = self._after[i] = {}
+            for target, byte in zip(targets.tolist(), _PREFERRED[first].tolist(), strict=True):
+                if target <= 0 or target == lexer_layout.BEFORE:
+                    continue
+                state = target & lexer_layout.STATE_MASK
+                if target & lexer_layout.ENDS_BIT:
+                    ended, state = int(records[state, lexer_layout.L_ACCEPTED]), int(records[state, lexer_layout.L_REST])
+                    if state == 0 and has_skip(ended):
+                        after[-1] = byte
+                if state > 0:
+                    after.setdefault(number[state], byte)
+
+    def separators(self) -> dict[int, bytes]:
+        """By first byte, a shortest separator that begins with it."""
+        into: dict[int, list[tuple[int, int]]] = {}
+        for i, after in self._after.items():
+            for target, byte in after.items():
+                into.setdefault(target, []).append((i, byte))
+        best = {-1: b""}  # state -> a shortest text from there to the end of a separator
+        fresh = [-1]
+        for i in np.flatnonzero(self.skipped & ~self.goes.any(axis=1)).tolist():
+            best[i] = b""
+            fresh.append(i)
+        found: dict[int, bytes] = {}
+        while fresh:
+            for i in fresh:
+                for before, byte in into.get(i, []):
+                    if before not in best:
+                        best[before] = bytes([byte]) + best[i]
+                        fresh.append(before)
+            for target, byte in self._after.get(0, {}).items():
+                if target in best:
+                    found.setdefault(byte, bytes([byte]) + best[target])
+            fresh = []
+            for i in np.flatnonzero(self.skipped).tolist():  # a skip that a separator ends is one, too
+                text = next((text for byte, text in found.items() if not self.goes[i, byte]), None)
+                if i not in best and text is not None:
+                    best[i] = text
+                    fresh.append(i)
+        return found
 
 
 class _Room:

@@ -165,6 +165,9 @@ class InfillSession:
     :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded`, and change nothing either.
     """
 
+    undecided: int = 0
+    """How many tokens the last mask left out because it takes too long to find out whether they are legal."""
+
     def __init__(self, infill: Infill, parts: list[Part], places: list[int], *, padded: bool) -> None:
         self._infill = infill
         self._tables = infill._tables_in_turn()
@@ -176,8 +179,6 @@ class InfillSession:
         self._history: list[tuple[int, Part, bool | None]] = []
         self._known: bool | None = None
         self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
-        self.undecided = 0
-        """How many tokens the last mask left out because it takes too long to find out whether they are legal."""
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
