@@ -423,8 +423,9 @@ class InfillGrammar:
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
-                allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
-                allowed = np.setdiff1d(allowed, self.vocab.eos_token_ids)
+                bits = np.unpackbits(row[0].view(np.uint8), bitorder="little")
+                bits[list(self.vocab.eos_token_ids)] = 0
+                allowed = np.flatnonzero(bits)
                 if len(allowed) == 0:
                     break
                 # an ending is followed now and then, else names, strings and comments would be all there is
