@@ -44,8 +44,8 @@ class Answers:
     def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
-        ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the next
-        text; nodes are not numbered from 0.
+        ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the
+        next text; nodes are not numbered from 0.
         """
         last = self.length(parts)
         if last is None or hole >= last:
