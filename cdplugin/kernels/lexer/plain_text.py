@@ -13,6 +13,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import rest_of
 from cdplugin.kernels.lexer.lexer import lexer_step, stay_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
@@ -30,7 +31,7 @@ def _inside(h, state, byte):
     if after < 0:
         after = lexer_step(h, state, byte)
     if after > 0 and after & lexer_layout.ENDS_BIT:
-        after = i64(h, layout.LEXER_STATES)[(after & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        after = rest_of(h, after & lexer_layout.STATE_MASK)
     return after
 
 

@@ -169,4 +169,5 @@ M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN, M_VALUE
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 ID_BITS = 29  # of a memo key: kind << 2 * ID_BITS | a << ID_BITS | b
+HASH_SEED = 2166136261  # FNV-1a
 LOW_32 = 0xFFFFFFFF
