@@ -169,7 +169,7 @@ class _Room:
         size = items * dtype.itemsize
         if size < pages.LARGE:
             return cls(np.zeros(items, dtype), None)
-        page, is_zero = pages.take(size)
+        page, is_zero = pages.acquire(size)
         if not is_zero and table not in _IN_USE:
             page[:size] = 0
         return cls(page[:size].view(dtype), page)
@@ -186,8 +186,8 @@ class Expand(Protocol):
         """Make the rules of a nonterminal that is predicted for the first time."""
 
 
-class Keeping(Protocol):
-    """What :class:`cdplugin.engine.tracked.Keeping` does for an arena."""
+class ValueTracker(Protocol):
+    """What :class:`cdplugin.engine.tracked.ValueTracker` does for an arena."""
 
     def note_value(self, lexeme: int, text: int) -> None:
         """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
@@ -218,7 +218,7 @@ class Arena:
         self._limit = "max_step_work"
         self._noted = 0  # bytes, when they were last counted: after each growth
         self.expand: Expand | None = None
-        self.keeping: Keeping | None = None
+        self.tracker: ValueTracker | None = None
         self.account: Account | None = None
         self._block: Block | None = None
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
@@ -276,7 +276,7 @@ class Arena:
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
         other._limit, other._noted = "max_step_work", 0
-        other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
+        other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
@@ -308,7 +308,7 @@ class Arena:
             self.tables.clear()
             freed = list(self._pages.values())
             self._pages.clear()
-            pages.give(freed)
+            pages.release(freed)
 
     @property
     def nbytes(self) -> int:
@@ -422,8 +422,8 @@ class Arena:
                 with self._changing():
                     self.expand(nonterminal)
             return
-        assert self.keeping is not None
-        note = self.keeping.note_value if status == statuses.NEED_VALUE else self.keeping.note_rest
+        assert self.tracker is not None
+        note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
         with self._changing():
             note(first, second)
 
@@ -460,7 +460,7 @@ class Arena:
             raise LimitExceeded("no memory is left for the grammar's states") from None
         with self._changing():
             freed = self._install(tables, fresh)
-        pages.give(freed)
+        pages.release(freed)
         self.note_size()
 
     def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:

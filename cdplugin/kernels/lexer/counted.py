@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import begun_of, value_of
-from cdplugin.kernels.lexer.lexer import lexer_state, stay_of
+from cdplugin.kernels.lexer.lexer import lexer_state, plain_run_of
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat, push
 from cdplugin.kernels.regex.slices import slice_step
 from cdplugin.kernels.store import layout, statuses
@@ -19,14 +19,14 @@ from cdplugin.kernels.store.arena import header, i32, pack, word_of
 
 
 @kernel
-def after_plain(h, state, text, start, end):
+def advance_plain_run(h, state, text, start, end):
     """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
 
-    An odd :func:`cdplugin.kernels.lexer.lexer.stay_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
+    An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
     """
     if i32(h, layout.TRANSITIONS)[state * 256 + text[start]] >= 0:
         return np.int64(0)
-    stay = stay_of(h, state)
+    stay = plain_run_of(h, state)
     if stay & 1 == 0 or stay < 0:
         return np.int64(min(stay, 0))
     chars = np.int64(0)

@@ -26,7 +26,7 @@ from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.regex.saturate import saturate
-from cdplugin.kernels.regex.slices import UNBOUNDED, stay
+from cdplugin.kernels.regex.slices import UNBOUNDED, plain_run_bound
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     aux_of,
@@ -59,7 +59,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_VALUE] = value
     records[record + lexer_layout.L_ACCEPTED] = accepted
     records[record + lexer_layout.L_REST] = number if rest < 0 else rest
-    records[record + lexer_layout.L_STAY] = -1
+    records[record + lexer_layout.L_PLAIN_RUN] = -1
     records[record + lexer_layout.L_SATURATED] = 0
     records[record + lexer_layout.L_BASE] = -1
     records[record + lexer_layout.L_LONGEST] = 0
@@ -205,25 +205,25 @@ def _rest_state(h, start, count):
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its plainer one."""
+    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one."""
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after >= 0:
         return after
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    plainer = records[record + lexer_layout.L_SIMPLIFIED]
-    if plainer == 0 or plainer == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+    simplified = records[record + lexer_layout.L_SIMPLIFIED]
+    if simplified == 0 or simplified == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
         return lexer_step(h, state, byte)
-    after = np.int64(i32(h, layout.TRANSITIONS)[plainer * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[simplified * 256 + byte])
     if after < 0:
-        after = lexer_step(h, plainer, byte)
+        after = lexer_step(h, simplified, byte)
         if after < 0:
             return after
     if not _shared(after, longest_of(h, state)):
         return lexer_step(h, state, byte)
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
-        theirs = np.int64(transitions[plainer * 256 + other])
+        theirs = np.int64(transitions[simplified * 256 + other])
         if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, longest_of(h, state)):
             if (records[record + lexer_layout.L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
                 transitions[state * 256 + other] = theirs
@@ -232,8 +232,8 @@ def transition(h, state, byte):
 
 @kernel
 def _shared(after, longest):
-    """Whether the plainer state's transition is the state's, by a byte with which nothing of its own goes on: unless it is only
-    now that a lexeme ended before the byte.
+    """Whether the simplified state's transition is the state's, by a byte with which nothing of its own goes on: unless it is
+    only now that a lexeme ended before the byte.
     """
     return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 
@@ -296,13 +296,13 @@ def lexer_step(h, state, byte):
 
 
 @kernel
-def stay_of(h, state):
-    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.stay`): the best of its expressions.
+def plain_run_of(h, state):
+    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
 
     0 where a LAZY lexeme may end all others.
     """
     records = i64(h, layout.LEXER_STATES)
-    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY]
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN]
     if known >= 0:
         return known
     value = value_of(h, state)
@@ -312,7 +312,7 @@ def stay_of(h, state):
         if ending_of(h, word_of(h, value, i) >> 32) == layout.LAZY:
             best = np.int64(0)
             break
-        part = stay(h, word_of(h, value, i) & layout.LOW_32)
+        part = plain_run_bound(h, word_of(h, value, i) & layout.LOW_32)
         if part < 0:
             return part
         if count > 1:
@@ -320,7 +320,7 @@ def stay_of(h, state):
         best = max(best, part)
         if best >= 2 * UNBOUNDED:
             break
-    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY] = best
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN] = best
     return best
 
 

@@ -18,7 +18,7 @@ from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_
 
 
 @kernel
-def plainer_state(h, state):
+def simplified_state(h, state):
     """The state whose base that of ``state`` is made from: without LONGEST lexemes that are finite; without EXACT ones that are
     words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
     left; or a status.
@@ -46,10 +46,10 @@ def plainer_state(h, state):
                 return status
             continue
         if its_kind == layout.EXACT:
-            plainer = _without_exceptions(h, expression, own)
-            if plainer < 0:
-                return plainer
-            expression = plainer
+            simplified = _without_exceptions(h, expression, own)
+            if simplified < 0:
+                return simplified
+            expression = simplified
         if push(h, pack(word >> 32, expression)) < 0:
             return np.int64(statuses.GROW)
     kept = head[layout.STACK_TOP] - base

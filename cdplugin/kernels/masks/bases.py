@@ -15,7 +15,7 @@ lexer state is known to live through ``n`` characters of a vocabulary's slices (
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
-text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
+text that must be none of them. Such a state takes over the base of a simplified one (its *parent*), without the keywords and
 without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
 """
 
@@ -28,7 +28,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, ending_of, longest_of, mask_base_of, rest_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
-from cdplugin.kernels.lexer.simplified import plainer_state
+from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of
@@ -69,18 +69,18 @@ def base_of(h, state):
     if known >= 0:
         return known
     parent = np.int64(-1)
-    plainer = plainer_state(h, state)
-    if plainer > 0 and plainer != state:
-        parent = mask_base_of(h, plainer)
+    simplified = simplified_state(h, state)
+    if simplified > 0 and simplified != state:
+        parent = mask_base_of(h, simplified)
         if parent < 0:
-            parent = _new_base(h, plainer, np.int64(0), plainer, np.int64(-1))
+            parent = _new_base(h, simplified, np.int64(0), simplified, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, layout.LEXER_STATES)[plainer * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
+            i64(h, layout.LEXER_STATES)[simplified * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
         elif parent_of(h, parent) >= 0:
-            plainer = state  # it has a parent itself
+            simplified = state  # it has a parent itself
             parent = np.int64(-1)
-    number = plainer if plainer < 0 else _new_base(h, state, np.int64(0), plainer, parent)
+    number = simplified if simplified < 0 else _new_base(h, state, np.int64(0), simplified, parent)
     if number >= 0:
         i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
     return number
@@ -96,30 +96,30 @@ def base_after(h, ends, state):
     if known > 0:
         return known - 1
     parent = np.int64(-1)
-    plainer = state
+    simplified = state
     if ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
-        plainer = plainer_state(h, state)
-    if plainer > 0 and plainer != state:
-        parent_key = intern_pair(h, layout.K_BASE, ends, plainer)
+        simplified = simplified_state(h, state)
+    if simplified > 0 and simplified != state:
+        parent_key = intern_pair(h, layout.K_BASE, ends, simplified)
         if parent_key < 0:
             return parent_key
         parent = aux_of(h, parent_key) - 1
         if parent < 0:
-            parent = _new_base(h, plainer, ends, plainer, np.int64(-1))
+            parent = _new_base(h, simplified, ends, simplified, np.int64(-1))
             if parent < 0:
                 return parent
             set_aux(h, parent_key, parent + 1)
-    number = plainer if plainer < 0 else _new_base(h, state, ends, plainer, parent)
+    number = simplified if simplified < 0 else _new_base(h, state, ends, simplified, parent)
     if number >= 0:
         set_aux(h, key, number + 1)
     return number
 
 
 @kernel
-def _new_base(h, state, tops, plainer, parent):
+def _new_base(h, state, tops, simplified, parent):
     """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group.
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``plainer``. Returns the number of the record, or a status.
+    ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a status.
     """
     head = header(h)
     number = head[layout.N_BASES]
@@ -134,13 +134,13 @@ def _new_base(h, state, tops, plainer, parent):
             node = word_of(h, tops, i)
             begun = word_of(h, tops, i + 1)
             if parent >= 0:
-                status = _walk_beside(h, state, plainer, node, begun)
+                status = _walk_beside(h, state, simplified, node, begun)
             else:
                 status = _walk(h, state, node, begun, node + 1, np.int64(-1))
             if status < 0:
                 break
     elif parent >= 0:
-        status = _walk_beside(h, state, plainer, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+        status = _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
     else:
         first_node = np.int64(0)
         if head[layout.USE_SLICES]:
@@ -309,9 +309,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 
 
 @kernel
-def _walk_beside(h, state, plainer, node, begun):
-    """Append what tells the base of ``state`` from that of ``plainer``: tokens ``t`` that it has and the other has not, ``~t``
-    the other way round, and the ends at which other lexemes end, or none. 0 or a status.
+def _walk_beside(h, state, simplified, node, begun):
+    """Append what tells the base of ``state`` from that of ``simplified``: tokens ``t`` that it has and the other has not,
+    ``~t`` the other way round, and the ends at which other lexemes end, or none. 0 or a status.
 
     Where both are in the same state, what is below is the same. An end at a node where they differ stands for the other's end
     there; one that scans nothing only takes it away.
@@ -333,7 +333,7 @@ def _walk_beside(h, state, plainer, node, begun):
     )  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
     base = saved - top_depth
     words[saved] = state
-    words[saved + levels] = plainer
+    words[saved + levels] = simplified
     words[saved + 2 * levels] = -1
     if longest_of(h, state):
         place = add_end(h, node, 0, 0)

@@ -23,9 +23,9 @@ from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.bases import base_after, base_of, close_list
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
-from cdplugin.kernels.masks.tracked_walk import walk_marked
+from cdplugin.kernels.masks.tracked_walk import walk_tracked
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import plain_start, single, step, step_bytes
+from cdplugin.kernels.parser.cursors import single, step, step_bytes, textless_start
 from cdplugin.kernels.parser.earley import advance
 from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.regex.expressions import push
@@ -126,7 +126,7 @@ def _delta(h, bottom, start):
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 status = np.int64(min(next_row, 0))
                 if head[layout.HAS_TRACKED] and next_row > 0 and (small or _has_shadow(h, next_row)):
-                    status = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
+                    status = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
                 elif small and next_row > 0:
                     status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
@@ -160,7 +160,7 @@ def _doubts(h, bottom, row, state):
             group = groups + mask_layout.GROUP_WORDS * g
             next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
             if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
+                next_row = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
             if next_row < 0:
                 return np.int64(next_row)
     if has_role(h, state, layout.TRACKS):
@@ -201,7 +201,7 @@ def _push_after(h, row, ends):
 @kernel
 def _walk_group(h, row, ends):
     """Append the tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = plain_start(h, row)
+    cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come

@@ -18,7 +18,7 @@ from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.tracked import lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import plain_start, step
+from cdplugin.kernels.parser.cursors import step, textless_start
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, spend, u8, word_of
 
@@ -27,9 +27,9 @@ _DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; e
 
 
 @kernel
-def walk_marked(h, row, ends, doubtful):
+def walk_tracked(h, row, ends, doubtful):
     """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = plain_start(h, row)
+    cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
@@ -43,8 +43,8 @@ def walk_marked(h, row, ends, doubtful):
 
 @kernel
 def _walk(h, cursor, top_node, begun, doubtful):
-    """:func:`walk_marked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out at
-    the first level.
+    """:func:`walk_tracked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out
+    at the first level.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)

@@ -19,7 +19,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.counted import after_plain
+from cdplugin.kernels.lexer.counted import advance_plain_run
 from cdplugin.kernels.lexer.fields import (
     accepted_of,
     after_tick,
@@ -76,7 +76,7 @@ def start_of(h, row):
 
 
 @kernel
-def plain_start(h, row):
+def textless_start(h, row):
     """:func:`start_of` for masks, where no pair carries a text."""
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
@@ -381,7 +381,7 @@ def accept(h, cursor, token, as_text):
         if offsets[token + 1] > offsets[token]:
             text = u8(h, layout.TOKEN_BYTES)
             if cursor >> 32:
-                after = after_plain(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
+                after = advance_plain_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
             if after > 0:
                 after = single((cursor >> 32) - 1, after, 0)
             elif after == 0:

@@ -24,7 +24,7 @@ from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.corners import MANY, contains, first_at, left_corners, need_rules, restrict
 from cdplugin.kernels.parser.fields import exact_start_of, items_of, longest_start_of, origin_of
-from cdplugin.kernels.parser.skips import drop_marks, is_marked, only_after_marks, others_start, push_marks
+from cdplugin.kernels.parser.skips import drop_skip_items, has_skip_items, only_after_skips, others_start, push_skip_items
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -303,7 +303,7 @@ def _start_state(h, items, waited, n_waited, group):
             dot += 1
         if symbols[dot] < layout.END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
             return statuses.GROW
-    marked = is_marked(h, items)
+    marked = has_skip_items(h, items)
     only = np.int64(-1)
     if n_waited == 1 and head[layout.STACK_TOP] == base and not marked:
         only = i64(h, layout.STACK)[waited]
@@ -333,7 +333,7 @@ def _start_state(h, items, waited, n_waited, group):
                 previous = lexeme
     count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     if marked:
-        count = only_after_marks(h, items, base, count)
+        count = only_after_skips(h, items, base, count)
     head[layout.STACK_TOP] = base + count
     first_row = word_of(h, items, 0) >> 32 == 0
     if group == parser_layout.R_LONGEST and not first_row:
@@ -365,8 +365,8 @@ def _after_skip(h, row, accepted):
     base = head[layout.STACK_TOP]
     if _push_items(h, items_of(h, row)) < 0:
         return statuses.GROW
-    drop_marks(h, base)
-    if push_marks(h, accepted) < 0:
+    drop_skip_items(h, base)
+    if push_skip_items(h, accepted) < 0:
         return statuses.GROW
     after = make_row(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
@@ -516,8 +516,8 @@ def unite_rows(h, a, b):
     items_b = items_of(h, b)
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
         return statuses.GROW
-    if is_marked(h, items_a) != is_marked(h, items_b):
-        drop_marks(h, base)
+    if has_skip_items(h, items_a) != has_skip_items(h, items_b):
+        drop_skip_items(h, base)
     row = make_row(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
     return row

@@ -16,7 +16,7 @@ from cdplugin.kernels.store.arena import header, i64, length_of, pack, word_of
 
 
 @kernel
-def is_marked(h, items):
+def has_skip_items(h, items):
     """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold marks."""
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
@@ -26,7 +26,7 @@ def is_marked(h, items):
 
 
 @kernel
-def push_marks(h, accepted):
+def push_skip_items(h, accepted):
     """Push a mark for each skip of a ``K_ACCEPTED`` value; a status."""
     for a in range(length_of(h, accepted)):
         skip = word_of(h, accepted, a)
@@ -38,7 +38,7 @@ def push_marks(h, accepted):
 
 
 @kernel
-def drop_marks(h, base):
+def drop_skip_items(h, base):
     """Take the marks out of the items ``STACK[base:top]``."""
     head = header(h)
     words = i64(h, layout.STACK)
@@ -51,7 +51,7 @@ def drop_marks(h, base):
 
 
 @kernel
-def only_after_marks(h, items, start, count):
+def only_after_skips(h, items, start, count):
     """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a marked skip before them; how many."""
     words = i64(h, layout.STACK)
     kept = 0
