@@ -20,7 +20,7 @@ import torch
 from cdplugin.errors import CdpluginError
 
 if TYPE_CHECKING:
-    from cdplugin.adapters.prefixes import Session
+    from cdplugin.adapters.prefixes import RowTracker
     from cdplugin.matcher import Matcher
 
 AT_ONCE = 256
@@ -41,14 +41,14 @@ class Closing:
             raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         self.max_new_tokens = max_new_tokens
 
-    def restrict(self, scores: torch.Tensor, session: Session, rows: Iterable[int]) -> None:
+    def restrict(self, scores: torch.Tensor, tracker: RowTracker, rows: Iterable[int]) -> None:
         """Set the scores of tokens that do not fit to minus infinity, in place, in ``rows``, which are not ended.
 
         Raises :class:`BudgetError` if not even the shortest ending fits.
         """
-        used = session.length - session.prompt_length
+        used = tracker.length - tracker.prompt_length
         for row in rows:
-            self._restrict_row(scores[row], session.matchers[row], self.max_new_tokens - used, row)
+            self._restrict_row(scores[row], tracker.matchers[row], self.max_new_tokens - used, row)
 
     def _restrict_row(self, scores: torch.Tensor, matcher: Matcher, left: int, row: int) -> None:
         last = 1 if matcher.stop_token_ids else 0  # the stop token
