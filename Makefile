@@ -33,7 +33,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check soak warmup format bench clean
+.PHONY: help playground demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,14s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -93,6 +93,9 @@ test: lint types warmup quick interpreted ## a few minutes: what a change must p
 
 check: lint types warmup tests checked vllm ## everything that has to hold before a change is merged, at full counts
 	@echo "all checks passed"
+
+playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
+	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
 
 quick: $(VENV)/.test warmup
 	@echo "== tests, quick"
