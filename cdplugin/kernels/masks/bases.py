@@ -277,6 +277,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
+    records = i64(h, layout.LEXER_STATES)
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
     end = node + skips[node] if node >= 0 else head[layout.N_NODES]
