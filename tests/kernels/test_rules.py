@@ -6,6 +6,7 @@ import random
 
 import pytest
 from engine_tools import cases
+from grammar_tools import grown, random_rules
 
 from cdplugin import expr
 from cdplugin.compiler import _build
@@ -17,29 +18,6 @@ from cdplugin.limits import Limits
 from cdplugin.warmup import byte_vocabulary
 
 VOCAB = byte_vocabulary()
-Rules = list[tuple[int, tuple[int, ...]]]
-
-
-def random_rules(rng: random.Random) -> tuple[Rules, int, int]:
-    """Rules over a few nonterminals and lexemes, with cycles, empty ones and duplicates."""
-    n, n_lexemes = rng.randint(1, 7), rng.randint(1, 4)
-    rules: Rules = []
-    for _ in range(rng.randint(1, 14)):
-        right = [
-            rng.randrange(n) if rng.random() < 0.5 else ~rng.randrange(n_lexemes) for _ in range(rng.choice((0, 1, 1, 2, 3)))
-        ]
-        rules.append((rng.randrange(n), tuple(right)))
-    return rules, n, n_lexemes
-
-
-def grown(rules: Rules, counts: set[int]) -> set[int]:
-    """The nonterminals that derive a string of symbols out of ``counts``."""
-    known: set[int] = set()
-    while True:
-        more = {left for left, right in rules if all(symbol in known or symbol in counts for symbol in right)}
-        if more <= known:
-            return known
-        known |= more
 
 
 def dots_of(arrays: dict[int, list[int]], heads: int, lists: int) -> list[list[int]]:
