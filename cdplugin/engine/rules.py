@@ -441,6 +441,7 @@ class Expander:
         if self._tracker is None:
             return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
         code: list[int] = []
+        rewrite = self._rules.lexemes.rewrite
         pending = list(reversed(parts))
         while pending:
             part = pending.pop()
@@ -450,8 +451,12 @@ class Expander:
                     return None
                 code.append(-2 - lexeme)
                 pending = list(reversed(part.rest))
+            elif isinstance(part, Member):
+                code.append(self._member_code(part))
+            elif part in rewrite:
+                code += map(self._encode, rewrite[part])
             else:
-                code += [self._encode(symbol) for symbol in self._rules.lexemes.rewritten((part,))]
+                code.append(self._encode(part))
         return code
 
     def _member_code(self, member: Member) -> int:
