@@ -9,7 +9,7 @@ from engine_tools import cases
 
 from cdplugin import expr
 from cdplugin.compiler import _build
-from cdplugin.engine.base_arena import template_of
+from cdplugin.engine.base_arena import base_arena_of
 from cdplugin.errors import GrammarError
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels.store import layout
@@ -72,7 +72,7 @@ def test_rules_are_cleaned_and_laid_out(seed: int) -> None:
         for left, right in rules:
             ir.rule(left, right)
         ir.start = 0
-        template = template_of(VOCAB, Limits(), ())
+        template = base_arena_of(VOCAB, Limits(), ())
         productive = grown(rules, alive)
         if 0 not in productive:
             with pytest.raises(GrammarError, match="matches nothing"):

@@ -12,6 +12,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    aux_of,
     header,
     i64,
     intern,
@@ -185,7 +186,7 @@ def restrict(h, origin, nonterminal):
 @kernel
 def _restrict_to_each(h, origin):
     """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status."""
-    if i64(h, layout.VALUES)[origin * layout.VALUE_WORDS + layout.V_AUX]:  # done before
+    if aux_of(h, origin):  # done before
         return 0
     head = header(h)
     base = head[layout.STACK_TOP]
