@@ -2,7 +2,8 @@
 
 Told apart are the declared members with scalar values. Objects that differ in one of them, or in which of them they have, are
 different objects, in whatever order their members come. The converse does not hold: objects that differ in other members only
-are left out, which docs/json-schema.md says. The values of members that are told apart are kept (:class:`cdplugin.ir.Kept`).
+are left out, which docs/json-schema.md says. The values of members that are told apart are
+tracked (:class:`cdplugin.ir.TrackedLexeme`).
 Some can have any number of values. What is typed as the last of these that may still come is any value but those of earlier
 objects to which the object could otherwise become equal, and before that it cannot be closed where it would be equal: so there
 is always a way to go on, also where the other members have few values. In declared order those with any number of values must
@@ -18,7 +19,7 @@ from typing import NamedTuple
 from cdplugin.expr import EMPTY, Expr
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, PLAIN_TEXTS, Seen, distinct_item, read_value
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
-from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 Values = tuple[Hashable, ...]
@@ -53,9 +54,9 @@ class _Kind:
         told = zip(self.telling, self.endless, strict=True)
         self.may_be_closed_early = any(endless and not self.entries[i].required for i, endless in told)
         needs = [low + 2 * _SPARE if endless else 0 for endless in self.endless]
-        self.keepers = [Keeper(read_value, PLAIN_TEXTS, least, "uniqueItems", location) for least in needs]
+        self.readers = [ValueReader(read_value, PLAIN_TEXTS, least, "uniqueItems", location) for least in needs]
         self.lexemes = [
-            ir.keep(distinct_item(text), keeper, "value") for text, keeper in zip(values, self.keepers, strict=True)
+            ir.track(distinct_item(text), reader, "value") for text, reader in zip(values, self.readers, strict=True)
         ]
 
 
@@ -124,16 +125,16 @@ class DistinctObjects(Family):
         self._space = tuple(space)
         self._comma = comma
         self._open, self._close = braces
-        _, self._unsure_close = ir.keep(ir.lexemes[~self._close], Keeper(bytes, EMPTY), "}")
+        _, self._unsure_close = ir.track(ir.lexemes[~self._close], ValueReader(bytes, EMPTY), "}")
         self._closings = closings
         self._ordered = ordered
         self._low = low
         self._high = high
         self._last = max(low, 0 if high is None else high)
-        self._scalars: tuple[Keeper, Symbol, Symbol] | None = None
+        self._scalars: tuple[ValueReader, Symbol, Symbol] | None = None
         if scalars is not None:
-            keeper = Keeper(read_value, PLAIN_TEXTS)
-            self._scalars = (keeper, *ir.keep(distinct_item(scalars), keeper, "value"))
+            reader = ValueReader(read_value, PLAIN_TEXTS)
+            self._scalars = (reader, *ir.track(distinct_item(scalars), reader, "value"))
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
@@ -179,7 +180,7 @@ class DistinctObjects(Family):
                 values = (_MISSING,) * len(kind.telling)
                 yield (*lead, self._open, self._ir.member(self, _Object(number, False, 0, values, after)))
         if self._scalars is not None and productive(self._scalars[1]):
-            keeper, lexeme, twin = self._scalars
+            reader, lexeme, twin = self._scalars
             if isinstance(now.scalars, bool):
                 rest = self._ir.member(self, after)
                 yield (*lead, *self._space, lexeme if now.scalars else twin, rest)
@@ -189,8 +190,8 @@ class DistinctObjects(Family):
             def then(item: Hashable) -> Sequence[Part] | None:
                 return None if item in seen else (self._ir.member(self, after._replace(scalars=seen.adding(item))),)
 
-            rest = self._ir.member(self, self._unknown(after)._replace(scalars=seen.count + 1 < keeper.enough))
-            yield (*lead, *self._space, Kept(lexeme, seen.expression, then, (rest,)))
+            rest = self._ir.member(self, self._unknown(after)._replace(scalars=seen.count + 1 < reader.enough))
+            yield (*lead, *self._space, TrackedLexeme(lexeme, seen.expression, then, (rest,)))
 
     def _members(self, now: _Object, productive: Productive) -> Iterator[Sequence[Part]]:
         kind = self._kinds[now.kind]
@@ -237,7 +238,7 @@ class DistinctObjects(Family):
             return (self._ir.member(self, after._replace(values=values)),)
 
         rest = after._replace(array=self._unknown(after.array), values=(_MISSING,) * len(after.values))
-        yield (*lead, *self._space, Kept(lexeme, seen.expression, then, (self._ir.member(self, rest),)))
+        yield (*lead, *self._space, TrackedLexeme(lexeme, seen.expression, then, (self._ir.member(self, rest),)))
 
     def _may_be(self, kind: _Kind, row: Values, values: Values, members: int) -> bool:
         """Whether an object with some values so far can become one with those of ``row``."""
@@ -267,7 +268,7 @@ class DistinctObjects(Family):
         """Whether a further object finds values that are left."""
         if isinstance(objects, bool):
             return objects
-        enough = [keeper.enough for keeper, endless in zip(kind.keepers, kind.endless, strict=True) if endless]
+        enough = [reader.enough for reader, endless in zip(kind.readers, kind.endless, strict=True) if endless]
         return len(objects.rows) + spare < min(enough)
 
     def _unknown(self, array: _Array) -> _Array:
@@ -278,7 +279,7 @@ class DistinctObjects(Family):
             scalars = self._scalars is None or scalars.count + 1 < self._scalars[0].enough
         return array._replace(objects=objects, scalars=scalars)
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         if isinstance(value, _Object):
             values = (_MISSING,) * len(value.values)
             return self._ir.member(self, value._replace(array=self._unknown(value.array), values=values))
