@@ -11,6 +11,8 @@ import platform
 from functools import lru_cache
 from typing import NamedTuple
 
+from numba.core.codegen import get_host_cpu_features
+
 
 class Target(NamedTuple):
     """``cpu``: LLVM's name. ``machines``: as ``platform.machine()`` has them. ``features``: LLVM's names of what it needs."""
@@ -37,12 +39,6 @@ TARGETS = {
 @lru_cache(maxsize=1)
 def host_targets() -> tuple[str, ...]:
     """The levels whose code this machine runs, the one with most instructions first; none where LLVM cannot tell."""
-    import llvmlite.binding as llvm
-
-    try:
-        found = llvm.get_host_cpu_features()
-    except RuntimeError:
-        return ()
-    features = {name for name, has in found.items() if has}
+    features = {flag[1:] for flag in get_host_cpu_features().split(",") if flag.startswith("+")}
     machine = platform.machine()
     return tuple(name for name, target in TARGETS.items() if machine in target.machines and target.features <= features)
