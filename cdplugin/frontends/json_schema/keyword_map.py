@@ -145,7 +145,10 @@ def _references() -> Iterator[Keyword]:
         "reader.Reader._reference",
         _RESOLVED,
         refusals=(
-            Refusal("a meta-schema, unless registry= holds it", {"$ref": "http://json-schema.org/draft-07/schema#"}),
+            Refusal(
+                "a meta-schema later than draft 7, unless registry= holds it",
+                {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+            ),
             Refusal("another document, unless registry= holds it: the network is never used"),
         ),
         note="up to draft 7, keywords beside it are ignored",
