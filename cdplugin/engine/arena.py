@@ -86,6 +86,11 @@ _NOT_OWNED = frozenset(
         layout.SLICE_MASKS,
         layout.TOKEN_OFFSETS,
         layout.TOKEN_BYTES,
+        layout.TRIE_CHILDREN,
+        layout.TRIE_FIRST_CHILD,
+        layout.TRIE_BELOW,
+        layout.TRIE_RANK,
+        layout.TRIE_LISTED,
     )
 )
 _OBJECT_BYTES = 8 << 10
@@ -240,6 +245,11 @@ class Arena:
         self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
         self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
         self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
+        self.set_table(layout.TRIE_CHILDREN, vocab.trie.children)
+        self.set_table(layout.TRIE_FIRST_CHILD, vocab.trie.first_child)
+        self.set_table(layout.TRIE_BELOW, vocab.trie.below)
+        self.set_table(layout.TRIE_RANK, vocab.trie.rank)
+        self.set_table(layout.TRIE_LISTED, vocab.trie.listed)
         self.set_table(layout.TRIE_CHARS, vocab.max_chars)
         self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
         self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
