@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 
+_STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 MOST_SETS = 256  # sets of competing lexemes that are looked at
 
 
@@ -62,6 +63,7 @@ class _Room:
         while pending:
             starting, awaited = pending.pop()
             for matched, states in self._reached(starting).items():
+                self._arena.spend(_STATE_WORK * (1 + len(states)))
                 after = self._after(awaited, matched)
                 following = (after | self._skips_before(after), after)
                 if not all(self._are_apart(state, matched, *following) for state in states):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
 MOST_PLACES = 400  # that a search for one answer looks at
+_PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors that one slot is followed to
 
 
@@ -71,6 +72,7 @@ class Search:
             if not agenda:
                 break
             self._budget -= 1
+            self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]
             following = []

@@ -13,7 +13,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.lexer import transition
@@ -45,6 +45,7 @@ def closure_of(h, w, state):
     while at < count:
         here = queue[at]
         at += 1
+        charge(w, 128)
         records = i64(h, layout.LEXER_STATES)
         n_lexemes = _note(
             h, records[here * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST], lexeme_mark, stamp, work, n_lexemes
@@ -129,6 +130,7 @@ def _note_crossings(h, w, accepted, group, stamp, count):
         lexeme = word_of(h, accepted, i)
         if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
+        charge(w, 2)
         if not _may_follow(h, w, lexeme, group):
             continue
         key = group * n_lexemes + lexeme
@@ -177,6 +179,7 @@ def _classes_below(h, w, node, behind):
     depth = np.int64(i32(h, layout.TRIE_DEPTH)[node]) - 1 + behind
     base = head[ws.W_BELOW_USED]
     count = np.int64(0)
+    charge(w, np.int64(i32(h, layout.TRIE_SKIP)[node]))
     for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
@@ -276,7 +279,9 @@ def effect_of(h, w, state):
     # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
     base = head[ws.W_POOL_USED]
     node = np.int64(0)
+    visited = 0
     while node < n_trie:
+        visited += 1
         depth = np.int64(depths[node])
         before = path[depth - 1]
         after = transition(h, before, np.int64(bytes_[node]))
@@ -320,6 +325,7 @@ def effect_of(h, w, state):
         path[depth] = after
         node += 1
     total = ws.E_FIRST + n_states + n_ends + n_crossings
+    charge(w, visited + 8 * (n_states + n_ends + n_crossings))
     if not room(w, ws.POOL, base + total):
         return np.int64(statuses.W_GROW)
     pool = tab(w, ws.POOL)
@@ -359,7 +365,8 @@ def classify(h, w, first, last):
             n_ends = np.int64(0)
             n_states = 0
             n_crossings = np.int64(0)
-            if not room(w, ws.WORK_B, 8):
+            charge(w, 8 + 2 * head[ws.W_N_STARTS])
+            if not room(w, ws.WORK_B, 8 + head[ws.W_N_STARTS]):
                 return np.int64(statuses.W_GROW)
             states = tab(w, ws.WORK_B)
             for s in range(head[ws.W_N_STARTS]):
@@ -413,6 +420,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     base = head[ws.W_POOL_USED]
     total = ws.E_FIRST + n_states + n_ends + n_crossings
     number = head[ws.W_N_CLASSES]
+    charge(w, n_states * n_states + n_ends * n_ends + 8 * total)
     if not room(w, ws.POOL, base + total) or not room(w, ws.CLASS_RECORD, number + 1):
         return np.int64(statuses.W_GROW)
     index = tab(w, ws.CLASS_HASH)

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
-from cdplugin.kernels.infill.workspace import has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
@@ -31,11 +31,13 @@ def allow(h, w, starts, lexeme, end):
             allowed[end * words + i] |= follows[lexeme * words + i]
         return
     bits = tab(w, ws.LIVE_BITS)
+    charge(w, whead(w)[ws.W_WIDTH])
     for i in range(whead(w)[ws.W_WIDTH]):
         word = bits[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
+            charge(w, words)
             for j in range(words):
                 allowed[end * words + j] |= allowed[node * words + j]
 
@@ -60,6 +62,7 @@ def set_of_starts(h, w, table, first, which):
     count = head[ws.W_N_START_SETS]
     if count >= MOST_START_SETS:
         count = np.int64(0)
+    charge(w, 4 + words)
     if not room(w, ws.START_HASH, 4 * MOST_START_SETS) or not room(w, ws.START_SETS, (count + 1) * (words + 2)):
         return np.int64(statuses.W_GROW)
     index = tab(w, ws.START_HASH)
@@ -119,6 +122,8 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     words = head[ws.W_SET]
     lexemes = i64(h, layout.LEXEMES)
     base = header(h)[layout.STACK_TOP]
+    if not charge(w, 8 + 2 * words):
+        return np.int64(statuses.W_GROW)
     if not has_room(h, layout.STACK, base + 2 * head[ws.W_N_LEXEMES] + 2):
         return np.int64(statuses.GROW)
     stack = i64(h, layout.STACK)
@@ -138,6 +143,7 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
             if skips and lexemes[record + layout.X_SKIP] >= 0:
                 stack[base + count] = lexemes[record + layout.X_SKIP]
                 count += 1
+    charge(w, 8 * count)
     count = sort_unique(stack, base, count)
     for i in range(base, base + count):
         stack[i] = pack(stack[i], lexemes[stack[i] * layout.LEXEME_WORDS + layout.X_EXPRESSION])
