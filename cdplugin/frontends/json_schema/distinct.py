@@ -1,9 +1,9 @@
 """``uniqueItems`` over scalars of which there are too many to list: strings, numbers, unions of them.
 
-After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.Kept`). Values
-are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so that 1,
-1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows a
-mantissa with one digit, not 0, before the point, and no number is read as an infinity.
+After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.TrackedLexeme`).
+Values are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so
+that 1, 1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows
+a mantissa with one digit, not 0, before the point, and no number is read as an infinity.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from sys import getsizeof
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from cdplugin.expr import (
@@ -35,7 +36,7 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 from cdplugin.regex.alphabet import JSON_STRING
 
 _NONZERO = byte_class(b"123456789")
@@ -110,6 +111,9 @@ def spellings_of(value: Hashable) -> Expr:
 # --- texts to exclude: a tree that is copied along one path for each new string -----------------------------------------------
 
 
+NodeT = TypeVar("NodeT", bound="_Node")
+
+
 class _Node:
     """Strings as a tree. ``edges``: first character -> (all characters of the edge, node, expression of both)."""
 
@@ -120,16 +124,31 @@ class _Node:
         """Bytes of the node alone."""
         return _NODE_BYTES + getsizeof(self.edges) + 8 * len(self.edges)
 
-    def __init__(self, ends: bool, edges: dict[str, tuple[str, _Node, Expr]]) -> None:
+    def __init__(self, ends: bool, edges: dict[str, tuple[str, Any, Expr]]) -> None:
         self.ends = ends
         self.edges = edges
         below = [expression for _, _, expression in edges.values()]
         self.expression = alt(EPSILON, *below) if ends else alt(*below)
 
-    def having(self, label: str, node: _Node) -> _Node:
+    def having(self: NodeT, label: str, node: NodeT) -> NodeT:
         """This node with another edge, or with another node at the end of one."""
-        edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
-        return _Node(self.ends, {**self.edges, label[0]: edge})
+        edge = (label, node, cat(self.spelt(label), node.expression))
+        return type(self)(self.ends, {**self.edges, label[0]: edge})
+
+    @staticmethod
+    def spelt(label: str) -> Expr:
+        """The texts that characters may be written as."""
+        return JSON_STRING.literal_any(label)
+
+
+class ByteNode(_Node):
+    """Texts as a tree whose characters stand for bytes."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def spelt(label: str) -> Expr:
+        return literal(label.encode("latin-1"))
 
 
 _NODE_BYTES, _EDGE_BYTES = 250, 500
@@ -142,22 +161,23 @@ def _common(a: str, b: str) -> int:
     return n
 
 
-def _with(root: _Node, text: str) -> _Node:
+def with_text(root: NodeT, text: str) -> NodeT:
     """The tree with one string more."""
-    path: list[tuple[_Node, str]] = []
-    node = root
+    path: list[tuple[NodeT, str]] = []
+    node: NodeT = root
+    new = type(root)
     while text:
         edge = node.edges.get(text[0])
         if edge is None:
             path.append((node, text))
-            node = _Node(False, {})
+            node = new(False, {})
             break
         label, below, _ = edge
         common = _common(label, text)
         path.append((node, label[:common]))
-        node = below if common == len(label) else _Node(False, {}).having(label[common:], below)
+        node = below if common == len(label) else new(False, {}).having(label[common:], below)
         text = text[common:]
-    node = _Node(True, node.edges)
+    node = new(True, node.edges)
     for parent, label in reversed(path):
         node = parent.having(label, node)
     return node
@@ -210,7 +230,7 @@ class Seen:
         found = self._with.get(value)
         if found is None:
             if isinstance(value, str):
-                texts = _with(self._texts, value)
+                texts = with_text(self._texts, value)
                 found = Seen(texts, self._others, self.count + 1, _path_bytes(texts, value))
             else:
                 others = {**self._others, value: spellings_of(value)}
@@ -247,8 +267,8 @@ class Unique(Family):
         location: str,
     ) -> None:
         self._ir = ir
-        self._keeper = Keeper(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
-        self._lexeme, self._twin = ir.keep(item, self._keeper, "value")
+        self._reader = ValueReader(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
+        self._lexeme, self._twin = ir.track(item, self._reader, "value")
         self._space = tuple(space)
         self._comma = comma
         self._closings = closings
@@ -282,8 +302,8 @@ class Unique(Family):
         def then(item: Hashable) -> Sequence[Part] | None:
             return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
-        rest = self._more.after(following, seen.count + 1 < self._keeper.enough)
-        yield (*((self._comma,) if started else ()), *self._space, Kept(self._lexeme, seen.expression, then, (rest,)))
+        rest = self._more.after(following, seen.count + 1 < self._reader.enough)
+        yield (*((self._comma,) if started else ()), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
 
     def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
         """What follows ``index`` items whatever they are."""
@@ -296,7 +316,7 @@ class Unique(Family):
         if index >= self._low:
             yield (self._closings[started],)
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         assert isinstance(value, tuple)
         return self._more.after(value[1], True) if value[0] else None
 
