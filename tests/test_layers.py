@@ -79,13 +79,14 @@ ARROWS: dict[str, set[str]] = {
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "matcher", "queries"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
+    "adapters.sglang": {*GROUND, "adapters.vllm", "bitmask", "matcher", "package", "vocab"},
     "cli": {*GROUND, "package", "kernels.jit", "frontends.json_schema", "specs", "vocab", "matcher", "compiler", "warmup"},
     "__main__": {"cli"},
 }
 CIRCLES = {("queries", "matcher"), ("matcher", "compiler"), ("adapters.hf", "package"), ("adapters.vllm", "package")}
 """Arrows that go up, for types and for the version only: to be removed."""
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file
-HEAVY_ALLOWED = {"adapters": {"torch", "transformers", "vllm"}, "cli": {"rich", "typer"}}
+HEAVY_ALLOWED = {"adapters": {"torch", "transformers", "vllm", "sglang"}, "cli": {"rich", "typer"}}
 
 
 def part_of(module: str) -> str:
