@@ -76,15 +76,24 @@ ARROWS: dict[str, set[str]] = {
     "package": {*GROUND, "vocab", "specs", "grammars", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
     "adapters.diffusion": {"infill"},
-    "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "matcher", "queries"},
+    "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
     "adapters.sglang": {*GROUND, "adapters.vllm", "bitmask", "matcher", "package", "vocab"},
     "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
     "adapters.llama_cpp": {"errors", "adapters.contexts", "vocab"},
-    "adapters.tensorrt_llm": {"errors", "adapters.contexts", "bitmask"},
-    "adapters.outlines": {"errors", "limits", "adapters.mlx", "adapters.llama_cpp", "adapters.hf", "compiler", "specs", "vocab"},
+    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "specs", "vocab"},
+    "adapters.outlines": {
+        "errors",
+        "limits",
+        "adapters.mlx",
+        "adapters.llama_cpp",
+        "adapters.hf",
+        "compiler",
+        "specs",
+        "vocab",
+    },
     "cli": {
         *GROUND,
         "package",
@@ -100,7 +109,10 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file
-HEAVY_ALLOWED = {"adapters": {"torch", "transformers", "vllm", "sglang", "mlx", "mlx_lm", "llama_cpp", "outlines", "tensorrt_llm"}, "cli": {"rich", "typer"}}
+HEAVY_ALLOWED = {
+    "adapters": {"torch", "transformers", "vllm", "sglang", "mlx", "mlx_lm", "llama_cpp", "outlines", "tensorrt_llm"},
+    "cli": {"rich", "typer"},
+}
 
 
 def part_of(module: str) -> str:
