@@ -73,7 +73,7 @@ ARROWS: dict[str, set[str]] = {
     "admission": {*GROUND, "bitmask", "collector", "compiler", "matcher", "specs"},
     "infill": {*GROUND, *KERNELS, "kernels.infill", "engine", "matcher"},
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
-    "package": {*GROUND, "vocab", "specs", "grammars", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
+    "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
     "adapters.diffusion": {"infill"},
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},

@@ -26,7 +26,7 @@ from cdplugin.adapters.hf import serve  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def address(one_torch_thread: None) -> Iterator[str]:
     """A server of one model. It listens on the loopback address alone."""
     from transformers.cli.serve import Serve
 
