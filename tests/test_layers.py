@@ -94,9 +94,11 @@ ARROWS: dict[str, set[str]] = {
         "specs",
         "vocab",
     },
+    "playground": {*GROUND, "adapters.hf", "compiler", "matcher", "queries", "specs", "vocab"},
     "cli": {
         *GROUND,
         "package",
+        "playground",
         "kernels.jit",
         "frontends.json_schema",
         "specs",
