@@ -79,7 +79,7 @@ ARROWS: dict[str, set[str]] = {
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
-    "adapters.sglang": {*GROUND, "adapters.vllm", "bitmask", "matcher", "package", "vocab"},
+    "adapters.sglang": {*GROUND, "adapters.vllm", "admission", "bitmask", "matcher", "package", "vocab"},
     "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
     "adapters.llama_cpp": {"errors", "adapters.contexts", "vocab"},

@@ -42,17 +42,23 @@ class ContextMasks:
 
     ``grammars``: one per prompt, None for a prompt that is free; row r belongs to prompt ``r // (rows / prompts)``.
     ``beams``: rows of a prompt are beams, of which one that holds a forbidden token is on its way out; else that is an error.
+    ``max_new_tokens``: the tokens that a text may have, its stop token included; it ends legally within them. If no text can be
+    so short, that is a :class:`cdplugin.BudgetError` at the first call.
     ``error``: what failed under ``on_error="end"``, until :meth:`reset`.
     """
 
-    def __init__(self, grammars: Sequence[Any], *, on_error: str = "raise", beams: bool = False) -> None:
+    def __init__(
+        self, grammars: Sequence[Any], *, max_new_tokens: int | None = None, on_error: str = "raise", beams: bool = False
+    ) -> None:
+        if max_new_tokens is not None and (type(max_new_tokens) is not int or max_new_tokens < 1):
+            raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         if on_error not in ("raise", "end"):
             raise ValueError(f"on_error: expected 'raise' or 'end', found {on_error!r}")
         self.grammars = checked_grammars(grammars)
         first = next((grammar for grammar in self.grammars if grammar is not None), None)
         self.size: int = first.vocab.size if first is not None else 0
         self._ends = tuple(first.vocab.eos_token_ids) if first is not None else ()
-        self._raises, self._beams = on_error == "raise", beams
+        self._raises, self._beams, self._most = on_error == "raise", beams, max_new_tokens
         self._sessions = Sessions(self.grammars)
         self._bitmask = np.zeros((0, bitmask_words(self.size)), np.int32)
         self.error: Exception | None = None
@@ -100,7 +106,11 @@ class ContextMasks:
         for row in session.refused():
             self._judge(session, row)
         rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
-        fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+        matchers, budgets = [session.matchers[row] for row in rows], None
+        if self._most is not None:
+            left = max(1, self._most - (session.length - session.prompt_length))
+            budgets = [None if session.status[row] == ENDED else left for row in rows]
+        fill_next_token_bitmasks(matchers, self._bitmask, rows, budgets=budgets)
         return rows
 
     def _judge(self, session: Session, row: int) -> None:

@@ -59,10 +59,14 @@ def _piece(vocab: Any, token: int) -> bytes:
 
 
 class GrammarLogitsProcessor:
-    """A logits processor for one text; for another one after :meth:`reset`. Never raises (see above)."""
+    """A logits processor for one text; for another one after :meth:`reset`. Never raises while it masks (see above).
 
-    def __init__(self, grammar: Any) -> None:
-        self._masks = ContextMasks([grammar], on_error="end")
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give llama.cpp's ``max_tokens`` the
+    same number. If no text is so short, that is its :attr:`error`.
+    """
+
+    def __init__(self, grammar: Any, max_new_tokens: int | None = None) -> None:
+        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error="end")
 
     @property
     def error(self) -> Exception | None:
@@ -87,9 +91,9 @@ class GrammarLogitsProcessor:
         return False
 
 
-def constrained(llama: llama_cpp.Llama, grammar: Any) -> dict[str, Any]:
+def constrained(llama: llama_cpp.Llama, grammar: Any, max_tokens: int | None = None) -> dict[str, Any]:
     """The arguments ``logits_processor`` and ``stopping_criteria`` for one call of the model, ``create_completion`` or
-    ``generate``.
+    ``generate``; with ``max_tokens`` that as well, and the text ends legally within it.
 
     Raises :class:`cdplugin.CdpluginError` for a model with a draft model, and ``ValueError`` for a grammar of another
     vocabulary. For ``create_chat_completion`` pass ``logits_processor`` only: it takes no stopping criteria.
@@ -101,8 +105,9 @@ def constrained(llama: llama_cpp.Llama, grammar: Any) -> dict[str, Any]:
         )
     if grammar.vocab.size != llama.n_vocab():
         raise ValueError(f"grammar: expected a vocabulary of {llama.n_vocab()} tokens, found {grammar.vocab.size}")
-    processor = GrammarLogitsProcessor(grammar)
+    processor = GrammarLogitsProcessor(grammar, max_tokens)
     return {
+        **({} if max_tokens is None else {"max_tokens": max_tokens}),
         "logits_processor": llama_cpp.LogitsProcessorList([processor]),
         "stopping_criteria": llama_cpp.StoppingCriteriaList([processor.stop_on_error]),
     }

@@ -37,13 +37,16 @@ def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
 class GrammarLogitsProcessor:
     """A logits processor for one text; for another one after :meth:`reset`.
 
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give mlx-lm's ``max_tokens`` the
+    same number. :class:`cdplugin.BudgetError` at the first step if no text is so short.
+
     ``on_error="raise"``: errors reach whoever asked for the text. ``"end"``, for batches: the text may only end then, and
     :attr:`error` says why; an exception would end all others as well. Not to be shared by sequences of a batch, which is an
     error: see :func:`batch_generate`.
     """
 
-    def __init__(self, grammar: Any, *, on_error: str = "raise") -> None:
-        self._masks = ContextMasks([grammar], on_error=on_error)
+    def __init__(self, grammar: Any, max_new_tokens: int | None = None, *, on_error: str = "raise") -> None:
+        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error=on_error)
 
     @property
     def error(self) -> Exception | None:
@@ -73,12 +76,19 @@ class Written(NamedTuple):
     error: Exception | None
 
 
-def batch_processors(grammars: Sequence[Any]) -> list[list[GrammarLogitsProcessor]]:
+def batch_processors(
+    grammars: Sequence[Any], max_new_tokens: Sequence[int | None] | None = None
+) -> list[list[GrammarLogitsProcessor]]:
     """What ``BatchGenerator.insert(…, logits_processors=…)`` takes: a list for each prompt; None leaves a prompt free.
 
-    A sequence that fails ends alone; look at each processor's ``error`` afterwards.
+    ``max_new_tokens``: a budget for each prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look at
+    each processor's ``error`` afterwards.
     """
-    return [[] if grammar is None else [GrammarLogitsProcessor(grammar, on_error="end")] for grammar in grammars]
+    budgets = [None] * len(grammars) if max_new_tokens is None else max_new_tokens
+    return [
+        [] if grammar is None else [GrammarLogitsProcessor(grammar, budget, on_error="end")]
+        for grammar, budget in zip(grammars, budgets, strict=True)
+    ]
 
 
 def batch_generate(
@@ -92,12 +102,13 @@ def batch_generate(
     """A text for each prompt, in one batch, each under its own grammar; None leaves a prompt free.
 
     ``mlx_lm.batch_generate`` has one list of processors for all prompts, hence this one. ``prompts``: token ids; ``options``
-    are those of ``mlx_lm.generate.BatchGenerator``. A text that fails ends alone.
+    are those of ``mlx_lm.generate.BatchGenerator``. Constrained texts end legally within ``max_tokens``; one that fails, or
+    cannot be so short, ends alone.
     """
     if len(grammars) != len(prompts):
         raise ValueError(f"grammars: expected one per prompt, {len(prompts)}, found {len(grammars)}")
     limits = [max_tokens] * len(prompts) if isinstance(max_tokens, int) else list(max_tokens)
-    processors = batch_processors(grammars)
+    processors = batch_processors(grammars, limits)
     generator = BatchGenerator(model, stop_tokens=[[token] for token in tokenizer.eos_token_ids], **options)
     try:
         uids = generator.insert([list(prompt) for prompt in prompts], limits, logits_processors=processors)

@@ -113,6 +113,40 @@ def test_a_crossed_budget() -> None:
             assert options == {END} and "max_expr_width" in str(masks.error)
 
 
+@pytest.mark.parametrize("most", range(1, 8))
+@pytest.mark.parametrize("on_error", ["raise", "end"])
+def test_texts_end_within_a_budget(most: int, on_error: str) -> None:
+    """A token is allowed if some word can be completed in time after it, its end token included: told from the words."""
+
+    def fewest(text: list[int]) -> float:
+        """Tokens that complete a word, by breadth."""
+        level, count = [text], 0
+        while level:
+            if any(END in allowed(one) for one in level):
+                return count
+            level = [[*one, token] for one in level for token in allowed(one) - {END}]
+            count += 1
+        return float("inf")
+
+    rng = random.Random(most)
+    for _ in range(cases(30, 5)):
+        masks = ContextMasks([GRAMMAR], max_new_tokens=most, on_error=on_error)
+        text: list[int] = []
+        if fewest(text) + 1 > most:
+            if on_error == "raise":
+                with pytest.raises(cd.BudgetError, match="at least 2"):
+                    mask_of(masks, text)
+            else:
+                assert mask_of(masks, text) == {END} and isinstance(masks.error, cd.BudgetError)
+            return
+        while END not in text:
+            left = most - len(text)
+            fitting = {token for token in allowed(text) if token == END or fewest([*text, token]) + 2 <= left}
+            assert mask_of(masks, text) == fitting
+            text.append(rng.choice(sorted(fitting)))
+        assert len(text) <= most and mask_of(masks, text) == {END}
+
+
 def test_rows_and_free_ones() -> None:
     masks = ContextMasks([GRAMMAR, None])
     bitmask, rows = masks.masks(np.array([PROMPT, PROMPT]))
@@ -127,6 +161,9 @@ def test_rows_and_free_ones() -> None:
 def test_misuse() -> None:
     with pytest.raises(ValueError, match="on_error: expected 'raise' or 'end'"):
         ContextMasks([GRAMMAR], on_error="ignore")
+    for most in (0, -1, True, 2.0):
+        with pytest.raises(ValueError, match="max_new_tokens: expected a positive integer"):
+            ContextMasks([GRAMMAR], max_new_tokens=most)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected at least one"):
         ContextMasks([])
     with pytest.raises(TypeError, match=r"grammar 0: expected a compiled cdplugin.Grammar, found Regex; compile"):

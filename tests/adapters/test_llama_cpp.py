@@ -81,6 +81,18 @@ def test_an_error_reaches_the_caller(llama: Any, vocab: cd.Vocabulary, capfd: py
     assert alone[0].error is None
 
 
+def test_texts_end_within_their_budgets(llama: Any, vocab: cd.Vocabulary) -> None:
+    schema = {"type": "array", "items": {"type": "string", "minLength": 2}, "minItems": 1}
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace="compact"))
+    for budget in (14, 25):
+        cut = llama(PROMPT, max_tokens=budget, temperature=0, **llama_cpp.constrained(llama, grammar))["choices"][0]
+        assert cut["finish_reason"] == "length" and not is_valid(schema, cut["text"])
+        output = llama(PROMPT, temperature=0, **llama_cpp.constrained(llama, grammar, max_tokens=budget))["choices"][0]
+        assert is_valid(schema, output["text"]), output
+    with pytest.raises(cd.BudgetError, match="at least"):
+        llama(PROMPT, temperature=0, **llama_cpp.constrained(llama, grammar, max_tokens=2))
+
+
 def test_misuse(llama: Any, grammars: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     other = cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1)
     with pytest.raises(ValueError, match="expected a vocabulary of 49152 tokens, found 2"):

@@ -19,6 +19,7 @@ import cdplugin as cd  # noqa: E402
 from cdplugin.adapters import mlx  # noqa: E402
 
 pytestmark = pytest.mark.model
+LONG = {"type": "array", "items": {"type": "string", "minLength": 2}, "minItems": 1}
 HUNGRY = cd.Regex("(a|b)*a(a|b){200}")
 
 
@@ -105,6 +106,20 @@ def test_a_failing_sequence_ends_alone(loaded: Any, vocab: cd.Vocabulary, gramma
     assert good.error is None and is_valid(SCHEMAS[0], good.text)
     with pytest.raises(cd.LimitExceeded):
         mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=60, logits_processors=[mlx.GrammarLogitsProcessor(hungry)])
+
+
+def test_texts_end_within_their_budgets(loaded: Any, vocab: cd.Vocabulary) -> None:
+    """Texts that would go on for long are complete all the same; a budget for none is told with the number that would do."""
+    model, tokenizer = loaded
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema(LONG, whitespace="compact"))
+    cut = mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=14, logits_processors=[mlx.GrammarLogitsProcessor(grammar)])
+    assert not is_valid(LONG, cut)
+    processor = mlx.GrammarLogitsProcessor(grammar, max_new_tokens=14)
+    assert is_valid(LONG, mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=14, logits_processors=[processor]))
+    prompts = [tokenizer.encode(PROMPT)] * 3
+    one, two, small = mlx.batch_generate(model, tokenizer, prompts, [grammar] * 3, max_tokens=[14, 20, 2])
+    assert is_valid(LONG, one.text) and is_valid(LONG, two.text) and len(one.tokens) < 14
+    assert isinstance(small.error, cd.BudgetError) and small.error.least > 2
 
 
 def test_a_shared_processor_is_refused(loaded: Any, grammars: list[Any]) -> None:

@@ -31,6 +31,7 @@ from sglang.srt.runtime_context import get_serving
 from cdplugin.adapters.sglang.grammar import CdpluginGrammar, guard_drafts
 from cdplugin.adapters.vllm.door import taking_turns
 from cdplugin.adapters.vllm.grammar import Engine, Options, spec_of
+from cdplugin.admission import admit
 from cdplugin.bitmask import allocate_token_bitmask
 from cdplugin.errors import GrammarError
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -144,9 +145,8 @@ class CdpluginBackend(_Bounded):
 
     def _grammar(self, name: str, kind: str, text: str, content: Callable[[], Any]) -> BaseGrammarObject:
         try:
-            self.engine.check(kind, text)
             with taking_turns:
-                grammar = self.engine.compiler.compile(spec_of(kind, text, self.engine.options))
+                grammar = admit(self.engine.compiler, spec_of(kind, text, self.engine.options))
                 return CdpluginGrammar(grammar.matcher(), text, content(), GrammarStats(dispatch_type=name))
         except GrammarError as error:
             return InvalidGrammarObject(str(error))
