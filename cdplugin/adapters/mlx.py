@@ -81,8 +81,8 @@ def batch_processors(
 ) -> list[list[GrammarLogitsProcessor]]:
     """What ``BatchGenerator.insert(…, logits_processors=…)`` takes: a list for each prompt; None leaves a prompt free.
 
-    ``max_new_tokens``: a budget for each prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look at
-    each processor's ``error`` afterwards.
+    ``max_new_tokens``: a budget for each prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look
+    at each processor's ``error`` afterwards.
     """
     budgets = [None] * len(grammars) if max_new_tokens is None else max_new_tokens
     return [
