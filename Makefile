@@ -42,7 +42,7 @@ export PYTHONDONTWRITEBYTECODE ?= 1
 .PHONY: help playground docs plots demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check hosts warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,13s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,11s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 

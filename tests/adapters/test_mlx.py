@@ -19,7 +19,7 @@ import cdplugin as cd  # noqa: E402
 from cdplugin.adapters import mlx  # noqa: E402
 
 pytestmark = pytest.mark.model
-LONG = {"type": "array", "items": {"type": "string", "minLength": 2}, "minItems": 1}
+LONG = {"type": "array", "items": {"type": "string", "minLength": 40}, "minItems": 1}
 HUNGRY = cd.Regex("(a|b)*a(a|b){200}")
 
 
@@ -109,17 +109,16 @@ def test_a_failing_sequence_ends_alone(loaded: Any, vocab: cd.Vocabulary, gramma
 
 
 def test_texts_end_within_their_budgets(loaded: Any, vocab: cd.Vocabulary) -> None:
-    """Texts that would go on for long are complete all the same; a budget for none is told with the number that would do."""
+    """Even the smallest budget does; one that is enough for no text is told with the number that would do."""
     model, tokenizer = loaded
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(LONG, whitespace="compact"))
-    cut = mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=14, logits_processors=[mlx.GrammarLogitsProcessor(grammar)])
+    least = len(grammar.matcher().shortest_completion()) + 1
+    cut = mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=least + 3, logits_processors=[mlx.GrammarLogitsProcessor(grammar)])
     assert not is_valid(LONG, cut)
-    processor = mlx.GrammarLogitsProcessor(grammar, max_new_tokens=14)
-    assert is_valid(LONG, mlx_lm.generate(*loaded, prompt=PROMPT, max_tokens=14, logits_processors=[processor]))
     prompts = [tokenizer.encode(PROMPT)] * 3
-    one, two, small = mlx.batch_generate(model, tokenizer, prompts, [grammar] * 3, max_tokens=[14, 20, 2])
-    assert is_valid(LONG, one.text) and is_valid(LONG, two.text) and len(one.tokens) < 14
-    assert isinstance(small.error, cd.BudgetError) and small.error.least > 2
+    one, two, small = mlx.batch_generate(model, tokenizer, prompts, [grammar] * 3, max_tokens=[least, least + 3, 2])
+    assert is_valid(LONG, one.text) and is_valid(LONG, two.text) and len(one.tokens) < least
+    assert isinstance(small.error, cd.BudgetError) and small.error.least == least
 
 
 def test_a_shared_processor_is_refused(loaded: Any, grammars: list[Any]) -> None:
