@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, Session, Sessions
+from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers
 from cdplugin.bitmask import bitmask_words
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
@@ -59,13 +59,13 @@ class ContextMasks:
         self.size: int = first.vocab.size if first is not None else 0
         self._ends = tuple(first.vocab.eos_token_ids) if first is not None else ()
         self._raises, self._beams, self._most = on_error == "raise", beams, max_new_tokens
-        self._sessions = Sessions(self.grammars)
+        self._trackers = RowTrackers(self.grammars)
         self._bitmask = np.zeros((0, bitmask_words(self.size)), np.int32)
         self.error: Exception | None = None
 
     def reset(self) -> None:
         """Forget the prompt and the error: the next call brings a new prompt, even if it looks like a continuation."""
-        self._sessions.forget()
+        self._trackers.forget()
         self.error = None
 
     def masks(self, ids: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -85,7 +85,7 @@ class ContextMasks:
                 return self._bitmask, self._fill(np.asarray(ids, np.int64))
             except Exception as error:
                 if self._raises:
-                    self._sessions.forget()
+                    self._trackers.forget()
                     raise
                 self.error = error
                 level = logging.WARNING if isinstance(error, CdpluginError) else logging.ERROR
@@ -97,31 +97,31 @@ class ContextMasks:
         return self._bitmask, [row for row in range(rows) if self.grammars[row * len(self.grammars) // rows] is not None]
 
     def _fill(self, ids: np.ndarray) -> list[int]:
-        if self._sessions.current is not None and self._sessions.continued(ids) is None:
+        if self._trackers.current is not None and self._trackers.continued(ids) is None:
             raise EngineError(
-                f"expected the context of the last call, {self._sessions.current.length} tokens, with at most a token added to "
+                f"expected the context of the last call, {self._trackers.current.length} tokens, with at most a token added to "
                 f"a prefix that was seen, found another of {ids.shape[1]}: make a processor for each text, or call reset()"
             )
-        session = self._sessions.advance(ids)
-        for row in session.refused():
-            self._judge(session, row)
-        rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
-        matchers, budgets = [session.matchers[row] for row in rows], None
+        tracker = self._trackers.advance(ids)
+        for row in tracker.refused():
+            self._judge(tracker, row)
+        rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+        matchers, budgets = [tracker.matchers[row] for row in rows], None
         if self._most is not None:
-            left = max(1, self._most - (session.length - session.prompt_length))
-            budgets = [None if session.status[row] == ENDED else left for row in rows]
+            left = max(1, self._most - (tracker.length - tracker.prompt_length))
+            budgets = [None if tracker.status[row] == ENDED else left for row in rows]
         fill_next_token_bitmasks(matchers, self._bitmask, rows, budgets=budgets)
         return rows
 
-    def _judge(self, session: Session, row: int) -> None:
+    def _judge(self, tracker: RowTracker, row: int) -> None:
         """A token that the mask had forbidden."""
-        if self._beams and session.rows > 1:
-            session.status[row] = DEAD
+        if self._beams and tracker.rows > 1:
+            tracker.status[row] = DEAD
             return
-        matcher, token = session.matchers[row], session.token_refused(row)
+        matcher, token = tracker.matchers[row], tracker.token_refused(row)
         known = 0 <= token < self.size
         raise EngineError(
-            f"row {row}: token {token} at generated position {session.accepted[row]} was forbidden by the grammar's mask"
+            f"row {row}: token {token} at generated position {tracker.accepted[row]} was forbidden by the grammar's mask"
             f"{': ' + matcher.explain(token) if known else ''}. Something behind the grammar's processor chose it; if this is "
             "a new prompt, call reset() before it"
         )
