@@ -27,7 +27,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import arena as layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.memory import ByteLru, bounded_cache, short_key, size_of
+from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -191,26 +191,12 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         literals=literals,
         lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
         rules=rules.compact(),
-        searched=[e for e in ids.tolist() if not _is_pure(arena, e)],
+        searched=ids[arena.flags(ids) & expressions.PURE == 0].tolist(),
     )
-
-
-def _is_pure(arena: Arena, expression: int) -> bool:
-    """Whether an expression has neither ``&`` nor ``~``."""
-    return bool(arena.flags(np.array([expression]))[0] & expressions.PURE)
 
 
 _SEARCH_BYTES = 32 << 20
 """How much an arena may grow while it is decided which lexemes match anything."""
-
-
-@bounded_cache
-def _rest_of(e: expr.Expr) -> expr.Expr:
-    """What is left of a concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``.
-
-    The same object for the same ``e``, since expressions are compared by identity.
-    """
-    return expr.cat(*e.args[1:]) if e.op == expr.CAT_OP else expr.repeat(e.args[0], 1, e.args[2])
 
 
 def _factor_prefixes(ir: GrammarIR) -> Lexemes:
@@ -219,25 +205,24 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
     """
     lexemes = Lexemes()
+    cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.kept
+    firsts = [e.args[0] if e.op == cat else e for e in ir.lexemes]
     counts: dict[int, int] = {}
-    for t, e in enumerate(ir.lexemes):
-        if ~t not in ir.kept and e.op == expr.CAT_OP and e.args[0].op == expr.REPEAT_OP and e.args[0].args[1] == 0:
-            counts[id(e.args[0])] = counts.get(id(e.args[0]), 0) + 1
+    for t, first in enumerate(firsts):
+        if first.op == repeat and first.args[1] == 0 and first is not ir.lexemes[t] and ~t not in kept:
+            counts[id(first)] = counts.get(id(first), 0) + 1
     shared = {prefix for prefix, count in counts.items() if count > 1}
     prefix_symbol: dict[int, int] = {}
-    for t in range(len(ir.lexemes)):
+    for t, prefix in enumerate(firsts if shared else ()):
+        if id(prefix) not in shared or ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in kept:
+            continue
         e = ir.lexemes[t]
-        if ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in ir.kept:
-            continue
-        alone = id(e) in shared
-        if not alone and (e.op != expr.CAT_OP or id(e.args[0]) not in shared):
-            continue
-        prefix = e if alone else e.args[0]
+        alone = e is prefix
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            lexemes.rules += [(symbol, (ir.lexeme(_rest_of(prefix), "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(_rest_of(e), ir.lexeme_names[t]))
+            lexemes.rules += [(symbol, (ir.lexeme(prefix.rest, "whitespace"),)), (symbol, ())]
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(e.rest, ir.lexeme_names[t]))
     return lexemes
 
 

@@ -28,12 +28,23 @@ class Expr(Node):
     CAT, ALT, AND: tuple of Expr; NOT ``(child,)``; REPEAT ``(child, low, high or None)``.
     """
 
-    __slots__ = ("args", "op")
+    __slots__ = ("_rest", "args", "op")
 
     def __init__(self, op: int, args: tuple) -> None:
         self.op = op
         self.args = args
         self.holders = 0
+        self._rest: Expr | None = None
+
+    @property
+    def rest(self) -> Expr:
+        """What is left of a concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``.
+
+        The same object each time, since expressions are compared by identity.
+        """
+        if self._rest is None:
+            self._rest = cat(*self.args[1:]) if self.op == CAT_OP else repeat(self.args[0], 1, self.args[2])
+        return self._rest
 
     def __repr__(self) -> str:
         return _show(self)
@@ -51,7 +62,7 @@ class Expr(Node):
         return nbytes, args[:1]
 
 
-_NODE_BYTES = 64
+_NODE_BYTES = 72
 _TEXT_BYTES = 48  # of a bytes object, besides its content
 _MASK_BYTES = 64
 

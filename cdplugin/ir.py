@@ -198,6 +198,7 @@ class GrammarIR:
     kept : lexemes that keep their text, and their twins -> how it is read.
     twins : lexeme that keeps its text -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
+    json_values : nonterminals that derive JSON values, without white space around them.
     restriction : if not None, lexemes are made to match only what this expression matches as well.
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
     spent : what the whole spec has taken so far, nested grammars included.
@@ -219,6 +220,7 @@ class GrammarIR:
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
+        self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
         self.spent = Spent()
         self._level = 0

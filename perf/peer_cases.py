@@ -149,8 +149,8 @@ def _layout(options: dict[str, Any]) -> dict[str, Any]:
     """Options of xgrammar's converter as ours."""
     if options.get("x_any_whitespace", True):
         return {}
-    separators = options.get("x_separators")
-    return {"separators": separators, "indent": options.get("x_indent")} if separators else {"separators": [", ", ": "]}
+    indent, separators = options.get("x_indent"), options.get("x_separators")
+    return {"indent": indent, "separators": separators or ([",", ": "] if indent is not None else [", ", ": "])}
 
 
 def _trace(data: dict[str, Any]) -> Iterator[tuple[bool, str]]:

@@ -86,7 +86,7 @@ def test_a_child_of_a_process_whose_threads_hold_every_lock() -> None:
     """Whatever lock of ours a thread holds, the child does not wait for it. Found by looking at all objects, not by a list."""
     code = """
 from cdplugin import matcher
-from cdplugin.engine import pages, rules, base_arena as template
+from cdplugin.engine import base_arena, pages, rules
 from cdplugin.infill import tables as infill_tables
 from cdplugin.adapters.vllm import grammar as vllm_grammar
 
@@ -125,7 +125,7 @@ print(status, everything() == EXPECTED)
     assert result == "(0, 0) True"
     for name in ("Arena.lock", "ByteLru._lock", "InfillGrammar._lock", "Infill._turns", "Threads._lock"):
         assert name in names
-    for name in ("memory._nodes_lock", "pages._lock", "rules._expanding", "template._lock"):
+    for name in ("memory._nodes_lock", "engine.pages._lock", "engine.rules._expanding", "engine.base_arena._lock"):
         assert f"cdplugin.{name}" in names
 
 

@@ -213,7 +213,7 @@ def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.M
             path = tmp_path / root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        monkeypatch.setattr(machine_code, "__file__", str(tmp_path / root / "machine_code.py"))
+        monkeypatch.setattr(machine_code, "__file__", str(tmp_path / root / "jit" / "machine_code.py"))
         return machine_code.source_key.__wrapped__()
 
     files = {"a.py": "1", "deep/er/b.py": "2"}

@@ -35,7 +35,10 @@ for found in pkgutil.walk_packages(cdplugin.kernels.__path__, "cdplugin.kernels.
 
 @pytest.mark.parametrize(
     ("work", "cold"),
-    [("cdplugin.cli.main(['warmup'])", []), ("from cdplugin.warmup import warm_kernels; warm_kernels()", ["infill_engine"])],
+    [
+        ("cdplugin.cli.main.main(['warmup'])", []),
+        ("from cdplugin.warmup import warm_kernels; warm_kernels()", ["infill_engine"]),
+    ],
     ids=["command", "adapter"],
 )
 def test_what_is_warm(work: str, cold: list[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin import expr, forking
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.programs import Program
+from cdplugin.engine.programs import Program, known_words
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import arena as layout
@@ -24,11 +24,11 @@ from cdplugin.vocab.vocabulary import Vocabulary
 class Template:
     """A frozen arena: clone it, never step it.
 
-    ``known``: ``id(node) -> expression`` for the nodes of ``kept``; ``literals``: its table of literals.
+    ``known``: the words (:func:`known_words`) of the nodes of ``kept``; ``literals``: its table of literals.
     """
 
     arena: Arena
-    known: dict[int, int]
+    known: dict[int, tuple[int, ...]]
     literals: tuple[np.ndarray, np.ndarray]
     kept: list[Expr]
 
@@ -78,7 +78,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
     literals = program.literal_tables()
     evaluate(arena, np.array(program.words, np.int64), program.n_results, literals)
     values = arena.tables[layout.MARKS]
-    known = {node: int(values[result]) for node, result in program.results().items()}
+    known = known_words({node: int(values[result]) for node, result in program.results().items()})
     arena.set_limits(limits)
     arena.freeze()
     return Template(arena, known, literals, list(shared))

@@ -8,7 +8,9 @@ table of bytes.
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from itertools import accumulate
+from types import MappingProxyType
 
 import numpy as np
 
@@ -27,6 +29,7 @@ _four_words = struct.Struct("<4q").unpack
 
 
 _EVERY_BYTE = bytes(range(256))
+_NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 
 @fixed_cache(64, entry_bytes=600)
@@ -41,6 +44,11 @@ def bytes_words(mask: int) -> tuple[int, ...]:
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
 
 
+def known_words(known: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
+    """The words that stand for expressions an arena has, by the ids of their nodes; ``known``: ``id(node) -> expression``."""
+    return {node: (_CONSTANT, value) for node, value in known.items()}
+
+
 class Program:
     """A postfix program under construction, with its table of literals.
 
@@ -48,7 +56,7 @@ class Program:
     ----------
     spellable : the bytes that the vocabulary can spell; others are cut from byte sets and literals outside complements, so that
         no lexeme asks for a byte that no token brings.
-    known : expressions that the arena already has, as ``id(node) -> expression``; the nodes are kept alive by the caller.
+    known : the words (:func:`known_words`) of expressions that the arena already has; the nodes are kept alive by the caller.
     literals : the arena's table of literals so far (:meth:`literal_tables`); new ones are added after them.
     """
 
@@ -56,7 +64,7 @@ class Program:
         self,
         limits: Limits,
         spellable: bytes = _EVERY_BYTE,
-        known: dict[int, int] | None = None,
+        known: Mapping[int, tuple[int, ...]] = _NOTHING,
         literals: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.words: list[int] = []
@@ -69,7 +77,8 @@ class Program:
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
         self._result_of: dict[int, int] = {}
         # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
-        self._words_of: dict[int, tuple[int, ...]] = {node: (_CONSTANT, value) for node, value in (known or {}).items()}
+        self._known = known
+        self._words_of: dict[int, tuple[int, ...]] = {}
         self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
         self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
 
@@ -78,10 +87,10 @@ class Program:
         known = self._result_of.get(id(root))
         if known is not None:
             return known
-        words = self.words
+        words, shared = self.words, self._known
         # entries: (node, whether no complement is around it, how many children are emitted). A node comes after its children.
         pending: list[tuple[Expr, bool, int]] = []
-        leaf = self._words_of.get(id(root)) or self._leaf(root, True)
+        leaf = self._words_of.get(id(root)) or shared.get(id(root)) or self._leaf(root, True)
         if leaf is None:
             pending.append((root, True, 0))
         else:
@@ -92,9 +101,10 @@ class Program:
             children = node.args if op in _SEQUENCES else node.args[:1]
             inside = positive and op != expr.NOT_OP
             words_of = self._words_of if inside else self._uncut_words_of
+            theirs = shared if words_of is self._words_of else _NOTHING
             for child in children[at:] if at else children:
                 at += 1
-                leaf = words_of.get(id(child)) or self._leaf(child, inside)
+                leaf = words_of.get(id(child)) or theirs.get(id(child)) or self._leaf(child, inside)
                 if leaf is None:
                     pending.append((node, positive, at))
                     pending.append((child, inside, 0))

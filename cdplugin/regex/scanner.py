@@ -242,7 +242,7 @@ class Scanner:
             self.refuse(f"\\{letter} without Unicode, which would match invalid UTF-8", start)
         found = perl_class(letter.lower(), self.dialect, "a" in self.flags)
         if "i" in self.flags and self.dialect == "ecma":
-            found = fold_case(found)
+            found = self.fold(found)
         return negate_ranges(found) if letter.isupper() else found
 
     def _property(self, negated: bool, start: int) -> Ranges:

@@ -27,7 +27,7 @@ from cdplugin.regex.unicode import ECMA_LINE_ENDS, EVERYTHING, Ranges
 CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK = range(8)
 _OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK")
 DIALECTS = ("ecma", "rust", "python")
-_FLAGS = {"ecma": "dgimsu", "rust": "imsUuxR", "python": "aimsux"}
+_FLAGS = {"ecma": "adgimsu", "rust": "imsUuxR", "python": "aimsux"}
 _PLAIN = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
 _COUNT = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")

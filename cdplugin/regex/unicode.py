@@ -190,7 +190,7 @@ def perl_class(letter: str, dialect: str, ascii_only: bool) -> Ranges:
     ECMA-262 22.2.2.9 (ASCII apart from ``\\s``); Rust regex syntax, "Perl character classes (Unicode friendly)", as UTS #18
     Annex C; Python ``str.isdecimal``, ``str.isalnum`` and ``str.isspace``.
     """
-    if letter == "s" and dialect == "ecma":
+    if letter == "s" and dialect == "ecma" and not ascii_only:
         return ECMA_SPACE
     if dialect == "ecma" or ascii_only:
         return {"d": ASCII_DIGIT, "w": ASCII_WORD, "s": ASCII_SPACE}[letter]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.lark import compile_lark
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
@@ -15,7 +15,8 @@ class Lark(Spec):
     """Text that a grammar derives, in Lark's notation with LLGuidance's extensions (docs/grammars.md).
 
     Rules over terminals: text is cut into terminals by longest match among those that the rules allow at that place.
-    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs.
+    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs. ``on_unsupported="relax"``: bounds
+    that are not enforced (``max_tokens=`` of grammars that are not regular) are left out and listed in ``grammar.relaxed``.
 
     >>> from cdplugin.limits import Limits
     >>> ir = Lark('start: WORD ("," WORD)*  WORD: /[a-z]+/'.replace("  ", chr(10))).to_ir(Limits())
@@ -23,10 +24,13 @@ class Lark(Spec):
     (['WORD', '","'], ['longest', 'longest'])
     """
 
-    def __init__(self, grammar: str, *, grammars: Mapping[str, Spec] | None = None) -> None:
+    def __init__(self, grammar: str, *, grammars: Mapping[str, Spec] | None = None, on_unsupported: str = "error") -> None:
         if not isinstance(grammar, str):
             raise GrammarError("wrong type of Lark grammar", expected="str", found=type(grammar).__name__)
+        if on_unsupported not in ("error", "relax"):
+            raise GrammarError("bad on_unsupported", expected="'error' or 'relax'", found=shown(on_unsupported))
         self.grammar = grammar
+        self.on_unsupported = on_unsupported
         if grammars is not None and not isinstance(grammars, Mapping):
             raise GrammarError("wrong type of grammars", expected="a mapping of names to specs", found=type(grammars).__name__)
         self.grammars = dict(grammars or {})
@@ -39,7 +43,8 @@ class Lark(Spec):
 
     def key(self) -> Hashable | None:
         names = sorted(self.grammars)
-        return key_of(Lark, self.grammar, *names, *(self.grammars[name].key() for name in names))
+        return key_of(Lark, self.grammar, self.on_unsupported, *names, *(self.grammars[name].key() for name in names))
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        return compile_lark(self.grammar, {name: spec.to_ir for name, spec in self.grammars.items()}, limits, ir)
+        fronts = {name: spec.to_ir for name, spec in self.grammars.items()}
+        return compile_lark(self.grammar, fronts, limits, ir, self.on_unsupported == "relax")

@@ -60,6 +60,19 @@ def test_regex_accepts_what_xgrammar_does(pattern: str, flags: str, raw: bool) -
     assert [word for word in WORDS if takes(grammar, word)] == [word for word in WORDS if peer_takes(grammar, word)]
 
 
+@pytest.mark.parametrize("pattern", ["(?i)\u03a3", "(?i)[\u00e0-\u00f6k]", r"\\s", r"(?i)[^\\s]", "(?i)[^k]", r"\\S"])
+def test_regexes_fold_ascii_letters_only(pattern: str) -> None:
+    """As https://github.com/mlc-ai/xgrammar/pull/765 says."""
+    grammar, words = f'root ::= Regex("{pattern}")', "\u03a3\u03c3\u03c2\u00c0\u00e0kK\u212a\u00a0 \n\ufeff"
+    assert [word for word in words if takes(grammar, word)] == [word for word in words if peer_takes(grammar, word)]
+
+
+def test_max_chars_beyond_any_text_is_no_bound() -> None:
+    assert takes("root ::= r\nr[max_chars=2147483647] ::= [a-z]*", "a" * 50)
+    matcher = COMPILER.compile(cd.Lark("start: r\nr[max_chars=2147483647]: /[a-z]*/")).matcher()
+    assert matcher.accept_tokens(b"a" * 50) == 50
+
+
 def test_regexes_among_other_elements() -> None:
     grammar = 'root ::= "<" (Regex("[0-9]+") | word){2} ">"\nword ::= Regex("[a-z]+") "."'
     for text in ("<12>", "<1ab.>", "<ab.cd.>", "<ab>", "<ab.1.>", "<>"):

@@ -61,6 +61,8 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
 def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Node:
     """``Regex("…", json_string=true, flags="i")``: ECMA-262, ``.`` is any character unless ``flags`` has no ``s``;
     ``json_string``: no more than what stands in a JSON string without escapes.
+
+    ``i`` folds ASCII letters and ``\\s`` is ASCII white space, as https://github.com/mlc-ai/xgrammar/pull/765 says.
     """
     if len(values) != 1 or not _is_text(values[0]):
         found = ", ".join(map(_show, values)) or "none"
@@ -81,7 +83,7 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
             scanner.fail("bad flags of Regex", at, expected=f"letters of {_REGEX_FLAGS!r}", found=repr(flag))
     pattern = _PYTHON_GROUP.sub(lambda match: match[1] or "(?<", pattern)
     try:
-        expression = parse(pattern, "ecma", "".join({*flags, "u"}), scanner.limits).match_expr(UTF8)
+        expression = parse(pattern, "ecma", "".join({*flags, "u", "a"}), scanner.limits).match_expr(UTF8)
     except GrammarError as problem:
         inner = f"{problem.location} of the pattern in " if problem.location else ""
         raise problem.amended(location=inner + where(scanner.text, at)) from None

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from cdplugin.expr import ALL_BYTES, ANY_CHAR, EMPTY, Expr, both, byte_mask, cat, complement, repeat
 from cdplugin.frontends.bnf.scan import Scanner
+from cdplugin.limits import BEYOND_TEXT
 
 _COUNTS = ("max_tokens", "max_chars", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
 _RULES = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
@@ -46,7 +47,7 @@ class RuleOptions:
 
     def shaped(self, expression: Expr) -> Expr:
         """The texts that ``max_chars`` and ``lazy`` leave: short ones, and those no beginning of which matches."""
-        if self.max_chars is not None:
+        if self.max_chars is not None and self.max_chars <= BEYOND_TEXT:
             expression = both(expression, repeat(ANY_CHAR, 0, self.max_chars))
         return both(expression, complement(cat(expression, _REST))) if self.lazy else expression
 

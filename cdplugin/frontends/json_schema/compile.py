@@ -157,6 +157,7 @@ class _Writer:
             self.ir.rule(whole, [start])
             start = whole
         self.ir.start = start
+        self.ir.json_values.add(start)
         if self._dead or self._reader.has_references or self.ir.instances:
             self._drop_unproductive()
         self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]

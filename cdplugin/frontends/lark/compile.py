@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, UnsupportedError
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
+from cdplugin.frontends.lark.bounded import folded, is_self_delimiting
 from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
@@ -24,7 +25,7 @@ from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
 from cdplugin.frontends.lark.write import Member, Parametric, Writer
 from cdplugin.ir import GrammarIR, Symbol
-from cdplugin.limits import Limits
+from cdplugin.limits import BEYOND_TEXT, Limits
 
 Front = Callable[[Limits, GrammarIR], GrammarIR]
 """What writes another grammar into an IR: ``spec.to_ir``."""
@@ -33,25 +34,32 @@ _DEFAULT_LIMITS = Limits()
 
 
 def compile_lark(
-    text: str, grammars: Mapping[str, Front] | None = None, limits: Limits = _DEFAULT_LIMITS, ir: GrammarIR | None = None
+    text: str,
+    grammars: Mapping[str, Front] | None = None,
+    limits: Limits = _DEFAULT_LIMITS,
+    ir: GrammarIR | None = None,
+    relaxes: bool = False,
 ) -> GrammarIR:
     """The rules of a Lark grammar.
 
-    ``grammars``: what ``@name`` and declared names stand for. Raises ``GrammarError`` (with line, column and a caret),
+    ``grammars``: what ``@name`` and declared names stand for; ``relaxes``: what is not enforced is noted.
+
+    Raises ``GrammarError`` (with line, column and a caret),
     ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
     """
     ir = ir or GrammarIR()
     ir.count_text(len(text), limits)
     source = Source(text)
     source.check_unicode()
-    compiler = _Compiler(source, dict(grammars or {}), limits, ir)
+    compiler = _Compiler(source, dict(grammars or {}), limits, ir, relaxes)
     ir.start = compiler.grammar(parse(source, limits))
     return ir
 
 
 class _Compiler:
-    def __init__(self, source: Source, grammars: dict[str, Front], limits: Limits, ir: GrammarIR) -> None:
+    def __init__(self, source: Source, grammars: dict[str, Front], limits: Limits, ir: GrammarIR, relaxes: bool) -> None:
         self.source = source
+        self.relaxes = relaxes
         self.grammars = grammars
         self.limits = limits
         self.ir = ir
@@ -84,21 +92,43 @@ class _Compiler:
         return self._bounded(symbol, attributes.max_tokens, self.source.where(attributes.at["max_tokens"]))
 
     def _bounded(self, symbol: Symbol, most: int, where: str) -> Symbol:
-        """A grammar with ``max_tokens=``: exact where it is one lexeme; else noted as relaxed, as it ends by itself only."""
+        """A grammar with ``max_tokens=``: one lexeme, or one that ends by itself. Raises ``UnsupportedError`` for others, or
+        notes them as relaxed.
+        """
+        ir = self.ir
         rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
-        for left, right in self.ir.rules:
+        for left, right in ir.rules:
             rights.setdefault(left, []).append(right)
         inner = symbol
-        while inner >= 0 and inner not in self.ir.captures and [len(right) for right in rights.get(inner, ())] == [1]:
+        while inner >= 0 and inner not in ir.captures and [len(right) for right in rights.get(inner, ())] == [1]:
             inner = rights[inner][0][0]
-        if inner >= 0 or inner in self.ir.token_sets or inner in self.ir.kept:
-            self.ir.relaxed.append(("max_tokens", where))
+        if most > BEYOND_TEXT:
             return symbol
-        ir, t = self.ir, ~inner
+        if inner >= 0 or inner in ir.token_sets or inner in ir.kept:
+            if is_self_delimiting(ir, rights, symbol):
+                return symbol
+            whole = folded(ir, rights, symbol)
+            if whole is None:
+                return self._unbounded(symbol, where)
+            bounded = ir.lexeme(whole, ir.names[symbol], max_tokens=most)
+        else:
+            t, skip = ~inner, ir.skips.get(inner)
+            bounded = ir.lexeme(ir.lexemes[t], ir.lexeme_names[t], lexing=ir.lexings[t], skip=skip, max_tokens=most)
         out = ir.nonterminal(ir.names[symbol])
-        bounded = ir.lexeme(ir.lexemes[t], ir.lexeme_names[t], lexing=ir.lexings[t], skip=ir.skips.get(inner), max_tokens=most)
         ir.rule(out, [bounded])
         return out
+
+    def _unbounded(self, symbol: Symbol, where: str) -> Symbol:
+        """A grammar whose ``max_tokens=`` is not enforced."""
+        if not self.relaxes:
+            raise UnsupportedError(
+                "max_tokens= of this grammar is not supported",
+                location=where,
+                expected="a grammar that is regular and read exactly, or a JSON value that is no number"
+                " (on_unsupported='relax' leaves the bound out)",
+            )
+        self.ir.relaxed.append(("max_tokens", where))
+        return symbol
 
     def _embedded(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""

@@ -18,7 +18,7 @@ from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
-from cdplugin.limits import Limits
+from cdplugin.limits import BEYOND_TEXT, Limits
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse as parse_regex
 
@@ -116,7 +116,9 @@ class Terminals:
         return self._shared((expr.CAT_OP, *map(id, parts)), expr.cat, *parts)
 
     def short(self, source: Source, part: Expr, most: int, at: int) -> Expr:
-        """The texts of ``part`` of at most ``most`` characters. Raises ``LimitExceeded``."""
+        """The texts of ``part`` of at most ``most`` characters; no bound above ``BEYOND_TEXT``. Raises ``LimitExceeded``."""
+        if most > max(BEYOND_TEXT, self.limits.max_repeat):
+            return part
         if most > self.limits.max_repeat:
             expected = f"at most Limits.max_repeat = {self.limits.max_repeat}"
             raise LimitExceeded("max_chars=", location=source.where(at), expected=expected, found=str(most))

@@ -1,0 +1,167 @@
+"""Embedded grammars with ``max_tokens=``: which of them are one lexeme, or end by themselves.
+
+A lexeme with ``max_tokens=n`` ends at the first end of a token, from the n-th on, at which it matches. So does a grammar whose
+rules are regular, as one lexeme that matches the same texts. Where no text of a grammar is the beginning of another (a JSON
+value that is no number), it ends wherever it matches in any case, and the bound asks for nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, repeat
+from cdplugin.frontends.lark.endings import Bytes
+from cdplugin.frontends.lark.terminals import nullable
+from cdplugin.ir import EXACT, LONGEST, GrammarIR, Symbol
+
+MOST_NODES = 2_000
+"""Size of the largest expression that rules are folded into."""
+_MOST_RULES = 10_000
+_MOST_TEXTS = 1_000
+_NUMBER = byte_class(b"-0123456789").args[0]
+
+Rights = Mapping[Symbol, Sequence[Sequence[Symbol]]]
+
+
+def is_self_delimiting(ir: GrammarIR, rights: Rights, start: Symbol) -> bool:
+    """Whether ``start`` derives JSON values none of which is a number: no such text is the beginning of another."""
+    while start not in ir.json_values:
+        only = rights.get(start, ())
+        if len(only) != 1 or len(only[0]) != 1 or only[0][0] < 0:
+            return False
+        start = only[0][0]
+    firsts = Bytes(generous=True)
+    seen, stack = {start}, [start]
+    while stack:
+        symbol = stack.pop()
+        if symbol in ir.instances or len(seen) > _MOST_RULES:
+            return False
+        for right in rights.get(symbol, ()):
+            if not right:
+                return False
+            first = right[0]
+            if first >= 0:
+                stack += [first] if first not in seen else []
+                seen.add(first)
+            elif nullable(ir.lexemes[~first], {}) or firsts.first(ir.lexemes[~first]) & _NUMBER:
+                return False
+    return True
+
+
+def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
+    """The texts of ``start`` as one expression; None: its rules are not seen to be regular, or too many.
+
+    A rule is regular where it leads to itself at one end only (Arden's lemma). Lexemes must be read exactly, or be fixed texts
+    none of which begins another, so that the longest match is the only one.
+    """
+    mentioned = _reached(ir, rights, start)
+    if mentioned is None or not _lexemes_are_exact(ir, {s for right in _rules(rights, mentioned) for s in right if s < 0}):
+        return None
+    users: dict[Symbol, list[Symbol]] = {symbol: [] for symbol in mentioned}
+    missing = {symbol: len(others - {symbol}) for symbol, others in mentioned.items()}
+    for symbol, others in mentioned.items():
+        for other in others - {symbol}:
+            users[other].append(symbol)
+    done: dict[Symbol, tuple[Expr, int]] = {}
+    ready = [symbol for symbol, n in missing.items() if not n]
+    while ready:
+        symbol = ready.pop()
+        found = _solved(ir, rights[symbol], symbol, done)
+        if found is None:
+            return None
+        done[symbol] = found
+        for user in users[symbol]:
+            missing[user] -= 1
+            if not missing[user]:
+                ready.append(user)
+    return done[start][0] if start in done else None
+
+
+def _rules(rights: Rights, symbols: Iterable[Symbol]) -> Iterable[Sequence[Symbol]]:
+    return (right for symbol in symbols for right in rights[symbol])
+
+
+def _reached(ir: GrammarIR, rights: Rights, start: Symbol) -> dict[Symbol, set[Symbol]] | None:
+    """The nonterminals below ``start``, each with those that it mentions; None where something is no plain rule."""
+    out: dict[Symbol, set[Symbol]] = {}
+    stack = [start]
+    while stack:
+        symbol = stack.pop()
+        if symbol in out:
+            continue
+        if symbol not in rights or symbol in ir.captures or symbol in ir.stops or len(out) >= _MOST_RULES:
+            return None
+        out[symbol] = {part for right in rights[symbol] for part in right if part >= 0}
+        stack += out[symbol]
+    return out
+
+
+def _lexemes_are_exact(ir: GrammarIR, lexemes: set[Symbol]) -> bool:
+    if any(s in ir.skips or s in ir.token_sets or s in ir.kept or s in ir.max_tokens for s in lexemes):
+        return False
+    if all(ir.lexings[~s] == EXACT for s in lexemes):
+        return True
+    if not all(ir.lexings[~s] == LONGEST for s in lexemes):
+        return False
+    texts: list[bytes] = []
+    for symbol in lexemes:
+        some = _texts(ir.lexemes[~symbol])
+        if some is None or b"" in some or len(texts) + len(some) > _MOST_TEXTS:
+            return False
+        texts += some
+    texts.sort()
+    return not any(longer.startswith(text) for text, longer in pairwise(texts) if text != longer)
+
+
+def _texts(expression: Expr) -> Sequence[bytes] | None:
+    """The texts of a simple expression: alternatives of fixed ones."""
+    if expression.op != ALT_OP:
+        return _fixed(expression)
+    out: list[bytes] = []
+    for part in expression.args:
+        some = _fixed(part)
+        if some is None:
+            return None
+        out += some
+    return out
+
+
+def _fixed(expression: Expr) -> Sequence[bytes] | None:
+    """The texts of literals, bytes, and sequences of literals of which each is one text."""
+    if expression.op == LITERALS_OP:
+        return expression.args
+    if expression.op == BYTES_OP:
+        return [bytes([b]) for b in range(256) if expression.args[0] >> b & 1]
+    if expression.op == CAT_OP and all(part.op == LITERALS_OP and len(part.args) == 1 for part in expression.args):
+        return [b"".join(part.args[0] for part in expression.args)]
+    return None
+
+
+def _solved(
+    ir: GrammarIR, rights: Sequence[Sequence[Symbol]], symbol: Symbol, done: Mapping[Symbol, tuple[Expr, int]]
+) -> tuple[Expr, int] | None:
+    """``x = a x | b`` is ``a* b``, ``x = x a | b`` is ``b a*``."""
+    loops: list[Expr] = []
+    ends: list[Expr] = []
+    sides: set[str] = set()
+    size = 1
+    for right in rights:
+        parts = list(right)
+        if symbol in parts:
+            if parts == [symbol]:
+                continue
+            if parts.count(symbol) > 1 or symbol not in (parts[0], parts[-1]):
+                return None
+            sides.add("left" if parts[0] == symbol else "right")
+            parts.remove(symbol)
+        known = [(ir.lexemes[~part], 1) if part < 0 else done[part] for part in parts]
+        size += sum(n for _, n in known) + 1
+        if size > MOST_NODES:
+            return None
+        (loops if len(parts) < len(right) else ends).append(cat(*(part for part, _ in known)))
+    if len(sides) > 1 or not ends:
+        return None
+    loop = [repeat(alt(*loops))] if loops else []
+    parts_of = [alt(*ends), *loop] if sides == {"left"} else [*loop, alt(*ends)]
+    return cat(*(part for part in parts_of if part.op != EPSILON_OP)), size
