@@ -176,11 +176,13 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     results = [program.add(ir.lexemes[t]) for t in used]
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.kept[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
+    fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
     ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
     plain_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in plain_results.items()}
+    fence_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in fences.items()}
     nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
@@ -189,7 +191,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
         program=words,
         n_results=program.n_results,
         literals=literals,
-        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
+        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens, fence_ids),
         rules=rules.compact(),
         searched=ids[arena.flags(ids) & expressions.PURE == 0].tolist(),
     )

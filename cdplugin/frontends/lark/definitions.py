@@ -30,9 +30,7 @@ class Scope:
     ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes).
     """
 
-    def __init__(
-        self, source: Source, grammar: Grammar, given: Iterable[str], indentation: Indentation | None = None
-    ) -> None:
+    def __init__(self, source: Source, grammar: Grammar, given: Iterable[str], indentation: Indentation | None = None) -> None:
         self.source = source
         self.grammar = grammar
         self.given = frozenset(given)
@@ -163,6 +161,10 @@ class Scope:
             self._check_terminal(definition.body, f"the terminal {definition.name!r}")
         for node in self.grammar.ignores:
             self._check_terminal(node, "%ignore")
+        for characters, names, _ in self.grammar.words:
+            self._check_terminal(characters, "%word")
+            for name, at in names:
+                self._known(name, at, [*self.terminals, *self.imported])
         for rule in self.rules.values():
             self._check_rule(rule)
         self._check_cycles()
@@ -223,9 +225,7 @@ class Scope:
                 expected = "terminals only (names in capitals)"
                 self.source.fail(f"a rule in {whose}", node.at, expected=expected, found=repr(name))
             if name in self.layout and name not in self.terminals:
-                self.source.fail(
-                    f"{name!r} of %indent inside a terminal", node.at, expected="it in rules only", found=whose
-                )
+                self.source.fail(f"{name!r} of %indent inside a terminal", node.at, expected="it in rules only", found=whose)
             if name in self.declared and name not in self.terminals and name not in self.imported:
                 found = f"{name!r} in {whose}"
                 self.source.fail(

@@ -19,6 +19,7 @@ from cdplugin.frontends.lark.definitions import Scope, signature
 from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
+from cdplugin.frontends.lark.words import words_of
 from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
@@ -39,7 +40,7 @@ class Part(NamedTuple):
 
 class Lexeme(NamedTuple):
     """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it; ``is_inside``: between
-    brackets, where ends of lines are ignored as well (``%indent``).
+    brackets, where ends of lines are ignored as well (``%indent``); ``fence``: before what it never ends (``%word``).
     """
 
     expression: Expr
@@ -49,6 +50,7 @@ class Lexeme(NamedTuple):
     max_tokens: int | None = None
     is_glued: bool = False
     is_inside: bool = False
+    fence: Expr | None = None
 
 
 @dataclass
@@ -90,6 +92,7 @@ class Draft:
         self.named = self._named = terminals.of_scope(scope)
         self._embed = embed
         self._max_rules = max_rules
+        self._words = words_of(scope, terminals, self.named)
         self._number: dict[str, int] = {}
         self._queue: deque[tuple[int, Node]] = deque()
         self._lexeme_of: dict[str, Part] = {}
@@ -238,7 +241,9 @@ class Draft:
 
     def _is_plain(self, node: Node) -> bool:
         """Whether a node is a text that may be one of many in a lexeme."""
-        return node.op == tree.TEXT and node.args[0] and not node.args[1] and _shown(node) not in self.scope.brackets
+        if node.op != tree.TEXT or not node.args[0] or node.args[1] or _shown(node) in self.scope.brackets:
+            return False
+        return self._words is None or not self._words.holds(node)
 
     def _part(self, number: int, node: Node) -> Part | None:
         """What stands for a node; None for the empty string literal."""
@@ -273,6 +278,8 @@ class Draft:
         if part is None:
             expression = self._terminals.lower(self.scope.source, node, self._named)
             lexeme = Lexeme(expression, _shown(node), LONGEST, self._terminals.nullable(expression))
+            if self._words is not None and self._words.holds(node):
+                lexeme = lexeme._replace(fence=self._words.fence)
             part = self._lexeme_of[key] = Part("lexeme", lexeme)
         return part
 

@@ -81,7 +81,8 @@ def layout_of(draft: Draft, options: Indentation) -> Layout:
         leads = [expr.both(lines, expr.cat(ending, width)) for width in widths]
         start = leads[0]
     ignored = draft.ignored()
-    inside = lines if ignored is None else expr.alt(without_empty(ignored), lines)
+    between = lines if newline is not None else expr.cat(lines, _SPACES)
+    inside = between if ignored is None else expr.alt(without_empty(ignored), between)
     return Layout(
         [_part(lead, f"{name} and {width} columns" if width else name) for width, lead in enumerate(leads)],
         _part(start, name),
@@ -97,7 +98,9 @@ def _part(expression: Expr, name: str) -> Part:
 def _widths(options: Indentation) -> list[Expr]:
     """White space of each width up to the greatest."""
     if options.tab_len is None:
-        return [expr.repeat(expr.literal(b" "), width, width) if width else expr.EPSILON for width in range(options.max_width + 1)]
+        return [
+            expr.repeat(expr.literal(b" "), width, width) if width else expr.EPSILON for width in range(options.max_width + 1)
+        ]
     out = [expr.EPSILON]
     for width in range(1, options.max_width + 1):
         ways = [expr.cat(expr.literal(b" "), out[width - 1])]
@@ -205,7 +208,7 @@ class _Rewriter:
     def _ways(self, items: Sequence[_Item], before: int, after: int) -> Iterator[list[Part]]:
         """The right sides of a production, given whether a lead is due before and after it."""
         to_end = self._to_end(items)
-        pending: list[tuple[int, int, list[Part]]] = [(0, before, [])]
+        pending: list[tuple[int, int, list[Part]]] = [(0, before, [])] if to_end[0] >> 2 * before + after & 1 else []
         while pending:
             at, flag, parts = pending.pop()
             if at == len(items):

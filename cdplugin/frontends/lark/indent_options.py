@@ -13,7 +13,16 @@ from cdplugin.frontends.lark.source import Source, suggestion
 
 MOST_WIDTH = 1_000
 _MOST_TAB = 64
-_PLAIN_NAMES = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}", "LESSTHAN": "<", "MORETHAN": ">"}
+_PLAIN_NAMES = {
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "LESSTHAN": "<",
+    "MORETHAN": ">",
+}
 """How Lark calls strings that have no name."""
 _NAMES = {"NL_type": "newline", "INDENT_type": "indent", "DEDENT_type": "dedent"}
 _DEFAULTS: dict[str, Any] = {

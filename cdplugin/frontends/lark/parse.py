@@ -137,6 +137,12 @@ class _Parser:
                 self.pos += 1
         elif symbol.kind == "%llguidance":
             grammar.options.append((symbol.value, symbol.at))
+        elif symbol.kind == "%word":
+            characters, names = self.value(), []
+            while self.now.kind == "TERMINAL":
+                names.append((self.now.value, self.now.at))
+                self.pos += 1
+            grammar.words.append((characters, names, symbol.at))
         elif symbol.kind == "%indent":
             grammar.indents.append((symbol.value, symbol.at))
         else:

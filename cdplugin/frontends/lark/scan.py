@@ -38,6 +38,7 @@ KEYWORDS = (
     "%lark",
     "%llguidance",
     "%indent",
+    "%word",
     "%if",
 )
 _ALIASES = {"%grammar_options": "%llguidance"}

@@ -129,4 +129,5 @@ class Grammar:
     imports: list[Import] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
     options: list[tuple[Any, int]] = field(default_factory=list)
+    words: list[tuple[Node, list[tuple[str, int]], int]] = field(default_factory=list)
     indents: list[tuple[Any, int]] = field(default_factory=list)

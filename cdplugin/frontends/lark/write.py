@@ -152,7 +152,12 @@ class Writer:
         if part.kind == "lexeme":
             lexeme = part.value
             symbol = self._ir.lexeme(
-                lexeme.expression, lexeme.name, lexing=lexeme.lexing, skip=skip, max_tokens=lexeme.max_tokens
+                lexeme.expression,
+                lexeme.name,
+                lexing=lexeme.lexing,
+                skip=skip,
+                max_tokens=lexeme.max_tokens,
+                fence=lexeme.fence,
             )
         else:
             tokens = part.value

@@ -10,7 +10,7 @@ How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexem
 the others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one
 matches, it ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the
 next byte decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition
-``BEFORE``: the lexeme ended before this byte.
+``BEFORE``: the lexeme ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
 
 A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
 """
@@ -45,6 +45,7 @@ from cdplugin.kernels.store.arena import (
     VALUE_WORDS,
     VALUES,
     X_BEGUN,
+    X_FENCE,
     X_KIND,
     X_ROLE,
     X_SYMBOL,
@@ -201,7 +202,7 @@ def _longest_state(h, value, start, count):
             if lexemes[record + X_KIND] == LAZY:
                 words[base + count + lazy] = lexemes[record + X_SYMBOL]
                 lazy += 1
-        if words[i] & LOW_32 != EPSILON:
+        if words[i] & LOW_32 != EPSILON or lexemes[record + X_FENCE]:
             going += 1
     if ended == 0:
         return _new_lexer_state(h, value, 0, -1)
@@ -322,12 +323,36 @@ def lexer_step(h, state, byte):
         return after
     if after > 0 and i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED] != 0:
         after |= ENDS_BIT
-    if after == 0 and i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST] != 0:
-        after = np.int64(BEFORE)
+    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    if after == 0 and matched != 0:
+        after = _before_or_dead(h, matched, byte, byte_class)
+        if after < 0:
+            return after
     transitions = i32(h, TRANSITIONS)
     for other in range(256):
         if (byte_class[other >> 6] >> (other & 63)) & 1:
             transitions[state * 256 + other] = after
+    return after
+
+
+@kernel
+def _before_or_dead(h, matched, byte, byte_class):
+    """``BEFORE``; 0 where a lexeme of ``matched`` (a ``K_ACCEPTED`` value) never ends before ``byte``; or a status. Cuts
+    ``byte_class`` to bytes of which the same is true.
+    """
+    after = np.int64(BEFORE)
+    for i in range(length_of(h, matched)):
+        fence = i64(h, LEXEMES)[word_of(h, matched, i) * LEXEME_WORDS + X_FENCE]
+        if fence == 0:
+            continue
+        child = derive(h, fence, byte)
+        if child < 0:
+            return np.int64(child)
+        status = refine_class(h, fence, byte, byte_class, FEW_VISITS)
+        if status < 0:
+            return np.int64(status)
+        if child != EMPTY:
+            after = np.int64(0)
     return after
 
 

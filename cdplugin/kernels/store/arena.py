@@ -77,7 +77,8 @@ X_TICK = 7  # its number after a token that ends inside it; itself: its tokens a
 X_IS_SKIP = 8  # whether it is a skip, which leaves the row as it is
 X_ROLE = 9  # one of the ROLES, see cdplugin.kernels.lexer.tracked
 X_KEPT = 10  # the number under which such a lexeme ends
-LEXEME_WORDS = 11
+X_FENCE = 11  # an expression, 0: none; a LONGEST lexeme never ends before a byte that it goes on with
+LEXEME_WORDS = 12
 PLAIN, KEEPS, VALUE, NEXT, SHADOW, UNSURE = range(6)
 EXACT, LONGEST, LAZY = range(3)
 
