@@ -14,7 +14,7 @@ _BEGIN, _END = "// ---- expressions\n", "// ---- end of expressions\n"
 
 _FIELD = r"""%lark {
   %llguidance {"allow_initial_skip": true}
-  %word /[A-Za-z0-9_\u0080-\U0010FFFF]/ REAL IMAGINARY
+  %word /[A-Za-z0-9_\u0080-\U0010FFFF]/ NUMBER REAL IMAGINARY
   %ignore /[ \t\f]+/
   start: values "="? ("}" | ":" spec | "!" converted)
   converted: conversion (close | colon spec)
