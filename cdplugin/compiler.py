@@ -5,9 +5,7 @@ static tables.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import lru_cache
-from sys import getsizeof
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,14 +15,15 @@ from cdplugin import expr
 from cdplugin.collector import put_off
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import Template, evaluate, template_of
-from cdplugin.engine.lexemes import LexemeTable, TokenRanges, lexeme_table, resolve_tokens
-from cdplugin.engine.rules import Expander, Lexemes, RuleSet, build_rules
+from cdplugin.engine.lexemes import TokenRanges, lexeme_table, resolve_tokens
+from cdplugin.engine.rules import Lexemes, RuleSet, build_rules
+from cdplugin.engine.static_tables import StaticTables
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, short_key, size_of
@@ -106,64 +105,6 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
     return tuple(dict.fromkeys(shared))
 
 
-_WORD_BYTES, _LITERAL_BYTES = 40, 60
-"""An expression's tree is so large, by the words and literals of the program that builds it: a set of bytes takes 6 words."""
-
-
-@dataclass(frozen=True)
-class StaticTables:
-    """What of a compiled grammar never changes: its rules, and the program that builds its lexemes' expressions.
-
-    ``searched``: the expressions of which only a search tells whether they match anything, as ids.
-
-    An arena that was cloned from the same template gives the expressions the same ids each time, so ``lexemes`` may name them.
-    """
-
-    program: np.ndarray
-    n_results: int
-    literals: tuple[np.ndarray, np.ndarray]
-    lexemes: LexemeTable
-    rules: RuleSet
-    searched: list[int]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
-        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
-        trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        tables = sum(array.nbytes for array in arrays) + sum(map(getsizeof, self.lexemes.names)) + self.rules.nbytes
-        return tables + (trees if self.rules.is_lazy else 0)
-
-    def evaluate(self, arena: Arena) -> None:
-        """Build the lexemes' expressions in a clone of the template."""
-        evaluate(arena, self.program, self.n_results, self.literals)
-        for expression in self.searched:  # what was found then is work that the first masks are spared
-            arena.call(kernels.OP_STATUS, expression)
-
-    def install(self, arena: Arena) -> None:
-        """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if it is too small for them."""
-        records = self.lexemes.records.reshape(-1)
-        arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.kept else records)
-        arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
-        arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
-        arena.header[layout.HAS_KEPT] = bool(self.rules.ir.kept)
-        arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
-        arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
-        arena.set_table(layout.MARKS, np.zeros(len(self.rules.names), np.int64))
-        arena.header[layout.END_SYMBOL] = self.rules.end_symbol
-        if not self.lexemes.all_exact:
-            arena.reserve_for_walks()
-        if self.rules.is_lazy:
-            arena.expand = Expander(self.rules, arena)
-        arena.start = arena.call(kernels.OP_ROOT)
-        if arena.over_budget:
-            raise LimitExceeded(
-                "the grammar's rules and lexemes take too much memory",
-                expected=f"at most Limits.max_arena_bytes = {arena.max_bytes}",
-                found=f"{arena.nbytes} bytes",
-            )
-
-
 def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
     for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
@@ -180,9 +121,9 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
-    ids = arena.tables[layout.MARKS][np.array(results, np.int64)]
-    plain_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in plain_results.items()}
-    fence_ids = {symbol: int(arena.tables[layout.MARKS][result]) for symbol, result in fences.items()}
+    ids = arena.tables[layout.VISIT_STAMPS][np.array(results, np.int64)]
+    plain_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in plain_results.items()}
+    fence_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in fences.items()}
     nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
@@ -224,8 +165,16 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
             lexemes.rules += [(symbol, (ir.lexeme(prefix.rest, "whitespace"),)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, ir.lexeme(e.rest, ir.lexeme_names[t]))
+        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
     return lexemes
+
+
+def _rest_symbol(ir: GrammarIR, t: int) -> Symbol:
+    """The lexeme for what is left of lexeme ``t`` without its prefix."""
+    rest = ir.lexeme(ir.lexemes[t].rest, ir.lexeme_names[t])
+    if ~t in ir.places:
+        ir.locate(rest, *ir.places[~t])
+    return rest
 
 
 def _judge(
@@ -263,6 +212,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             productive[symbol] = False
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
+        ir.locate(wrapper, *ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if productive[symbol]:
@@ -294,10 +244,11 @@ def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
     is not empty.
     """
     try:
-        if not arena.call(kernels.OP_STATUS, expression) & 1:
+        if not arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
             return False
     except LimitExceeded as error:
         raise LimitExceeded("whether an expression with '&' or '~' can match takes too much", expected=error.expected) from None
     if not nullable:
         return True
-    return any(arena.call(kernels.OP_STATUS, arena.call(kernels.OP_DERIVE, expression, byte)) & 1 for byte in range(256))
+    after = (arena.call(kernels.OP_DERIVE, expression, byte) for byte in range(256))
+    return any(arena.call(kernels.OP_STATUS, e) & kernels.MATCHES_SOMETHING for e in after)

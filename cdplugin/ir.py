@@ -50,6 +50,8 @@ class TokenSet:
     ordinary: bool = False
 
 
+KEPT_PLACES = 16
+"""Places in the spec that are kept of one symbol."""
 MOST_COUNTED = 100_000
 """Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
 
@@ -99,6 +101,12 @@ class Member:
 
 _RULE_BYTES, _LEXEME_BYTES, _ENTRY_BYTES = 200, 400, 160
 """A rule without its symbols, a lexeme without its expression, an entry of a table: with their places in lists and tables."""
+
+
+def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
+    """Bytes of places in the spec, those that symbols share counted once for each."""
+    return sum(getsizeof(of_symbol) + sum(map(getsizeof, of_symbol)) for of_symbol in places if of_symbol)
+
 
 Part = Union[Symbol, Kept, "Member"]
 """What a rule of a family is made of."""
@@ -201,6 +209,7 @@ class GrammarIR:
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     json_values : nonterminals that derive JSON values, without white space around them.
     restriction : if not None, lexemes are made to match only what this expression matches as well.
+    places : symbol -> where the spec says what it stands for, JSON Pointers or lines, for messages only (:meth:`locate`).
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
     spent : what the whole spec has taken so far, nested grammars included.
     """
@@ -221,6 +230,7 @@ class GrammarIR:
         self.twins: dict[Symbol, Symbol] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
+        self.places: dict[Symbol, tuple[str, ...]] = {}
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
         self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
@@ -236,6 +246,13 @@ class GrammarIR:
         self.names.append(name)
         return len(self.names) - 1
 
+    def locate(self, symbol: Symbol, *places: str) -> None:
+        """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
+        known = self.places.get(symbol, ())
+        for place in places:
+            if place not in known and len(known) < KEPT_PLACES:
+                known = self.places[symbol] = (*known, place)
+
     def lexeme(
         self,
         expression: Expr,
@@ -249,8 +266,8 @@ class GrammarIR:
         """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
 
         ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`,
-        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where all of them add up to more than
-        :data:`MOST_TICKS`.
+        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
+        all of them add up to more than :data:`MOST_TICKS`.
         """
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
@@ -356,6 +373,7 @@ class GrammarIR:
         lexemes = _LEXEME_BYTES * len(self.lexemes)
         families = {id(family): family for family, _ in self.instances.values()}
         used = sum(len(list(family.uses())) for family in families.values())
+        texts += places_bytes(self.places.values())
         return rules + texts + lexemes + _ENTRY_BYTES * (len(self.names) + used + 2 * len(self.instances))
 
     def rule(self, left: Symbol, right: Sequence[Symbol]) -> None:

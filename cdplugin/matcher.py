@@ -13,23 +13,21 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cdplugin import forking
 from cdplugin.bitmask import bitmask_view
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.static_tables import StaticTables
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
-from cdplugin.kernels.store.arena import HAS_TERMINALS, WORK_LEFT
+from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
-from cdplugin.queries import capture_names, completion, explain, forced
+from cdplugin.queries import capture_names, completion, explain, forced, trace
 from cdplugin.vocab.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from cdplugin.compiler import StaticTables
 
 
 class Grammar:
@@ -273,7 +271,13 @@ class Matcher:
         may spell that text in other ways, so taking it may change what follows; it skips more.
         ``limit``: at most so many tokens.
         """
-        return forced.canonical_tokens(self, limit) if canonical else forced.single_tokens(self, limit)
+        if not canonical:
+            return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
+        cursor = self._cursor()
+        with self._arena.lock:
+            endings = self._grammar._endings_in(self._arena)
+        position = forced.Position(self._arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, self._step, endings)
+        return position.canonical_tokens(limit)
 
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
@@ -328,7 +332,7 @@ class Matcher:
                     known[after] = work > 0 and self._can_end(after, budget, work)
                 except LimitExceeded:
                     known[after] = False
-                work = int(self._arena.header[WORK_LEFT])
+                work = int(self._arena.header[layout.WORK_LEFT])
             return known[after]
 
         return judge
@@ -367,7 +371,15 @@ class Matcher:
         longer text. The text is parsed again, in time proportional to its length where it is not ambiguous. Raises
         ``ValueError`` if the text is not complete, :class:`LimitExceeded` beyond ``Limits.max_capture_steps``.
         """
-        return capture_names.all_captures(self)
+        if not self.is_accepting():
+            raise ValueError("captures: expected a complete text, found one that may not end here")
+        tokens = list(self._tokens)
+        if self.is_terminated():
+            before = self.fork()
+            before.rollback(1)
+            if before.is_accepting():  # else the token that ended the text is one that the grammar names
+                tokens.pop()
+        return capture_names.all_captures(self._grammar._template, self._grammar._tables, tokens)
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
@@ -375,7 +387,21 @@ class Matcher:
         token_id = _integer("token id", token_id)
         self._check(token_id)
         with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
-            return explain.explain_token(self, self._arena, cursor, token_id)
+            return explain.explain_token(self._arena, self._grammar._tables, cursor, token_id, self._stop_set)
+
+    def trace(self, token_ids: Iterable[int] | None = None, *, limit: int = trace.MOST_STEPS) -> trace.Trace:
+        """A text, token by token: how many tokens were allowed at each step, where in the spec it stands, what was forced, a
+        shortest ending, and why a token was refused. The matcher stays where it is.
+
+        ``token_ids``: tokens from here on; default: those that were followed so far, from the beginning. The first one that is
+        not allowed ends the trace, and so does a budget that is crossed (``Trace.stopped`` says which). ``limit``: at most so
+        many steps. The result is a :class:`cdplugin.queries.trace.Trace`: ``text()``, ``html()``, ``to_dict()``, ``steps``.
+        """
+        probe = self.fork()
+        if token_ids is None:
+            token_ids = self.tokens
+            probe.reset()
+        return trace.trace_tokens(probe, (_integer("token id", token) for token in token_ids), limit)
 
     def counters(self) -> dict[str, int]:
         """The grammar's counters."""
@@ -390,6 +416,11 @@ class Matcher:
             if cursor == 0:
                 return False
         return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+
+    def _here(self) -> tuple[Arena, StaticTables, int]:
+        """The grammar's present arena, its tables, and the cursor."""
+        cursor = self._cursor()
+        return self._arena, self._grammar._tables, cursor
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._grammar.vocab.size:
@@ -430,7 +461,7 @@ class Matcher:
         arena = self._arena
         if token_id in self._stop_set:
             return self._follow_stop(cursor, token_id)
-        if not self._text[token_id] and not arena.header[HAS_TERMINALS]:
+        if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
 
@@ -442,7 +473,7 @@ class Matcher:
         arena = self._arena
         if arena.call(kernels.OP_ACCEPTS, cursor):
             return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[HAS_TERMINALS] else 0
+        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0
         return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
 
 

@@ -17,7 +17,7 @@ from cdplugin.expr import Expr
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 
 SLOW = DISABLED or BOUNDSCHECK
@@ -253,10 +253,10 @@ def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYT
     program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
     numbers = [program.add(tree) for tree in trees]
     evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
-    return arena, arena.tables[layout.MARKS][np.array(numbers)].tolist()
+    return arena, arena.tables[layout.VISIT_STAMPS][np.array(numbers)].tolist()
 
 
 def status(arena: Arena, e: int) -> tuple[bool, bool]:
     """(not empty, nullable)"""
     bits = arena.call(kernels.OP_STATUS, e)
-    return bool(bits & 1), bool(bits & 2)
+    return bool(bits & kernels.MATCHES_SOMETHING), bool(bits & kernels.MATCHES_EMPTY)

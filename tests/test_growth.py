@@ -17,7 +17,7 @@ import cdplugin as cd
 from cdplugin.compiler import Compiler
 from cdplugin.engine import arena
 from cdplugin.ir import GrammarIR
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 
 pytestmark = pytest.mark.kernel

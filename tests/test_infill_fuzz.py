@@ -18,7 +18,7 @@ import cdplugin as cd
 from cdplugin.infill import tables as infill_tables
 from cdplugin.infill import workspace as infill_workspace
 from cdplugin.infill.session import InfillSession
-from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.infill import layout as ws
 
 pytestmark = pytest.mark.kernel
 

@@ -16,7 +16,7 @@ from cdplugin import expr
 from cdplugin.engine import arena as owner
 from cdplugin.engine import pages
 from cdplugin.ir import GrammarIR
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 VOCAB = vocabulary([b"ab", b"aaaa", b"aab", b'":', b'", "', b"12", b'{"', b"}}", b'"}'])
 L = expr.literal

@@ -10,8 +10,8 @@ from engine_tools import cases, mask, vocabulary
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.ir import GrammarIR
-from cdplugin.kernels.masks import bases
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.store import layout
 
 LETTERS = b"ab"
 PIECES = [
@@ -89,7 +89,7 @@ def test_a_base_is_made_from_that_of_a_plainer_state() -> None:
         matcher.accept_token(byte)
     mask(matcher)
     header = grammar._arena.header
-    records = grammar._arena.tables[layout.BASES][: int(header[layout.N_BASES]) * bases.BASE_WORDS].reshape(
-        -1, bases.BASE_WORDS
+    records = grammar._arena.tables[layout.BASES][: int(header[layout.N_BASES]) * mask_layout.BASE_WORDS].reshape(
+        -1, mask_layout.BASE_WORDS
     )
-    assert (records[:, bases.B_PARENT] >= 0).any()
+    assert (records[:, mask_layout.B_PARENT] >= 0).any()

@@ -1,4 +1,4 @@
-"""The command line: ``cdplugin check``, ``mask``, ``keywords``, ``warmup``, ``doctor``.
+"""The command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``, ``doctor``.
 
 Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
 the argument parser is imported at the start; each command imports what it needs.
@@ -231,6 +231,13 @@ def warmup(args: argparse.Namespace) -> int:
     return OK
 
 
+def trace(args: argparse.Namespace) -> int:
+    """``cdplugin trace``: a text, token by token: what was allowed where, and why."""
+    from cdplugin.cli import trace
+
+    return OK if trace.trace(args) else REFUSED
+
+
 def keywords(args: argparse.Namespace) -> int:
     """``cdplugin keywords``: which keywords of JSON Schema are enforced, and what of them is refused?"""
     from cdplugin.cli import keywords
@@ -277,6 +284,10 @@ def parser() -> argparse.ArgumentParser:
     command = add("mask", mask, "What is allowed next after a text?", spec=True)
     command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
     command.add_argument("--samples", type=int, default=10, metavar="N", help="tokens to show of each kind")
+    command = add("trace", trace, "A text, token by token: what was allowed where, what was refused and why.", spec=True)
+    command.add_argument("text", metavar="TEXT", help="the text; @FILE reads a file, - the standard input")
+    command.add_argument("--html", metavar="FILE", help="write a page (one file that loads nothing) instead of a table")
+    command.add_argument("--limit", type=int, default=1_000, metavar="N", help="steps to show at most")
     command = add_plain("keywords", keywords, "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
     command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
     command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")

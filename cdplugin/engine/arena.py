@@ -15,19 +15,18 @@ from cdplugin.engine import pages
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
-from cdplugin.kernels.lexer.lexer import LEXER_WORDS
-from cdplugin.kernels.lexer.tracked import TEXT_BIT
-from cdplugin.kernels.masks.bases import BASE_WORDS
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _LIMIT_MESSAGES = {
-    layout.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
-    layout.LIMIT_FUEL: ("whether an expression with '&' or '~' can match could not be decided", "emptiness_fuel"),
-    layout.LIMIT_ROW: ("the grammar is too ambiguous: too many parser items at one position", "max_row_items"),
-    layout.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
+    statuses.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
+    statuses.LIMIT_FUEL: ("whether an expression with '&' or '~' can match could not be decided", "emptiness_fuel"),
+    statuses.LIMIT_ROW: ("the grammar is too ambiguous: too many parser items at one position", "max_row_items"),
+    statuses.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
 }
 
 # first capacities, in items: enough for a small schema, so that most grammars never grow
@@ -39,9 +38,9 @@ _INITIAL = {
     layout.MEMO_RESULTS: 512,
     layout.STACK: 2048,
     layout.TRANSITIONS: 32 * 256,
-    layout.LEXER_STATES: 64 * LEXER_WORDS,
+    layout.LEXER_STATES: 64 * lexer_layout.LEXER_WORDS,
     layout.ROWS: 256,
-    layout.BASES: 64 * BASE_WORDS,
+    layout.BASES: 64 * mask_layout.BASE_WORDS,
     layout.MASKS: 256,
     layout.TOKEN_LISTS: 2048,
     layout.ENDS: 512,
@@ -52,7 +51,7 @@ _FOR_WALKS = {
     layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
     layout.STACK: 1 << 15,
     layout.TRANSITIONS: 256 * 256,
-    layout.LEXER_STATES: 256 * LEXER_WORDS,
+    layout.LEXER_STATES: 256 * lexer_layout.LEXER_WORDS,
     layout.TOKEN_LISTS: 1 << 17,
     layout.ENDS: 1 << 15,
 }
@@ -60,7 +59,7 @@ _FOR_WALKS = {
 _IN_USE = {
     layout.DATA: (layout.DATA_USED, 1),
     layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
-    layout.LEXER_STATES: (layout.N_LEXER_STATES, LEXER_WORDS),
+    layout.LEXER_STATES: (layout.N_LEXER_STATES, lexer_layout.LEXER_WORDS),
     layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
     layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
     layout.ENDS: (layout.ENDS_USED, 1),
@@ -392,11 +391,11 @@ class Arena:
         """
         self._check_work()
         self.header[layout.WORK_LEFT] -= _RESTART_WORK
-        if status == layout.GROW:
-            self._grow(int(self.header[layout.GROW_TABLE]), int(self.header[layout.GROW_TO]))
-        elif status in (layout.NEED_RULES, layout.NEED_VALUE, layout.NEED_REST):
-            self._make_late(status, int(self.header[layout.GROW_TO]), int(self.header[layout.GROW_TABLE]))
-        elif status == layout.BROKEN:
+        if status == statuses.GROW:
+            self._grow(int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
+        elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
+            self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
+        elif status == statuses.BROKEN:
             raise CdpluginError("an exception interrupted this grammar's engine in the middle of a change: compile it again")
         else:
             message, limit = _LIMIT_MESSAGES[status]
@@ -416,7 +415,7 @@ class Arena:
 
     def _make_late(self, status: int, first: int, second: int) -> None:
         """Make the rules that are predicted for the first time, or note what a lexeme's text means."""
-        if status == layout.NEED_RULES:
+        if status == statuses.NEED_RULES:
             assert self.expand is not None
             for nonterminal in self.tables[layout.STACK][first:second].tolist():
                 self.spend(_RULES_WORK)
@@ -424,7 +423,7 @@ class Arena:
                     self.expand(nonterminal)
             return
         assert self.keeping is not None
-        note = self.keeping.note_value if status == layout.NEED_VALUE else self.keeping.note_rest
+        note = self.keeping.note_value if status == statuses.NEED_VALUE else self.keeping.note_rest
         with self._changing():
             note(first, second)
 
@@ -524,7 +523,7 @@ class Arena:
 
     def lexer_state(self, state: int) -> int:
         """The lexer state of a cursor's pair, whether it carries a text or not."""
-        return self.sequence(state & (TEXT_BIT - 1))[1] & layout.LOW_32 if state & TEXT_BIT else state
+        return self.sequence(state & (lexer_layout.TEXT_BIT - 1))[1] & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
 
     def flags(self, values: np.ndarray) -> np.ndarray:
         """The flags of many expressions at once (int64)."""

@@ -14,7 +14,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import Program, known_words
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -77,7 +77,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
         program.add(node)
     literals = program.literal_tables()
     evaluate(arena, np.array(program.words, np.int64), program.n_results, literals)
-    values = arena.tables[layout.MARKS]
+    values = arena.tables[layout.VISIT_STAMPS]
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
     arena.set_limits(limits)
     arena.freeze()
@@ -85,10 +85,10 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:
-    """Run a program; its results are left in MARKS."""
+    """Run a program; its results are left in VISIT_STAMPS."""
     arena.set_table(layout.LITERAL_OFFSETS, literals[0])
     arena.set_table(layout.LITERAL_BYTES, literals[1])
-    arena.set_table(layout.MARKS, np.zeros(max(n_results, 1), np.int64))
+    arena.set_table(layout.VISIT_STAMPS, np.zeros(max(n_results, 1), np.int64))
     stack = arena.tables[layout.STACK]
     if len(stack) < 2 * len(program):
         stack = np.empty(2 * len(program), np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cdplugin.errors import GrammarError
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
@@ -21,12 +21,14 @@ TokenRanges = tuple[tuple[int, int], ...]
 @dataclass(frozen=True)
 class LexemeTable:
     """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number;
-    ``has_clocks``: whether some lexeme counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
+    ``places`` by number, where the spec has them (:meth:`cdplugin.ir.GrammarIR.locate`); ``has_clocks``: whether some lexeme
+    counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
     """
 
     records: np.ndarray
     ranges: np.ndarray
     names: list[str]
+    places: list[tuple[str, ...]]
     has_clocks: bool
     all_exact: bool
 
@@ -46,9 +48,10 @@ def lexeme_table(
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
     names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
+    places = [ir.places.get(symbol, ()) for symbol in numbers] + [()]
     lexings = {ir.lexings[~symbol] for symbol in numbers}
     records = np.zeros((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
-    records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_KEPT] = -1
+    records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_TRACKED] = -1
     records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
     records[:-1, layout.X_EXPRESSION] = [expressions_of[symbol] for symbol in numbers]
     if lexings - {EXACT}:
@@ -67,10 +70,12 @@ def lexeme_table(
             ranges += of_tokens
     begun = _begun(ir, numbers, records, nullable)
     names += [names[number] for number, _ in begun]
+    places += [places[number] for number, _ in begun]
     return LexemeTable(
         np.concatenate((records, [record for _, record in begun])) if begun else records,
         np.array(ranges, np.int64).reshape(-1, 2),
         names,
+        places,
         has_clocks=any(record[layout.X_TICK] >= 0 for _, record in begun),
         all_exact=lexings <= {EXACT},
     )
@@ -93,11 +98,11 @@ def _begun(
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:
                 record[layout.X_BEGUN] = first
-                record[layout.X_KEPT] = first + 1
+                record[layout.X_TRACKED] = first + 1
                 later, ended = record.copy(), record.copy()
-                later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.KEEPS
+                later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.TRACKS
                 ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = first + 1
-                later[layout.X_KEPT] = -1
+                later[layout.X_TRACKED] = -1
                 begun += [(number, later), (number, ended)]
             continue
         clock = ir.max_tokens.get(symbol)

@@ -17,7 +17,7 @@ import numpy as np
 from cdplugin import expr
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 

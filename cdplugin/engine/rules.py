@@ -19,10 +19,10 @@ from cdplugin import forking
 from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import Keeping
 from cdplugin.errors import GrammarError
-from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol, places_bytes
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
-from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.memory import size_of
 
 Rule = tuple[Symbol, tuple[Symbol, ...]]
@@ -90,8 +90,8 @@ class RuleSet:
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``numbers`` and ``lexeme_numbers`` map the IR's nonterminals (0:
     not reached) and lexemes (-1: not used), int64; ``known``: which of its nonterminals are productive, int64; ``block``: an
-    arena's static tables; ``names``: of the nonterminals, by number; ``is_lazy``: whether some rules are made only when they
-    are needed.
+    arena's static tables; ``names``: of the nonterminals, by number; ``places``: where the spec has them, by number;
+    ``is_lazy``: whether some rules are made only when they are needed.
     """
 
     ir: GrammarIR
@@ -101,6 +101,7 @@ class RuleSet:
     known: np.ndarray
     block: Block
     names: list[str]
+    places: list[tuple[str, ...]]
     n_lexemes: int
     is_lazy: bool
 
@@ -117,7 +118,12 @@ class RuleSet:
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
         arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
-        names = getsizeof(self.names) + sum(map(getsizeof, filter(None, self.names)))
+        names = (
+            getsizeof(self.names)
+            + getsizeof(self.places)
+            + places_bytes(self.places)
+            + sum(map(getsizeof, filter(None, self.names)))
+        )
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
         return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
@@ -188,15 +194,20 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         numbers,
         lexeme_numbers,
     )
-    n, n_lexemes, n_dots, n_rules, n_corners = out[: kernels.OUT_WORDS].tolist()
+    n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
-    block = Block.around(out[kernels.OUT_WORDS :], sizes)
+    block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     names = [""] * n
     for name, number in zip(ir.names, numbers.tolist(), strict=True):
         names[number] = name
     names[0] = ""
-    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, n_lexemes, is_lazy)
+    places: list[tuple[str, ...]] = [()] * n
+    for symbol, of_symbol in ir.places.items():
+        if symbol >= 0:
+            places[numbers[symbol]] = of_symbol
+    places[0] = ()
+    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, places, n_lexemes, is_lazy)
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -291,6 +302,11 @@ class Expander:
             self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
 
     @property
+    def n_dots(self) -> int:
+        """Dots of the arena, those of rules made so far included."""
+        return self._n_dots
+
+    @property
     def nbytes(self) -> int:
         """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
         return self._nbytes + (0 if self._keeping is None else self._keeping.nbytes)
@@ -356,7 +372,7 @@ class Expander:
         symbols = np.array([symbol for right in rights for symbol in right], np.int64)
         self._number_new(n_before)
         tables = self._arena.tables
-        tables[layout.RULE_HEADS][nonterminal] = END_OF_RULE
+        tables[layout.RULE_HEADS][nonterminal] = layout.END_OF_RULE
         n_dots = len(symbols) + len(rights)
         dots, lists, corners = (
             np.empty((3, n_dots), np.int64),
@@ -388,7 +404,7 @@ class Expander:
     def _number_new(self, n_before: int) -> None:
         """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
         n = len(self._nullable)
-        for table, word in ((layout.RULE_HEADS, NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.MARKS, 0)):
+        for table, word in ((layout.RULE_HEADS, layout.NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.VISIT_STAMPS, 0)):
             self._arena.reserve(table, n)
             self._arena.tables[table][n_before:n] = word
         self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
@@ -408,7 +424,7 @@ class Expander:
             code = self._encoded(parts, nonterminal)
             assert code is not None
             self._number_new(n_before)
-            symbols = [-2 - lexeme, *code, END_OF_RULE]
+            symbols = [-2 - lexeme, *code, layout.END_OF_RULE]
             null_rest = [0] * len(symbols)
             null_rest[-1] = 1
             for at in range(len(symbols) - 2, 0, -1):

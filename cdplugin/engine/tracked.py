@@ -17,8 +17,7 @@ from cdplugin.expr import Expr
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Kept, Part
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.expressions import EMPTY
-from cdplugin.kernels.store import arena as layout
-from cdplugin.kernels.store.arena import LEXEME_WORDS
+from cdplugin.kernels.store import layout
 
 _MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
 _ID_SHIFT = 32
@@ -51,7 +50,7 @@ class Keeping:
         self._arena = arena
         self._go_on = go_on
         self._number = lexeme_number
-        self._n_records = len(arena.tables[layout.LEXEMES]) // LEXEME_WORDS
+        self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
         self._places: dict[int, _Place] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
@@ -73,11 +72,11 @@ class Keeping:
         expression = int(record[layout.X_EXPRESSION])
         if kept.excluded is not None:
             expression = self._build.without(expression, kept.excluded)
-            if not self._arena.call(kernels.OP_STATUS, expression) & 1:
+            if not self._arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
                 return None
         record[layout.X_EXPRESSION] = expression
-        record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_KEPT]
-        record[layout.X_ROLE] = layout.KEEPS
+        record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
+        record[layout.X_ROLE] = layout.TRACKS
         lexeme = self._append(record)
         self._places[lexeme] = _Place(nonterminal, kept)
         return lexeme
@@ -104,16 +103,16 @@ class Keeping:
         self._arena.call(kernels.OP_NOTE, layout.M_REST, lexeme << _ID_SHIFT | value, dot)
 
     def _ends_as(self, number: int) -> int:
-        return int(self._record(number)[layout.X_KEPT])
+        return int(self._record(number)[layout.X_TRACKED])
 
     def _record(self, number: int) -> np.ndarray:
         """A copy of a lexeme's record."""
-        return self._arena.tables[layout.LEXEMES][number * LEXEME_WORDS : (number + 1) * LEXEME_WORDS].copy()
+        return self._arena.tables[layout.LEXEMES][number * layout.LEXEME_WORDS : (number + 1) * layout.LEXEME_WORDS].copy()
 
     def _append(self, record: np.ndarray) -> int:
         number = self._n_records
-        self._arena.reserve(layout.LEXEMES, (number + 1) * LEXEME_WORDS)
-        self._arena.tables[layout.LEXEMES][number * LEXEME_WORDS : (number + 1) * LEXEME_WORDS] = record
+        self._arena.reserve(layout.LEXEMES, (number + 1) * layout.LEXEME_WORDS)
+        self._arena.tables[layout.LEXEMES][number * layout.LEXEME_WORDS : (number + 1) * layout.LEXEME_WORDS] = record
         self._n_records = number + 1
         return number
 
@@ -174,11 +173,11 @@ class Builder:
                 pending += [(child, False) for child in reversed(args) if isinstance(child, Expr)]
         words += (layout.K_NOT, layout.K_AND, 2)
         arena = self._arena
-        arena.reserve(layout.MARKS, len(fresh))
+        arena.reserve(layout.VISIT_STAMPS, len(fresh))
         arena.reserve(layout.STACK, 2 * len(words))
         arena.tables[layout.STACK][: len(words)] = words
         result = arena.call(kernels.OP_EVALUATE, len(words))
-        marks = arena.tables[layout.MARKS]
+        marks = arena.tables[layout.VISIT_STAMPS]
         for key, slot in fresh.items():
             self._known[key] = int(marks[slot])
         marks[: len(fresh)] = 0  # they are stamps otherwise
@@ -213,7 +212,7 @@ def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
                 following[child] = min(following.get(child, 0) + ways, most)
         following.pop(EMPTY, None)
         level = following
-        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & 2)
+        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY)
         if total >= most or not level:
             break
     return min(total, most)

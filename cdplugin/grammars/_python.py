@@ -4,8 +4,8 @@ CPython 3.11 takes an f-string for one string and reads its fields afterwards: n
 no comment may stand in them; 3.12 lifted that. What stands in a field here is legal in both: the expressions of
 ``python.lark``, with strings in the other kind of quotes, on one line.
 
-An f-string is cut where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. The text before a field takes its brace
-along, since two braces are text.
+An f-string is cut where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. The text before a field takes its
+brace along, since two braces are text.
 """
 
 from __future__ import annotations

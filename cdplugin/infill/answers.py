@@ -17,7 +17,7 @@ from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
 from cdplugin.infill.search import Search
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
-from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.infill import layout as ws
 
 MOST_PLACES_OF_MASK = 4000  # that the searches for all tokens of a mask look at
 

@@ -17,9 +17,9 @@ from cdplugin.infill.parts import members
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
-from cdplugin.kernels.infill import workspace as ws
-from cdplugin.kernels.lexer.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, L_REST, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
@@ -226,7 +226,7 @@ class _Speller:
             done.add((k, state))
             here = (k, state)
             records = self._arena.tables[layout.LEXER_STATES]
-            matched = int(records[state * LEXER_WORDS + L_LONGEST])
+            matched = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
             if matched and self._accepts[k]:
                 note(here, matched, _TEXT_END, cost, None, state)
             if k == len(self._elements):
@@ -234,7 +234,7 @@ class _Speller:
             element = self._elements[k]
             if element >= 0:
                 after = self._transition(state, element)
-                if after == BEFORE:
+                if after == lexer_layout.BEFORE:
                     note(here, matched, k, cost, None, state)
                     continue
                 if after == 0:
@@ -330,14 +330,14 @@ class _Speller:
 
     def _arrive(self, here, after, k, at, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
         """Take a transition's target: note the lexemes that end, go on with the rest."""
-        state = after & STATE_MASK
-        if after & ENDS_BIT:
+        state = after & lexer_layout.STATE_MASK
+        if after & lexer_layout.ENDS_BIT:
             records = self._arena.tables[layout.LEXER_STATES]
-            ended = int(records[state * LEXER_WORDS + L_ACCEPTED])
+            ended = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
             note(here, ended, at, cost, byte, 0)
             if self._accepts[k] if byte is None else self._accepts[k + 1]:
                 note(here, ended, _TEXT_END, cost, byte, 0)
-            state = int(records[state * LEXER_WORDS + L_REST])
+            state = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_REST])
         if state and cost < distance.get((k, state), 1 << 30):
             distance[k, state] = cost
             before[k, state] = (here, byte)
@@ -358,7 +358,7 @@ class _Speller:
             row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][PREFERRED_BYTES]
             targets, first = np.unique(row, return_index=True)
             order = sorted(zip(first.tolist(), targets.tolist(), strict=True))
-            known = [(target, int(PREFERRED_BYTES[i])) for i, target in order if target > 0 and target != BEFORE]
+            known = [(target, int(PREFERRED_BYTES[i])) for i, target in order if target > 0 and target != lexer_layout.BEFORE]
             self._targets_of[state] = known
         return known
 
@@ -378,7 +378,10 @@ class _Speller:
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
             for byte in b" \n\t":
                 after = self._arena.call(engine.OP_DERIVE, int(records[lexeme, layout.X_EXPRESSION]), byte)
-                if self._arena.call(engine.OP_STATUS, after) == 3 and self._transition(state, byte) == BEFORE:
+                if (
+                    self._arena.call(engine.OP_STATUS, after) & engine.MATCHES_EMPTY
+                    and self._transition(state, byte) == lexer_layout.BEFORE
+                ):
                     return bytes([byte])
         return b""
 
@@ -391,6 +394,6 @@ class _Speller:
                 texts[k].append(byte)
             if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
                 following = self._first_byte(leaves[i + 1])
-                if following is not None and (always_apart or self._transition(state, following) != BEFORE):
+                if following is not None and (always_apart or self._transition(state, following) != lexer_layout.BEFORE):
                     texts[self._place[end]] += self._separator(state)
         return [bytes(texts[k]) for k in sorted(texts)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.infill import layout as ws
 
 MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
 MOST_COMPETING = 400  # where lexemes compete

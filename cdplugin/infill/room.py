@@ -17,11 +17,9 @@ import numpy as np
 
 from cdplugin.infill.parts import members
 from cdplugin.kernels.infill import entry as kernels
-from cdplugin.kernels.infill import workspace as ws
-from cdplugin.kernels.infill.effects import C_FIRST, C_STATES
-from cdplugin.kernels.lexer.lexer import BEFORE, ENDS_BIT, L_ACCEPTED, L_LONGEST, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.store import arena as layout
-from cdplugin.kernels.store.arena import EXACT, LEXEME_WORDS, X_IS_SKIP, X_KIND, X_SKIP
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
@@ -48,11 +46,11 @@ class _Room:
         words = int(self._work.header[ws.W_SET])
         self._follows = _sets(self._work.tables[ws.FOLLOWS][: (n + 1) * words], words)
         self._skipped = _sets(self._work.tables[ws.SKIPPED][: n * words], words)
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: n - 1]
+        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: n - 1]
         self._all = (1 << (n - 1)) - 1  # but for the end symbol
-        self._exact = sum(1 << i for i in np.flatnonzero(records[:, X_KIND] == EXACT).tolist())
-        self._skips = sum(1 << i for i in np.flatnonzero(records[:, X_IS_SKIP]).tolist())
-        self._skip_of = records[:, X_SKIP].tolist()
+        self._exact = sum(1 << i for i in np.flatnonzero(records[:, layout.X_KIND] == layout.EXACT).tolist())
+        self._skips = sum(1 << i for i in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
+        self._skip_of = records[:, layout.X_SKIP].tolist()
         self._firsts: dict[int, int] = {}
 
     def crowded(self) -> int:
@@ -86,16 +84,18 @@ class _Room:
             state = self._tables.start_state(np.array(members(group)))
             record = self._work.call(kernels.OP_CLOSURE, state)
             pool = self._work.tables[ws.POOL]
-            states = pool[record + C_FIRST : record + C_FIRST + pool[record + C_STATES]]
+            states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
             rows_of = self._arena.tables[layout.TRANSITIONS].reshape(-1, 256)
             rows = rows_of[states]
-            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
-            for state in states[records[states, L_LONGEST] > 0].tolist():
-                matched = self._set_of(int(records[state, L_LONGEST]))
+            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+            for state in states[records[states, lexer_layout.L_LONGEST] > 0].tolist():
+                matched = self._set_of(int(records[state, lexer_layout.L_LONGEST]))
                 row = rows_of[state]
                 found.setdefault(matched, {}).setdefault(row.tobytes(), state)
-            ended = np.unique(rows[(rows != BEFORE) & (rows & ENDS_BIT != 0) & (rows > 0)] & STATE_MASK)
-            for accepted in np.unique(records[ended, L_ACCEPTED]).tolist():
+            ended = np.unique(
+                rows[(rows != lexer_layout.BEFORE) & (rows & lexer_layout.ENDS_BIT != 0) & (rows > 0)] & lexer_layout.STATE_MASK
+            )
+            for accepted in np.unique(records[ended, lexer_layout.L_ACCEPTED]).tolist():
                 found.setdefault(self._set_of(accepted), {})
         return {matched: list(states.values()) for matched, states in found.items()}
 
@@ -143,16 +143,16 @@ class _Room:
         seen = set(pending)
         while pending:
             longer, skip = pending.pop()
-            if (longer | skip) & ENDS_BIT or not longer or not skip:
+            if (longer | skip) & lexer_layout.ENDS_BIT or not longer or not skip:
                 return False
-            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
-            if records[skip, L_LONGEST] and self._set_of(int(records[longer, L_LONGEST])) != matched:
+            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+            if records[skip, lexer_layout.L_LONGEST] and self._set_of(int(records[longer, lexer_layout.L_LONGEST])) != matched:
                 return False
             row, of_skip = self._row(longer), self._row(skip)
-            if _bits(of_skip == BEFORE) & _goes_on(row) & firsts:
+            if _bits(of_skip == lexer_layout.BEFORE) & _goes_on(row) & firsts:
                 return False
             for pair in set(zip(row.tolist(), of_skip.tolist(), strict=True)):
-                if 0 < pair[1] != BEFORE and pair not in seen:
+                if 0 < pair[1] != lexer_layout.BEFORE and pair not in seen:
                     seen.add(pair)
                     pending.append(pair)
             if len(seen) > MOST_SETS:
@@ -170,19 +170,21 @@ class _Room:
         if not competing & self._skips:
             return False
         start = self._row(self._tables.start_state(np.array(members(competing)))).copy()
-        records = self._arena.tables[layout.LEXER_STATES].reshape(-1, LEXER_WORDS)
+        records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
         for byte in b" \n\t" + bytes(range(256)):
             after = int(start[byte])
-            if longer >> byte & 1 or after == BEFORE or after <= 0:
+            if longer >> byte & 1 or after == lexer_layout.BEFORE or after <= 0:
                 continue
-            state = after & STATE_MASK
-            matched = self._set_of(int(records[state, L_ACCEPTED if after & ENDS_BIT else L_LONGEST]))
+            state = after & lexer_layout.STATE_MASK
+            matched = self._set_of(
+                int(records[state, lexer_layout.L_ACCEPTED if after & lexer_layout.ENDS_BIT else lexer_layout.L_LONGEST])
+            )
             if not matched & self._skips:
                 continue
             following = self._after(awaited, matched)
             if not (following | self._skips_before(following)) >> lexeme & 1:
                 continue
-            if after & ENDS_BIT or not _goes_on(self._row(state)) & firsts:
+            if after & lexer_layout.ENDS_BIT or not _goes_on(self._row(state)) & firsts:
                 return True
         return False
 
@@ -195,7 +197,7 @@ class _Room:
 
 def _goes_on(row: np.ndarray) -> int:
     """The bytes that a lexer state goes on with."""
-    return _bits((row != 0) & (row != BEFORE))
+    return _bits((row != 0) & (row != lexer_layout.BEFORE))
 
 
 def _bits(flags: np.ndarray) -> int:

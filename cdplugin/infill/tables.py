@@ -23,10 +23,8 @@ from cdplugin.infill.room import that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
-from cdplugin.kernels.infill import workspace as ws
-from cdplugin.kernels.parser.corners import NOT_EXPANDED
-from cdplugin.kernels.store import arena as layout
-from cdplugin.kernels.store.arena import EXACT, LEXEME_WORDS, X_EXPRESSION, X_IS_SKIP, X_KIND, X_SKIP
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
@@ -95,7 +93,7 @@ class InfillGrammar:
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
-        if head[layout.HAS_KEPT]:
+        if head[layout.HAS_TRACKED]:
             raise UnsupportedError(
                 "infilling", expected="items without uniqueItems, or few", found="distinct items of any number"
             )
@@ -103,9 +101,14 @@ class InfillGrammar:
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
         self.workspace = Workspace(self.arena)
         self._set_rules()
-        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
-        self.is_exact = bool((records[:, X_KIND] == EXACT).all())
-        self._set_starts([np.flatnonzero(records[:, X_KIND] == EXACT), np.flatnonzero(records[:, X_KIND] != EXACT)])
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
+        self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
+        self._set_starts(
+            [
+                np.flatnonzero(records[:, layout.X_KIND] == layout.EXACT),
+                np.flatnonzero(records[:, layout.X_KIND] != layout.EXACT),
+            ]
+        )
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
@@ -116,11 +119,11 @@ class InfillGrammar:
         if self._loose is None:
             self._loose = work = self.workspace.with_same_rules()
             n = self.n_lexemes - 1
-            records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[:n]
-            exact = records[:, X_KIND] == EXACT
+            records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[:n]
+            exact = records[:, layout.X_KIND] == layout.EXACT
             self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
             skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
-            for skip in np.flatnonzero(records[:, X_IS_SKIP]):  # it may end any text
+            for skip in np.flatnonzero(records[:, layout.X_IS_SKIP]):  # it may end any text
                 skipped[skip, n >> 6] |= np.int64(1) << np.int64(n & 63)
             work.header[ws.W_LOOSE] = 1
         return self._loose
@@ -138,7 +141,7 @@ class InfillGrammar:
                     "infilling: the grammar's rules are made on demand, and are too many to be made all",
                     expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
                 )
-            if arena.tables[layout.RULE_HEADS][done] == NOT_EXPANDED:
+            if arena.tables[layout.RULE_HEADS][done] == layout.NOT_EXPANDED:
                 expander(done)
             done += 1
         return expander._n_dots, len(expander._nullable)
@@ -352,19 +355,19 @@ class InfillGrammar:
     def start_state(self, lexemes: np.ndarray) -> int:
         """The lexer state in which some lexemes (sorted) start together."""
         arena = self.arena
-        records = arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)
-        words = (lexemes << 32) | records[lexemes, X_EXPRESSION]
+        records = arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        words = (lexemes << 32) | records[lexemes, layout.X_EXPRESSION]
         arena.reserve(layout.STACK, 4 * len(words) + 16)
         arena.tables[layout.STACK][: len(words)] = words
         return self.workspace.call(kernels.OP_START_STATE, len(words))
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
-        records = self.arena.tables[layout.LEXEMES].reshape(-1, LEXEME_WORDS)[: self.n_lexemes - 1]
+        records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         words = int(self.workspace.header[ws.W_SET])
         skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
-        for lexeme in np.flatnonzero(records[:, X_SKIP] >= 0):
-            skipped[records[lexeme, X_SKIP], lexeme] = 1
+        for lexeme in np.flatnonzero(records[:, layout.X_SKIP] >= 0):
+            skipped[records[lexeme, layout.X_SKIP], lexeme] = 1
         for skip in np.flatnonzero(skipped.any(axis=1)):
             awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
             skipped[skip, self.n_lexemes - 1] = _goes_on(rules, begins, awaited)

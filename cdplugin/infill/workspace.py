@@ -7,8 +7,9 @@ import numpy as np
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels.infill import entry as kernels
-from cdplugin.kernels.infill import workspace as ws
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.jit.decorators import Notice
+from cdplugin.kernels.store import statuses
 
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -128,18 +129,18 @@ class Workspace:
                 result = int(engine(self.arena.address, self.address, op, a, b))
             if result >= 0:
                 return result
-            if result == ws.W_GROW:
+            if result == statuses.W_GROW:
                 table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
                 if table in _HASHES:
                     size = 1 << (size - 1).bit_length()
                 self.reserve(table, size)
-            elif result == ws.WIDEN:
+            elif result == statuses.WIDEN:
                 width = int(self.header[ws.W_WIDTH])
                 wider = [n for n in _WIDTHS if n > width]
                 if not wider:
                     raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
                 self.header[ws.W_WIDTH] = wider[0]
-            elif result == ws.LIMIT_STATES:
+            elif result == statuses.LIMIT_STATES:
                 raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
             else:
                 self.arena.recover(result)

@@ -17,41 +17,15 @@ from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, evaluate, make_not, nullable, push
-from cdplugin.kernels.store.arena import (
-    BROKEN,
-    GROW,
-    HAS_CLOCKS,
-    HAS_TERMINALS,
-    K_ACCEPTED,
-    K_EMPTY,
-    K_EPSILON,
-    K_ORIGIN,
-    LIMIT_WORK,
-    LOW_32,
-    STACK,
-    STACK_TOP,
-    V_FLAGS,
-    VALUE_WORDS,
-    VALUES,
-    WORDS,
-    begin,
-    has_room,
-    header,
-    i64,
-    intern,
-    memo_put,
-    pack,
-    reindex,
-    rememo,
-    spend,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, spend
 
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
     OP_EVALUATE,  # a: length of the postfix program at the bottom of the stack -> expression id
-    OP_STATUS,  # a: expression -> bit 0: nonempty, bit 1: nullable
+    OP_STATUS,  # a: expression -> flags MATCHES_SOMETHING, MATCHES_EMPTY
     OP_DERIVE,  # a: expression, b: byte -> its derivative
-    OP_ROOT,  # the start cursor of the grammar in the static tables
+    OP_START_CURSOR,  # the start cursor of the grammar in the static tables
     OP_ACCEPT,  # a: cursor, b: token, c: 1: by its bytes or as a terminal, 0: as a terminal only -> cursor (0: not allowed)
     OP_STEP,  # a: cursor, b: byte -> cursor (0: dead)
     OP_ACCEPTS,  # a: cursor -> 1 if the text may end here
@@ -68,6 +42,7 @@ from cdplugin.kernels.store.arena import (
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
 ) = range(19)
 
+MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
 TERMINATED = -1  # the cursor after a stop token
 
@@ -75,29 +50,29 @@ TERMINATED = -1  # the cursor after a stop token
 @kernel
 def _constants(h):
     head = header(h)
-    if not has_room(h, STACK, 4):
-        return GROW
-    empty = intern(h, K_EMPTY, 0, 0)
-    epsilon = intern(h, K_EPSILON, 0, 0)
+    if not has_room(h, layout.STACK, 4):
+        return statuses.GROW
+    empty = intern(h, layout.K_EMPTY, 0, 0)
+    epsilon = intern(h, layout.K_EPSILON, 0, 0)
     if empty < 0 or epsilon < 0:
-        return GROW
-    values = i64(h, VALUES)
-    values[empty * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN
-    values[epsilon * VALUE_WORDS + V_FLAGS] = PURE | FINITE | THIN | NULLABLE
-    head[STACK_TOP] = 0
+        return statuses.GROW
+    values = i64(h, layout.VALUES)
+    values[empty * layout.VALUE_WORDS + layout.V_FLAGS] = PURE | FINITE | THIN
+    values[epsilon * layout.VALUE_WORDS + layout.V_FLAGS] = PURE | FINITE | THIN | NULLABLE
+    head[layout.STACK_TOP] = 0
     return make_not(h, EMPTY)
 
 
 @kernel
 def _root(h):
     head = header(h)
-    if not has_room(h, STACK, 4):
-        return GROW
-    origin = intern(h, K_ORIGIN, 0, 0)
+    if not has_room(h, layout.STACK, 4):
+        return statuses.GROW
+    origin = intern(h, layout.K_ORIGIN, 0, 0)
     if origin < 0:
         return origin
-    i64(h, STACK)[0] = pack(0, origin)  # dot 0: S' -> . S END
-    head[STACK_TOP] = 1
+    i64(h, layout.STACK)[0] = pack(0, origin)  # dot 0: S' -> . S END
+    head[layout.STACK_TOP] = 1
     row = make_row(h, 0, 1)
     return start_of(h, row) if row > 0 else row
 
@@ -105,11 +80,11 @@ def _root(h):
 @kernel
 def _scan(h, row, lexeme):
     """The row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
-    if not has_room(h, STACK, 4):
-        return GROW
-    i64(h, STACK)[0] = lexeme
-    header(h)[STACK_TOP] = 1
-    accepted = intern(h, K_ACCEPTED, 0, 1)
+    if not has_room(h, layout.STACK, 4):
+        return statuses.GROW
+    i64(h, layout.STACK)[0] = lexeme
+    header(h)[layout.STACK_TOP] = 1
+    accepted = intern(h, layout.K_ACCEPTED, 0, 1)
     return accepted if accepted < 0 else advance(h, row, accepted)
 
 
@@ -131,8 +106,8 @@ def _fill_row(h, cursor, row_address, stops_address):
     """
     head = header(h)
     if not begin(h):
-        return np.int64(BROKEN)
-    out = view_i32(row_address, head[WORDS])
+        return np.int64(statuses.BROKEN)
+    out = view_i32(row_address, head[layout.WORDS])
     ended = cursor == TERMINATED
     status = fill(h, np.int64(0) if ended else cursor, out)
     if status < 0:
@@ -149,7 +124,7 @@ def _fill_row(h, cursor, row_address, stops_address):
             out[word] |= bit
         else:
             out[word] &= ~bit
-    if head[HAS_TERMINALS] and not ended:
+    if head[layout.HAS_TERMINALS] and not ended:
         return add_terminals(h, cursor, out)  # a stop token that the grammar names
     return np.int64(0)
 
@@ -161,26 +136,26 @@ def edges(h, cursor, bytes_address, count):
     """
     listed = view_i64(bytes_address, 2 * count)
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     for i in range(count):
-        if head[HAS_CLOCKS]:
+        if head[layout.HAS_CLOCKS]:
             after = accept(h, cursor, listed[2 * i + 1], True)
         else:
             after = step(h, cursor, listed[2 * i])
         if after < 0:
             return after
-        top = head[STACK_TOP]
+        top = head[layout.STACK_TOP]
         if not spend(h, 2 + ((top - base) >> 3)):
-            return np.int64(LIMIT_WORK)
-        words = i64(h, STACK)
+            return np.int64(statuses.LIMIT_WORK)
+        words = i64(h, layout.STACK)
         is_new = after > 0
         for k in range(base + 1, top, 2):
             if words[k] == after:
                 is_new = False
                 break
         if is_new and (push(h, np.int64(i)) < 0 or push(h, after) < 0):
-            return np.int64(GROW)
-    return (head[STACK_TOP] - base) >> 1
+            return np.int64(statuses.GROW)
+    return (head[layout.STACK_TOP] - base) >> 1
 
 
 @kernel
@@ -207,7 +182,7 @@ def engine(h, op, a, b, c):
         return _fill_row(h, a, b, c)
     head = header(h)
     if not begin(h):
-        return np.int64(BROKEN)
+        return np.int64(statuses.BROKEN)
     if op == OP_ACCEPT:
         return np.int64(accept(h, a, b, c != 0))
     if op == OP_STEP:
@@ -215,16 +190,16 @@ def engine(h, op, a, b, c):
     if op == OP_ACCEPTS:
         return np.int64(accepts_at(h, a))
     if op == OP_EVALUATE:
-        head[STACK_TOP] = a
+        head[layout.STACK_TOP] = a
         return np.int64(evaluate(h, 0, a))
     if op == OP_STATUS:
         alive = is_nonempty(h, a)
-        return np.int64(alive if alive < 0 else alive + (2 if nullable(h, a) else 0))
+        return np.int64(alive if alive < 0 else alive + (MATCHES_EMPTY if nullable(h, a) else 0))
     if op == OP_DERIVE:
         return np.int64(derive(h, a, b))
     if op == OP_CONSTANTS:
         return np.int64(_constants(h))
-    if op == OP_ROOT:
+    if op == OP_START_CURSOR:
         return np.int64(_root(h))
     if op == OP_SCAN:
         return np.int64(_scan(h, a, b))
@@ -233,7 +208,7 @@ def engine(h, op, a, b, c):
     if op == OP_COMPLETE:
         return np.int64(complete(h, a, b))
     if op == OP_NOTE:
-        return np.int64(memo_put(h, a, b >> 32, b & LOW_32, c))
+        return np.int64(memo_put(h, a, b >> 32, b & layout.LOW_32, c))
     if op == OP_EDGES:
         return np.int64(edges(h, a, b, c))
     if op == OP_SPELL:

@@ -13,7 +13,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 NO_BYTE = 256
 """The unit of a token without bytes."""
@@ -120,7 +120,10 @@ class Lexing:
         if known is None:
             after = self._arena.call(kernels.OP_DERIVE, expression, unit)
             status = self._arena.call(kernels.OP_STATUS, after)
-            known = self._after[key] = (after if status & 1 else 0, bool(status & 2))
+            known = self._after[key] = (
+                after if status & kernels.MATCHES_SOMETHING else 0,
+                bool(status & kernels.MATCHES_EMPTY),
+            )
         return known
 
     def _clock(self, lexeme: int) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,31 +11,29 @@ from cdplugin import expr
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import evaluate
 from cdplugin.engine.programs import Program
+from cdplugin.engine.static_tables import StaticTables
 from cdplugin.errors import EngineError
 from cdplugin.expr import Expr
 from cdplugin.ir import Captured
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.capture_lexing import Lexing, Units
 from cdplugin.queries.captures import Chart
 
-if TYPE_CHECKING:
-    from cdplugin.matcher import Grammar, Matcher
 
+def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -> list[tuple[str, bytes]]:
+    """The answer of :meth:`cdplugin.Matcher.all_captures` for a complete text.
 
-def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
-    """The answer of :meth:`cdplugin.Matcher.all_captures`."""
-    if not matcher.is_accepting():
-        raise ValueError("captures: expected a complete text, found one that may not end here")
-    grammar = matcher.grammar
-    ir = grammar._tables.rules.ir
+    ``template``: the arena that the grammar's arenas are cloned from; ``tokens``: those of the text, without what ended it.
+    """
+    ir = tables.rules.ir
     families = [family for family, _ in ir.instances.values()]
     if not (ir.captures or any(name for _, name in ir.stops.values()) or any(family.has_captures for family in families)):
         return []
-    arena = grammar._template.clone()
-    grammar._tables.evaluate(arena)
-    grammar._tables.install(arena)
-    units = Units(_text_tokens(matcher), grammar.vocab.tokens)
+    arena = template.clone()
+    tables.evaluate(arena)
+    tables.install(arena)
+    units = Units(tokens, arena.vocab.tokens)
     lexing = Lexing(arena, units, arena.limits.max_capture_steps)
     chart = Chart(arena, units, lexing)
     if not chart.is_complete:  # lexemes of several kinds that ended together: any way to cut the text that parses
@@ -42,9 +41,9 @@ def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
             raise EngineError("the captures of this text were not found")
-    captured = _captured(arena, grammar)
+    captured = _captured(arena, tables)
     wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
-    stops = _Stops(grammar, lexing)
+    stops = _Stops(arena, lexing)
     out: list[tuple[str, bytes]] = []
     for span in chart.spans(wanted):
         name, stop = captured[span.nonterminal]
@@ -60,20 +59,9 @@ def all_captures(matcher: Matcher) -> list[tuple[str, bytes]]:
     return out
 
 
-def _text_tokens(matcher: Matcher) -> list[int]:
-    """The followed tokens, less the one that ended the text (it may also be one that the grammar names)."""
-    tokens = list(matcher.tokens)
-    if matcher.is_terminated():
-        before = matcher.fork()
-        before.rollback(1)
-        if before.is_accepting():
-            tokens.pop()
-    return tokens
-
-
-def _captured(arena: Arena, grammar: Grammar) -> dict[int, Captured]:
+def _captured(arena: Arena, tables: StaticTables) -> dict[int, Captured]:
     """What is captured of which nonterminals, by their numbers in this arena; of families, those members that were met."""
-    rules = grammar._tables.rules
+    rules = tables.rules
     expander: Any = arena.expand
     numbers = rules.number if expander is None else expander.numbers
     out = {number: Captured(rules.ir.captures.get(symbol), rules.ir.stops.get(symbol)) for symbol, number in numbers.items()}
@@ -85,8 +73,8 @@ def _captured(arena: Arena, grammar: Grammar) -> dict[int, Captured]:
 class _Stops:
     """Finds where the end of a text begins that only ends it."""
 
-    def __init__(self, grammar: Grammar, lexing: Lexing) -> None:
-        self._grammar = grammar
+    def __init__(self, arena: Arena, lexing: Lexing) -> None:
+        self._arena = arena
         self._lexing = lexing
         self._known: dict[int, tuple[Arena, int]] = {}
 
@@ -101,20 +89,20 @@ class _Stops:
                 self._lexing.take()
                 expression = arena.call(kernels.OP_DERIVE, expression, byte)
                 status = arena.call(kernels.OP_STATUS, expression)
-                if not status & 1:
+                if not status & kernels.MATCHES_SOMETHING:
                     break
             else:
-                if status & 2:
+                if status & kernels.MATCHES_EMPTY:
                     return at
         return len(text)
 
     def _evaluated(self, stop: Expr) -> tuple[Arena, int]:
         known = self._known.get(id(stop))
         if known is None:
-            limits = self._grammar._template.limits
+            limits = self._arena.limits
             program = Program(limits)
             result = program.add(stop)
-            arena = Arena(self._grammar.vocab, limits)
+            arena = Arena(self._arena.vocab, limits)
             evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
-            known = self._known[id(stop)] = (arena, int(arena.tables[layout.MARKS][result]))
+            known = self._known[id(stop)] = (arena, int(arena.tables[layout.VISIT_STAMPS][result]))
         return known

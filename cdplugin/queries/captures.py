@@ -16,8 +16,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.capture_lexing import Edge, Lexing, Units
 
 Waiting = tuple[int, int]
@@ -84,7 +83,7 @@ class Rules:
 
     def first_dots(self, nonterminal: int) -> list[int]:
         """The first dots of a nonterminal's rules."""
-        if self._heads[nonterminal] == NOT_EXPANDED:
+        if self._heads[nonterminal] == layout.NOT_EXPANDED:
             expand: Any = self._arena.expand
             expand(nonterminal)
             self._read()
@@ -105,7 +104,7 @@ class Rules:
         seen = set(pending)
         for nonterminal in pending:
             for dot in self.first_dots(nonterminal):
-                while self.symbols[dot] != END_OF_RULE:
+                while self.symbols[dot] != layout.END_OF_RULE:
                     symbol = self.symbols[dot]
                     dots.setdefault(symbol, []).append(dot)
                     if symbol >= 0 and symbol not in seen:
@@ -212,7 +211,7 @@ class Chart:
             column.items[item] = back
             dot, origin = item
             symbol = symbols[dot]
-            if symbol == END_OF_RULE:
+            if symbol == layout.END_OF_RULE:
                 whole = (self.rules.lefts[dot], origin)
                 if whole not in column.complete:
                     column.complete[whole] = item
@@ -248,7 +247,7 @@ class Chart:
         """The item of a column that waits for a nonterminal as its last part, if no other waits for it."""
         waiting = self._waiting(place, nonterminal)
         one = next(waiting, None)
-        if one is None or next(waiting, None) is not None or self.rules.symbols[one[0] + 1] != END_OF_RULE:
+        if one is None or next(waiting, None) is not None or self.rules.symbols[one[0] + 1] != layout.END_OF_RULE:
             return None
         return one
 
@@ -333,7 +332,7 @@ class Chart:
             if back is None:  # predicted: only empty parts can stand before the dot
                 dot = item[0] - 1
                 symbols = self.rules.symbols
-                while item[1] == place and dot >= 0 and symbols[dot] != END_OF_RULE:
+                while item[1] == place and dot >= 0 and symbols[dot] != layout.END_OF_RULE:
                     yield Back(dot, place, _NULL, symbols[dot], place), place
                     dot -= 1
                 return

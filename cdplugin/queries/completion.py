@@ -18,12 +18,11 @@ import numpy as np
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.lexer.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.masks.spelling import NOT_SPELT
-from cdplugin.kernels.parser.cursors import ACCEPT_MARK
-from cdplugin.kernels.parser.earley import R_START, ROW_WORDS
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import FAR, Budget, Costs
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
@@ -202,12 +201,14 @@ class Endings:
         The cursor after a word is that of its lexeme alone, where others may end with it: what it allows is legal.
         """
         arena = self._arena
-        if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_KEPT]:
+        if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
         lexemes = arena.tables[layout.LEXEMES]
         out: dict[int, bytes] = {}
         for row, state in self.pairs(cursor):
-            for word in arena.sequence(int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])):
+            for word in arena.sequence(
+                int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
+            ):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
@@ -288,10 +289,12 @@ class Endings:
     def pairs(self, cursor: int) -> list[tuple[int, int]]:
         """The (row, lexer state) pairs of a cursor that have a lexer state."""
         if cursor >> 32:
-            pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
+            pairs = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
         else:
             state = self._arena.lexer_state
-            pairs = [(p >> 32, state(p & layout.LOW_32)) for p in self._arena.sequence(cursor) if p != ACCEPT_MARK]
+            pairs = [
+                (p >> 32, state(p & layout.LOW_32)) for p in self._arena.sequence(cursor) if p != parser_layout.ACCEPTS_HERE
+            ]
         return [pair for pair in pairs if pair[1]]
 
     def terminals(self, cursor: int) -> dict[int, int]:
@@ -300,12 +303,14 @@ class Endings:
         out: dict[int, int] = {}
         for row, state in self.pairs(cursor):
             states = [state]
-            ended = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST])
+            ended = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
             for lexeme in arena.sequence(ended) if ended else ():
                 after = arena.call(kernels.OP_SCAN, row, lexeme)
-                states.append(int(arena.tables[layout.ROWS][after * ROW_WORDS + R_START]))
+                states.append(int(arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START]))
             for one in states:
-                value = int(arena.tables[layout.LEXER_STATES][one * LEXER_WORDS + L_VALUE]) if one else 0
+                value = (
+                    int(arena.tables[layout.LEXER_STATES][one * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) if one else 0
+                )
                 for word in arena.sequence(value) if value else ():
                     token = self._token_of(word >> 32)
                     if token is not None:
@@ -346,8 +351,8 @@ def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int
     def spell(text: bytes) -> list[int]:
         data = np.frombuffer(text, np.uint8)
         found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-        if found >= NOT_SPELT:
-            raise EngineError(f"no tokens spell {text[found - NOT_SPELT :][:40]!r}")
+        if found >= mask_layout.NOT_SPELT:
+            raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
         return arena.tables[layout.STACK][:found].tolist()
 
     return _tokens(edges, spell)

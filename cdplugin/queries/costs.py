@@ -20,13 +20,10 @@ import numpy as np
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
-from cdplugin.kernels.parser.cursors import ACCEPT_BIT, ACCEPT_MARK
-from cdplugin.kernels.parser.earley import R_ITEMS, ROW_WORDS
-from cdplugin.kernels.parser.skips import MARK_DOT
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 FAR = 1 << 40
 """The cost of what is not known to end."""
@@ -97,11 +94,14 @@ class Costs:
             self._forget()
             self._stale = self._unsure = False
         if cursor >> 32:
-            return 0 if cursor & ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & STATE_MASK)
+            return 0 if cursor & parser_layout.ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
         best = FAR
         for pair in self._arena.sequence(cursor):
             best = min(
-                best, 0 if pair == ACCEPT_MARK else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32))
+                best,
+                0
+                if pair == parser_layout.ACCEPTS_HERE
+                else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)),
             )
         return best
 
@@ -126,12 +126,12 @@ class Costs:
 
     def look_for(self, cursor: int) -> None:
         """Look for the shortest matches of the lexemes that a cursor is in."""
-        pairs = [cursor & STATE_MASK] if cursor >> 32 else self._arena.sequence(cursor)
+        pairs = [cursor & lexer_layout.STATE_MASK] if cursor >> 32 else self._arena.sequence(cursor)
         for state in pairs:
-            if state == ACCEPT_MARK:
+            if state == parser_layout.ACCEPTS_HERE:
                 continue
             state = self._arena.lexer_state(state & layout.LOW_32)
-            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
+            value = int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             for word in self._arena.sequence(value) if value else ():
                 self.of_expression(word & layout.LOW_32)
 
@@ -141,7 +141,11 @@ class Costs:
         if known is None:
             known = FAR
             lexemes = self._arena.tables[layout.LEXEMES]
-            value = int(self._arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE]) if state else 0
+            value = (
+                int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
+                if state
+                else 0
+            )
             for word in self._arena.sequence(value) if value else ():
                 record = (word >> 32) * layout.LEXEME_WORDS
                 expression = word & layout.LOW_32
@@ -271,7 +275,7 @@ class Costs:
         for dot in tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2].tolist():
             right: list[int] = []
             left = int(lefts[dot])
-            while int(symbols[dot]) != END_OF_RULE:
+            while int(symbols[dot]) != layout.END_OF_RULE:
                 right.append(int(symbols[dot]))
                 dot += 1
             self._grow(max([left, *right]) + 1)
@@ -324,7 +328,7 @@ class Costs:
         come in any order has a million of those, none of which helps to find what a required property may hold.
         """
         expander: Any = self._arena.expand
-        if self._arena.header[layout.HAS_KEPT]:
+        if self._arena.header[layout.HAS_TRACKED]:
             nonterminal = expander.stand_in(nonterminal)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
@@ -341,7 +345,7 @@ class Costs:
             while pending:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
-                if tables[heads][symbol] == NOT_EXPANDED:
+                if tables[heads][symbol] == layout.NOT_EXPANDED:
                     heappush(waiting, (is_late[symbol], expander.remaining(symbol), -next(order), symbol))
                     continue
                 for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
@@ -355,7 +359,7 @@ class Costs:
                 return FAR
             self.budget.take()
             member = heappop(waiting)[-1]
-            if tables[heads][member] == NOT_EXPANDED:
+            if tables[heads][member] == layout.NOT_EXPANDED:
                 expander(member)
                 self._load()
             pending.append(member)
@@ -368,7 +372,7 @@ class Costs:
         if known is None:
             symbols = self._arena.tables[layout.DOT_SYMBOL]
             at = dot
-            while at not in rest and symbols[at] != END_OF_RULE:
+            while at not in rest and symbols[at] != layout.END_OF_RULE:
                 at += 1
             known = rest.get(at, 0)
             while at > dot:  # backwards, so that each dot on the way is known from then on
@@ -385,7 +389,7 @@ class Costs:
         """Bytes from the boundary before a row to the end of the text."""
         known = self._of_row.get(row)
         if known is None:
-            items = int(self._arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS])
+            items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
             edges = self._edges(items)
             self._close([node for _, node in edges])
             known = min((rest + self._of_end.get(node, FAR) for rest, node in edges), default=FAR)
@@ -399,7 +403,7 @@ class Costs:
         lefts = self._arena.tables[layout.DOT_LEFT]
         for item in self._arena.sequence(items):
             dot = item >> 32
-            if dot == MARK_DOT:
+            if dot == parser_layout.SKIP_ITEM_DOT:
                 continue
             out.append((self._rest(dot), int(lefts[dot]) << 32 | (item & layout.LOW_32)))
         return out

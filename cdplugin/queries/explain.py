@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.static_tables import StaticTables
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.lexer.lexer import L_LONGEST, L_VALUE, LEXER_WORDS, STATE_MASK
-from cdplugin.kernels.parser.cursors import ACCEPT_MARK
-from cdplugin.kernels.parser.earley import R_ITEMS, R_LONGEST, R_START, ROW_WORDS
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.store import layout
 from cdplugin.queries.captures import Rules
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Matcher
-    from cdplugin.vocab.vocabulary import Vocabulary
+from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_NAMES = 8
 _MOST_RULES = 3
 
 
-def explain_token(matcher: Matcher, arena: Arena, cursor: int, token_id: int) -> str:
+def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int, stop_token_ids: Collection[int]) -> str:
     """The answer of :meth:`cdplugin.Matcher.explain`; the caller holds the arena's lock."""
-    vocab = matcher.grammar.vocab
+    vocab = arena.vocab
     if cursor == TERMINATED:
         return f"token {token_id} comes after the end of the text"
-    if token_id in matcher.stop_token_ids:
+    if token_id in stop_token_ids:
         if arena.call(kernels.OP_ACCEPTS, cursor):
             return f"token {token_id} ends the text and is allowed here"
         if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
             return f"token {token_id}{_named(vocab, token_id)} is allowed"
-        return f"token {token_id} would end the text, which is not complete: expected {expected(matcher, arena, cursor)}"
+        return f"token {token_id} would end the text, which is not complete: expected {expected(arena, tables, cursor)}"
     if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
         return f"token {token_id}{_named(vocab, token_id)} is allowed"
     text = vocab.tokens[token_id]
@@ -41,21 +39,21 @@ def explain_token(matcher: Matcher, arena: Arena, cursor: int, token_id: int) ->
         if not arena.header[layout.HAS_TERMINALS]:
             return f"token {token_id} is a special token: it never matches as text"
         what = f"token {token_id}{_named(vocab, token_id)} is a special token"
-        return f"{what}, which the grammar does not name here: expected {expected(matcher, arena, cursor)}"
+        return f"{what}, which the grammar does not name here: expected {expected(arena, tables, cursor)}"
     if not text:
         return f"token {token_id} is empty: it would make no progress"
     for i, byte in enumerate(text):
         after = arena.call(kernels.OP_STEP, cursor, byte)
         if after == 0:
-            ended = _ended(matcher, arena, cursor)
+            ended = _ended(arena, tables, cursor)
             before = f", before which {_several(ended)} may end" if ended else ""
             where = f"byte {i} of token {token_id} ({show(text)}), {show(text[i : i + 1])}{before}"
-            return f"not allowed: {where}: expected {expected(matcher, arena, cursor)}"
+            return f"not allowed: {where}: expected {expected(arena, tables, cursor)}"
         cursor = after
     return f"token {token_id} ({show(text)}) is allowed"
 
 
-def expected(matcher: Matcher, arena: Arena, cursor: int) -> str:
+def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:
     """What may come at a cursor: the next bytes, the lexemes that they belong to, the rules that those are in; tokens that are
     named; the end. The caller holds the arena's lock.
     """
@@ -65,10 +63,10 @@ def expected(matcher: Matcher, arena: Arena, cursor: int) -> str:
     parts = []
     places = [*_pairs(arena, cursor), *_after_longest(arena, cursor)]
     if allowed:
-        names = _several(lexeme_names(matcher, arena, cursor))
-        rules = rule_names(matcher, arena, places)
+        names = _several(lexeme_names(arena, tables, cursor))
+        rules = rule_names(arena, tables, places)
         parts.append(f"one of {show_bytes(allowed)} (in {names}{f'; rule {rules}' if rules else ''})")
-    tokens = _terminals(matcher, arena, places)
+    tokens = _terminals(arena, places)
     if tokens:
         parts.append(f"the token {tokens}")
     if arena.call(kernels.OP_ACCEPTS, cursor):
@@ -92,16 +90,18 @@ def _several(names: list[str]) -> str:
 
 def _pairs(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     if cursor >> 32:
-        pairs = [((cursor >> 32) - 1, cursor & STATE_MASK)]
+        pairs = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
     else:
         state = arena.lexer_state
-        pairs = [(pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != ACCEPT_MARK]
+        pairs = [
+            (pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE
+        ]
     return [pair for pair in pairs if pair[1]]
 
 
 def _matched(arena: Arena, state: int) -> list[int]:
     """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
-    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_LONGEST])
+    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
     return arena.sequence(value) if value else []
 
 
@@ -112,8 +112,8 @@ def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
         for lexeme in _matched(arena, state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
             starts = (
-                arena.tables[layout.ROWS][after * ROW_WORDS + R_START],
-                arena.tables[layout.ROWS][after * ROW_WORDS + R_LONGEST],
+                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START],
+                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_LONGEST],
             )
             out += [(after, int(start)) for start in starts if start]
     return out
@@ -121,14 +121,14 @@ def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
 
 def _words(arena: Arena, state: int) -> list[int]:
     """The numbers of the lexemes that are open in a state."""
-    value = int(arena.tables[layout.LEXER_STATES][state * LEXER_WORDS + L_VALUE])
+    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
     return [word >> 32 for word in arena.sequence(value)]
 
 
-def _lexeme_name(matcher: Matcher, lexeme: int) -> str:
-    names = matcher.grammar._tables.lexemes.names
+def _lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:
+    names = tables.lexemes.names
     if lexeme >= len(names):  # made while a text was followed
-        lexeme = int(matcher._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_KEPT])
+        lexeme = int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
     return names[lexeme]
 
 
@@ -136,33 +136,33 @@ def _is_terminal(arena: Arena, lexeme: int) -> bool:
     return bool(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_N_RANGES])
 
 
-def _ended(matcher: Matcher, arena: Arena, cursor: int) -> list[str]:
+def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the LONGEST lexemes that match at a cursor, skips apart."""
     lexemes = arena.tables[layout.LEXEMES]
     names: dict[str, None] = {}
     for _, state in _pairs(arena, cursor):
         for lexeme in _matched(arena, state):
             if not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
-                names[_lexeme_name(matcher, lexeme)] = None
+                names[_lexeme_name(arena, tables, lexeme)] = None
     return list(names)
 
 
-def lexeme_names(matcher: Matcher, arena: Arena, cursor: int) -> list[str]:
+def lexeme_names(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have ended."""
     names: dict[str, None] = {}
     for _, state in [*_pairs(arena, cursor), *_after_longest(arena, cursor)]:
         for lexeme in _words(arena, state):
             if not _is_terminal(arena, lexeme):
-                names[_lexeme_name(matcher, lexeme)] = None
+                names[_lexeme_name(arena, tables, lexeme)] = None
     return list(names)
 
 
-def _terminals(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) -> str:
+def _terminals(arena: Arena, places: list[tuple[int, int]]) -> str:
     """The tokens that the grammar names at some place: their names, or ids; empty if there are none."""
     if not arena.header[layout.HAS_TERMINALS]:
         return ""
     lexemes, ranges = arena.tables[layout.LEXEMES], arena.tables[layout.TOKEN_RANGES]
-    names = matcher.grammar.vocab.names
+    names = arena.vocab.names
     found: dict[str, None] = {}
     for _, state in places:
         for lexeme in _words(arena, state):
@@ -174,14 +174,14 @@ def _terminals(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) ->
     return _several(list(found))
 
 
-def rule_names(matcher: Matcher, arena: Arena, places: list[tuple[int, int]]) -> str:
+def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]) -> str:
     """Names of the rules that the lexemes at some places are in; those around them where they have none."""
     rules = Rules(arena)
     expander: Any = arena.expand
-    static = matcher.grammar._tables.rules
+    static = tables.rules
     names: dict[str, None] = {}
     for row, state in places:
-        items = arena.sequence(int(arena.tables[layout.ROWS][row * ROW_WORDS + R_ITEMS]))
+        items = arena.sequence(int(arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]))
         dots: list[int] = []
         for item in items:
             dot = item >> 32

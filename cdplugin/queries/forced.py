@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
+from cdplugin.queries.completion import Endings
+from cdplugin.queries.followed import Followed
 
-if TYPE_CHECKING:
-    from cdplugin.matcher import Matcher
-
-_CONTEXT = 8  # tokens before the place that the tokenizer is shown
+CONTEXT = 8  # tokens before the place that the tokenizer is shown
 _MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen
 _PROBES = 48  # continuations that the tokenizer is shown
 _MOST_BYTES = 4_096
 
 
-def single_tokens(matcher: Matcher, limit: int) -> list[int]:
-    """The answer of ``forced_tokens()``."""
-    probe = matcher.fork()
-    row = np.zeros((1, (matcher.grammar.vocab.size + 31) // 32), np.int32)
-    stops = set(matcher.stop_token_ids)
+def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
+    """The answer of ``forced_tokens()``: ``probe``, a fork, follows the tokens whose masks are singletons."""
+    row = np.zeros((1, (size + 31) // 32), np.int32)
     out: list[int] = []
     while len(out) < limit and not probe.is_accepting():
         probe.fill_next_token_bitmask(row)
@@ -32,65 +31,163 @@ def single_tokens(matcher: Matcher, limit: int) -> list[int]:
             break
         word = int(row[0, words[0]]) & 0xFFFFFFFF
         token = 32 * int(words[0]) + word.bit_length() - 1
-        if word & (word - 1) or token in stops or not probe.accept_token(token):
+        if word & (word - 1) or token in stop_token_ids or not probe.accept_token(token):
             break
         out.append(token)
     return out
 
 
-def canonical_tokens(matcher: Matcher, limit: int) -> list[int]:
-    """The answer of ``forced_tokens(canonical=True)``."""
-    text, cursor = _forced_text(matcher, matcher._cursor(), min(_MOST_BYTES, limit * matcher.grammar.vocab.max_token_bytes))
-    if not text:
-        return []
-    tokens = _stable(matcher, text, cursor)[:limit]
-    return tokens[: _still_forced(matcher, tokens)]
+@dataclass(frozen=True)
+class Position:
+    """Where a matcher stands, for what must come there.
 
-
-def _forced_text(matcher: Matcher, cursor: int, most: int) -> tuple[bytes, int]:
-    """The bytes that must come at a cursor, and the cursor after them."""
-    arena = matcher._arena
-    out = bytearray()
-    with arena.lock, arena.one_budget(arena.limits.max_step_work):
-        if cursor == TERMINATED:
-            return b"", cursor
-        endings = matcher.grammar._endings_in(arena)
-        while len(out) < most and not arena.call(kernels.OP_ACCEPTS, cursor):
-            if arena.header[layout.HAS_TERMINALS] and endings.terminals(cursor):
-                break
-            byte = endings.only_byte(cursor)
-            if byte is None:
-                break
-            out.append(byte)
-            cursor = arena.call(kernels.OP_STEP, cursor, byte)
-    return bytes(out), cursor
-
-
-def _stable(matcher: Matcher, text: bytes, cursor: int) -> list[int]:
-    """The first tokens of ``text`` that are the same whatever follows.
-
-    Tokens from the first place on where some token of the vocabulary could begin and reach beyond the text are dropped; and so
-    are those that change when some of the legal continuations are tokenized with it.
+    ``tokens``: the last :data:`CONTEXT` tokens before it; ``stops``: int64, the number of stop tokens and their ids; ``step``:
+    the cursor after a token, 0 if it is not allowed; ``endings``: what is known of endings in the arena.
     """
-    vocab = matcher.grammar.vocab
-    text = text[: _whole_characters(text)]
-    before = _context(matcher)
-    tokens = _encode(matcher, before, text)
-    if tokens is None:
-        return _longest(matcher, text)
-    kept = 0
-    at = 0
-    first_open = _first_open(matcher, text)
-    while kept < len(tokens) and at + len(vocab.tokens[tokens[kept]] or b"") <= first_open:
-        at += len(vocab.tokens[tokens[kept]] or b"")
-        kept += 1
-    for more in _continuations(matcher, cursor) if kept else ():
-        other = _encode(matcher, before, text + more) or []
-        same = 0
-        while same < min(kept, len(other)) and other[same] == tokens[same]:
-            same += 1
-        kept = same
-    return tokens[:kept]
+
+    arena: Arena
+    cursor: int
+    tokens: Sequence[int]
+    stops: np.ndarray
+    step: Callable[[int, int], int]
+    endings: Endings
+
+    def canonical_tokens(self, limit: int) -> list[int]:
+        """The answer of ``forced_tokens(canonical=True)``."""
+        text, cursor = self._forced_text(self.cursor, min(_MOST_BYTES, limit * self.arena.vocab.max_token_bytes))
+        if not text:
+            return []
+        tokens = self._stable(text, cursor)[:limit]
+        return tokens[: self._still_forced(tokens)]
+
+    def _forced_text(self, cursor: int, most: int) -> tuple[bytes, int]:
+        """The bytes that must come at a cursor, and the cursor after them."""
+        arena = self.arena
+        out = bytearray()
+        with arena.lock, arena.one_budget(arena.limits.max_step_work):
+            if cursor == TERMINATED:
+                return b"", cursor
+            endings = self.endings
+            while len(out) < most and not arena.call(kernels.OP_ACCEPTS, cursor):
+                if arena.header[layout.HAS_TERMINALS] and endings.terminals(cursor):
+                    break
+                byte = endings.only_byte(cursor)
+                if byte is None:
+                    break
+                out.append(byte)
+                cursor = arena.call(kernels.OP_STEP, cursor, byte)
+        return bytes(out), cursor
+
+    def _stable(self, text: bytes, cursor: int) -> list[int]:
+        """The first tokens of ``text`` that are the same whatever follows.
+
+        Drops tokens from the first place on where a token of the vocabulary could begin and reach beyond the text, and those
+        that change when one of the legal continuations is tokenized with it.
+        """
+        vocab = self.arena.vocab
+        text = text[: _whole_characters(text)]
+        before = self._context()
+        tokens = self._encode(before, text)
+        if tokens is None:
+            return self._longest(text)
+        kept = 0
+        at = 0
+        first_open = self._first_open(text)
+        while kept < len(tokens) and at + len(vocab.tokens[tokens[kept]] or b"") <= first_open:
+            at += len(vocab.tokens[tokens[kept]] or b"")
+            kept += 1
+        for more in self._continuations(cursor) if kept else ():
+            other = self._encode(before, text + more) or []
+            same = 0
+            while same < min(kept, len(other)) and other[same] == tokens[same]:
+                same += 1
+            kept = same
+        return tokens[:kept]
+
+    def _context(self) -> bytes:
+        """The text of the last tokens: the tokenizer may join what follows to it, and then the tokens there are another's."""
+        vocab = self.arena.vocab
+        text = b""
+        for token in reversed(self.tokens):
+            part = vocab.tokens[token]
+            if part is None:
+                break
+            text = part + text
+        while text and text[0] & 0xC0 == 0x80:
+            text = text[1:]
+        return text
+
+    def _encode(self, before: bytes, text: bytes) -> list[int] | None:
+        """``text`` as the tokenizer writes it after ``before``; None if there is no tokenizer or it has no boundary there."""
+        vocab = self.arena.vocab
+        if vocab.encode is None:
+            return None
+        for context in (before, b""):
+            try:
+                ids = vocab.encode((context + text).decode())
+            except UnicodeDecodeError:
+                continue
+            at = len(ids)
+            length = 0
+            while at and length < len(text):  # from the end: a tokenizer may put a space in front
+                at -= 1
+                length += len(vocab.tokens[ids[at]] or b"")
+            if vocab.decode(ids[at:]) == text:
+                return ids[at:]
+        return None
+
+    def _first_open(self, text: bytes) -> int:
+        """The first place in ``text`` from which a longer token of the vocabulary could reach beyond its end."""
+        vocab = self.arena.vocab
+        for at in range(max(0, len(text) - vocab.max_token_bytes + 1), len(text)):
+            if vocab.is_inner_prefix(text[at:]):
+                return at
+        return len(text)
+
+    def _continuations(self, cursor: int) -> list[bytes]:
+        """Some texts that may follow at a cursor: allowed tokens, of each first byte the longest."""
+        vocab, arena = self.arena.vocab, self.arena
+        row = np.zeros((vocab.size + 31) // 32, np.int32)
+        stops = np.zeros(1, np.int64)
+        with arena.lock:
+            arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
+        longest: dict[int, bytes] = {}
+        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        for token in allowed[:: max(1, len(allowed) // _MOST_LOOKED_AT)].tolist():
+            text = (vocab.tokens[token] or b"")[:16]
+            if text and len(text) > len(longest.get(text[0], b"")):
+                longest[text[0]] = text
+        out = [text[: _whole_characters(text)] for text in longest.values()]
+        return [text for text in out if text][:_PROBES]
+
+    def _longest(self, text: bytes) -> list[int]:
+        """``text`` in the longest tokens, up to where a longer token could reach beyond it."""
+        ids, lengths = self.arena.vocab.token_of
+        stops = set(self.stops[1:].tolist())
+        end = self._first_open(text)
+        out = []
+        at = 0
+        while at < end:
+            found = ((n, ids.get(text[at : at + n])) for n in lengths if n <= len(text) - at)
+            length, token = next(((n, t) for n, t in found if t is not None and t not in stops), (0, None))
+            if token is None or at + length > end:
+                break
+            out.append(token)
+            at += length
+        return out
+
+    def _still_forced(self, tokens: list[int]) -> int:
+        """How many leading tokens the matcher follows; where tokens are counted, only while the text stays forced."""
+        cursor = self.cursor
+        for i, token in enumerate(tokens):
+            if self.arena.header[layout.HAS_CLOCKS]:
+                text = self.arena.vocab.tokens[token] or b""
+                if self._forced_text(cursor, len(text))[0] != text:
+                    return i
+            cursor = self.step(cursor, token)
+            if cursor == 0:
+                return i
+        return len(tokens)
 
 
 def _whole_characters(text: bytes) -> int:
@@ -102,94 +199,3 @@ def _whole_characters(text: bytes) -> int:
             needed = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
             return end if back >= needed else end - back
     return end
-
-
-def _context(matcher: Matcher) -> bytes:
-    """The text of the last tokens: the tokenizer may join what follows to it, and then the tokens there are another's."""
-    vocab = matcher.grammar.vocab
-    text = b""
-    for token in reversed(matcher.tokens[-_CONTEXT:]):
-        part = vocab.tokens[token]
-        if part is None:
-            break
-        text = part + text
-    while text and text[0] & 0xC0 == 0x80:
-        text = text[1:]
-    return text
-
-
-def _encode(matcher: Matcher, before: bytes, text: bytes) -> list[int] | None:
-    """``text`` as the tokenizer writes it after ``before``; None if there is no tokenizer or it has no boundary there."""
-    vocab = matcher.grammar.vocab
-    if vocab.encode is None:
-        return None
-    for context in (before, b""):
-        try:
-            ids = vocab.encode((context + text).decode())
-        except UnicodeDecodeError:
-            continue
-        at = len(ids)
-        length = 0
-        while at and length < len(text):  # from the end: a tokenizer may put a space in front
-            at -= 1
-            length += len(vocab.tokens[ids[at]] or b"")
-        if vocab.decode(ids[at:]) == text:
-            return ids[at:]
-    return None
-
-
-def _first_open(matcher: Matcher, text: bytes) -> int:
-    """The first place in ``text`` from which a longer token of the vocabulary could reach beyond its end."""
-    vocab = matcher.grammar.vocab
-    for at in range(max(0, len(text) - vocab.max_token_bytes + 1), len(text)):
-        if vocab.is_inner_prefix(text[at:]):
-            return at
-    return len(text)
-
-
-def _continuations(matcher: Matcher, cursor: int) -> list[bytes]:
-    """Some texts that may follow at a cursor: allowed tokens, of each first byte the longest."""
-    vocab, arena = matcher.grammar.vocab, matcher._arena
-    row = np.zeros((vocab.size + 31) // 32, np.int32)
-    stops = np.zeros(1, np.int64)
-    with arena.lock:
-        arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
-    longest: dict[int, bytes] = {}
-    allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
-    for token in allowed[:: max(1, len(allowed) // _MOST_LOOKED_AT)].tolist():
-        text = (vocab.tokens[token] or b"")[:16]
-        if text and len(text) > len(longest.get(text[0], b"")):
-            longest[text[0]] = text
-    out = [text[: _whole_characters(text)] for text in longest.values()]
-    return [text for text in out if text][:_PROBES]
-
-
-def _longest(matcher: Matcher, text: bytes) -> list[int]:
-    """``text`` in the longest tokens, up to where a longer token could reach beyond it."""
-    ids, lengths = matcher.grammar.vocab.token_of
-    stops = set(matcher.stop_token_ids)
-    end = _first_open(matcher, text)
-    out = []
-    at = 0
-    while at < end:
-        found = ((n, ids.get(text[at : at + n])) for n in lengths if n <= len(text) - at)
-        length, token = next(((n, t) for n, t in found if t is not None and t not in stops), (0, None))
-        if token is None or at + length > end:
-            break
-        out.append(token)
-        at += length
-    return out
-
-
-def _still_forced(matcher: Matcher, tokens: list[int]) -> int:
-    """How many leading tokens the matcher follows; where tokens are counted, only while the text stays forced."""
-    count = matcher.validate_tokens(tokens)
-    if not matcher._arena.header[layout.HAS_CLOCKS]:
-        return count
-    cursor = matcher._cursor()
-    for i, token in enumerate(tokens[:count]):
-        text = matcher.grammar.vocab.tokens[token] or b""
-        if _forced_text(matcher, cursor, len(text))[0] != text:
-            return i
-        cursor = matcher._step(cursor, token)
-    return count

@@ -24,7 +24,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit import decorators as jit
 from cdplugin.kernels.regex import emptiness
 from cdplugin.kernels.regex.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 
 VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)])

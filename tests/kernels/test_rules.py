@@ -12,7 +12,7 @@ from cdplugin.compiler import _build
 from cdplugin.engine.base_arena import template_of
 from cdplugin.errors import GrammarError
 from cdplugin.ir import GrammarIR
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.warmup import byte_vocabulary
 

@@ -16,7 +16,7 @@ import cdplugin as cd
 from cdplugin import expr
 from cdplugin.expr import Expr
 from cdplugin.ir import GrammarIR
-from cdplugin.kernels.store import arena as layout
+from cdplugin.kernels.store import layout
 
 TOKENS = [
     *(b"a", b"b", b"z", b"1", b"2", b"-", b"@", b".", b"!", b" ", b",", b'"', b"\\", b"n", b"\n", b"\xc3", b"\xa9", b"\x7f"),

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
-import cdplugin
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
+from cdplugin.matcher import fill_next_token_bitmasks
 
 
 def attach(grammars: Sequence[Any], manager: Any) -> None:
@@ -74,7 +74,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         if self._rows:
             if self._bitmask is None or self._bitmask.shape[0] < len(matchers):
                 self._bitmask = allocate_token_bitmask(len(matchers), self._size)
-            cdplugin.fill_next_token_bitmasks([matchers[row] for row in self._rows], self._bitmask, self._rows)
+            fill_next_token_bitmasks([matchers[row] for row in self._rows], self._bitmask, self._rows)
         return torch.zeros(len(matchers), dtype=torch.int32)
 
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:

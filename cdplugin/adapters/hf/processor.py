@@ -14,21 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
 
-import cdplugin
 from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
+from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Grammar
+from cdplugin.matcher import Grammar, fill_next_token_bitmasks
+from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
 
 
 class TokenNotAllowedError(CdpluginError, RuntimeError):
@@ -59,6 +58,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         until those not yet judged have less than a thousandth of the probability of those that fit.
         :class:`cdplugin.adapters.hf.budget.BudgetError` if no legal output is so short. Pass ``generate()`` the same number,
         or a larger one.
+    trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
+        softmax over the vocabulary per row and step; off, it costs nothing.
 
     A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids, and takes a call for the
     continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it
@@ -73,8 +74,11 @@ class GrammarLogitsProcessor(LogitsProcessor):
     # True keeps continuous batching from dropping the processor with a warning, which would leave the text unconstrained.
     supports_continuous_batching = True
 
-    def __init__(self, grammar: Grammar | Sequence[Grammar | None], max_new_tokens: int | None = None) -> None:
+    def __init__(
+        self, grammar: Grammar | Sequence[Grammar | None], max_new_tokens: int | None = None, *, trace: bool = False
+    ) -> None:
         self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
+        self._recorder = Recorder() if trace else None
         grammars = _checked_grammars(grammar)
         self.grammars: list[Any] = grammars
         constrained = [g for g in grammars if g is not None]
@@ -111,6 +115,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         self._drop_pending()
         self._sessions.forget()
         self._filled = None
+        if self._recorder is not None:
+            self._recorder.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Scores with the forbidden tokens at minus infinity.
@@ -144,7 +150,37 @@ class GrammarLogitsProcessor(LogitsProcessor):
             apply_token_bitmask_inplace(masked, on_device, None if len(rows) == session.rows else rows)
         if self._closing is not None:
             self._closing.restrict(masked, session, [row for row in rows if session.status[row] == LIVE])
+        if self._recorder is not None:
+            self._recorder.note(session, [row for row in rows if session.status[row] == LIVE], scores, masked)
         return masked
+
+    def trace(self, row: int = 0, output_ids: Any = None, *, limit: int = MOST_STEPS) -> Trace:
+        """The trace of a generated row: at each step what was allowed and why, what the model wanted, what it got.
+
+        ``output_ids``: the row as ``generate()`` returned it, prompt included (the processor is not shown the last token);
+        default: what the processor was shown last. ``limit``: at most so many steps. Raises :class:`cdplugin.CdpluginError`
+        without ``trace=True``, before anything was generated, for a row that has no grammar, and for ``output_ids`` that do not
+        begin with the row's prompt; ``IndexError`` for a row that there is not.
+        """
+        if self._recorder is None:
+            raise CdpluginError("trace: expected GrammarLogitsProcessor(..., trace=True)")
+        self._drop_pending()
+        session = self._sessions.current
+        if session is None:
+            raise CdpluginError("trace: expected a call of generate() with this processor, found none")
+        if not 0 <= row < session.rows:
+            raise IndexError(f"trace: row: expected 0 to {session.rows - 1}, found {row}")
+        matcher = session.matchers[row]
+        if matcher is None:
+            raise CdpluginError(f"trace: row {row} has no grammar")
+        ids = session.ids[row, : session.length] if output_ids is None else np.asarray(output_ids, np.int64).reshape(-1)
+        if not np.array_equal(ids[: session.prompt_length], session.ids[row, : session.prompt_length]):
+            raise CdpluginError(f"trace: output_ids: expected row {row} of the last generate(), its prompt first")
+        tokens = ids[session.prompt_length :].tolist()
+        stops = frozenset(matcher.stop_token_ids)
+        end = next((i + 1 for i, token in enumerate(tokens) if token in stops), len(tokens))  # padding follows
+        start = matcher.grammar.matcher(stop_token_ids=matcher.stop_token_ids)
+        return trace_tokens(start, tokens[:end], limit, self._recorder.preferences(session, row))
 
     @contextmanager
     def continuous_batching(self, model: Any) -> Iterator[None]:
@@ -217,7 +253,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._copied.synchronize()
                 self._copied = None
             self._filled = None
-            cdplugin.fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+            fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
             self._filled = (session, session.version)
         return self._bitmask
 

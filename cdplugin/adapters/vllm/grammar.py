@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-import cdplugin
 from cdplugin import forking
 from cdplugin.adapters.vllm.door import OffLoop, taking_turns
 from cdplugin.admission import admit
@@ -35,6 +34,9 @@ from cdplugin.matcher import Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
 from cdplugin.specs.base import Options as JsonOptions
+from cdplugin.specs.lark import Lark
+from cdplugin.specs.tags import StructuralTag
+from cdplugin.specs.text import Ebnf, Gbnf
 from cdplugin.vocab.vocabulary import Vocabulary
 
 logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
@@ -118,12 +120,12 @@ def spec_of(request_type: str, text: str, options: Options | None = None) -> Spe
     if request_type == "GRAMMAR":
         kind = grammar_kind(text)
         logger.debug("grammar read as %s", kind)
-        return _front_end(kind)(text)
+        return _GRAMMARS[kind](text)
     if request_type == "STRUCTURAL_TAG":
         tag = _json(text, "structural tag")
         if isinstance(tag, dict) and "format" in tag:
             tag.setdefault("type", "structural_tag")  # left out by some
-        return _front_end("StructuralTag")(tag)
+        return StructuralTag(tag)
     raise GrammarError("unknown kind of structured output", found=request_type)
 
 
@@ -140,11 +142,7 @@ def grammar_kind(text: str) -> str:
     return "Gbnf"
 
 
-def _front_end(name: str) -> Callable[[Any], Spec]:
-    found = getattr(cdplugin, name, None)
-    if found is None:
-        raise GrammarError(f"this version of cdplugin has no cdplugin.{name}", expected="a JSON schema, regex or choice")
-    return found
+_GRAMMARS: dict[str, Callable[[str], Spec]] = {"Gbnf": Gbnf, "Ebnf": Ebnf, "Lark": Lark}
 
 
 def _json(text: str, what: str) -> Any:

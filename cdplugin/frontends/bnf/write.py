@@ -6,6 +6,7 @@ the regular alternatives of a choice.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from cdplugin.errors import LimitExceeded
@@ -36,11 +37,13 @@ class Writer:
         self.fold = fold
         self.symbols: dict[str, Symbol] = {}
         self.repeats = Repeats(ir)
+        self._places: tuple[str, ...] = ()  # of the rule that is being written
+        self._lines = [0, *(at + 1 for at, character in enumerate(source.text) if character == "\n")]
 
     def write(self, root: str, mentioned: dict[str, set[str]]) -> Symbol:
         """Write all rules that ``root`` needs; returns its symbol. Raises for rules that match nothing."""
         ir = self.ir
-        start = ir.nonterminal(root)
+        start = self._nonterminal(root)
         if root in self.folded:
             ir.rule(start, [self._lexeme(self.folded[root], root)])
             return start
@@ -50,7 +53,7 @@ class Writer:
         for name in order:
             for other in sorted(mentioned[name], key=lambda n: self.source.rules[n].at):
                 if other not in self.symbols and other not in self.folded:
-                    self.symbols[other] = ir.nonterminal(other)
+                    self.symbols[other] = self._nonterminal(other)
                     order.append(other)
             self._named(name)
             if len(ir.rules) - first > self.limits.max_rules:
@@ -60,9 +63,24 @@ class Writer:
             fail_unproductive(self.source, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
         return start
 
+    def _nonterminal(self, name: str) -> Symbol:
+        """The nonterminal of a rule, with its place."""
+        symbol = self.ir.nonterminal(name)
+        at = self.source.rules[name].at
+        line = bisect_right(self._lines, at)
+        self.ir.locate(symbol, f"line {line}, column {at - self._lines[line - 1] + 1}")
+        return symbol
+
+    def _helper(self) -> Symbol:
+        """A nonterminal for a part of the rule that is being written."""
+        symbol = self.ir.nonterminal()
+        self.ir.locate(symbol, *self._places)
+        return symbol
+
     def _named(self, name: str) -> None:
         """A rule with its options."""
         symbol, rule = self.symbols[name], self.source.rules[name]
+        self._places = self.ir.places[symbol]
         options = rule.options
         if name in self.alone:
             self.ir.rule(symbol, [self.ir.lexeme(self.alone[name].expr, name, max_tokens=options.max_tokens)])
@@ -134,7 +152,7 @@ class Writer:
             if self.fold and child.op == ALT and low <= 1 and high is None:
                 return self._star(child, done, low)
             return self.repeats.many(self._symbol(done[id(child)]), low, high)
-        symbol = self.ir.nonterminal()
+        symbol = self._helper()
         for right in self._alternatives(node, parts) if op == ALT else [self._sequence(parts)]:
             self.ir.rule(symbol, right)
         return symbol
@@ -151,14 +169,14 @@ class Writer:
             return self.repeats.many(self._symbol(done[id(child)]), low, None)
         ((expression, size),) = joined
         run = self._lexeme(Regular(repeated(expression, 0, None), size + 1))
-        loop = self.ir.nonterminal()
+        loop = self._helper()
         self.ir.rule(loop, [run])
         others = [part for part in parts if not isinstance(part, Regular)]
         for other in others:
             self.ir.rule(loop, [run, other, loop])
         if low == 0:
             return loop
-        some = self.ir.nonterminal()
+        some = self._helper()
         self.ir.rule(some, [self._lexeme(Regular(repeated(expression, 1, None), size + 1))])
         for other in others:
             self.ir.rule(some, [run, other, loop])

@@ -186,11 +186,21 @@ class _Writer:
             if place.scalar is None:
                 return None
             found = self._scalar(place.scalar, bare, level)
+            if place.parts:
+                self.ir.locate(found, place.pointer)
         else:
             found = self.ir.nonterminal(place.pointer)
+            if place.parts:
+                self.ir.locate(found, place.pointer)
             self._pending.append((place, bare, level))
         place.symbols[key] = found
         return found
+
+    def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
+        """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
+        symbol = self.ir.nonterminal(pointer if name is None else name)
+        self.ir.locate(symbol, pointer)
+        return symbol
 
     def _scalar(self, scalar: Expr, bare: bool, level: _Level) -> Symbol:
         return self.ir.lexeme(scalar if bare else level.layout.value(scalar), "value")
@@ -204,7 +214,10 @@ class _Writer:
         symbol, ir, layout = place.symbols[2 * level.number + bare], self.ir, level.layout
         self._here, self._inner = level, level if layout.indent is None else self._level(level.number + 1)
         if place.scalar is not None:
-            ir.rule(symbol, [self._scalar(place.scalar, bare, level)])
+            scalar = self._scalar(place.scalar, bare, level)
+            if place.parts:
+                ir.locate(scalar, place.pointer)
+            ir.rule(symbol, [scalar])
         if place.objects:
             opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
             for alternative in place.objects:
@@ -304,7 +317,10 @@ class _Writer:
                         if value is not None:
                             values.append((value, marks))
             if values:
-                entries.append(Entry(lexeme(key(name), name), tuple(values), required))
+                symbol = lexeme(key(name), name)
+                if children:
+                    self.ir.locate(symbol, place(children).pointer)
+                entries.append(Entry(symbol, tuple(values), required))
             elif required:
                 self._culprit.setdefault(pointer, place(children).pointer)
                 return None
@@ -377,7 +393,7 @@ class _Writer:
         brace. Both are kept reversed, as they grow at their front.
         """
         ir = self.ir
-        after, first = self._further(further)
+        after, first = self._further(further, pointer)
         # The last entry that may come first is the first required one.
         opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
         for i in range(len(entries) - 1, -1, -1):
@@ -387,30 +403,30 @@ class _Writer:
                 if required:
                     first = member
                 else:
-                    choice = ir.nonterminal(pointer)
+                    choice = self._nonterminal(pointer)
                     ir.rule(choice, member[::-1])
                     ir.rule(choice, first[::-1])
                     first = [choice]
             if required:
                 after += (item, key, self._comma)
             else:
-                choice = ir.nonterminal(pointer)
+                choice = self._nonterminal(pointer)
                 ir.rule(choice, [self._comma, key, item, *reversed(after)])
                 ir.rule(choice, after[::-1])
                 after = [choice]
-        body = ir.nonterminal(pointer)
+        body = self._nonterminal(pointer)
         ir.rule(body, first[::-1])
         return body
 
-    def _further(self, further: list[Further]) -> tuple[list[Symbol], list[Symbol]]:
+    def _further(self, further: list[Further], pointer: str) -> tuple[list[Symbol], list[Symbol]]:
         """What may follow the declared names: further members and the closing brace (after a member; at first)."""
         ir = self.ir
         closing, empty = [self._here.close_brace], [self._here.empty_brace]
         if not further:
             return closing, empty
-        more = ir.nonterminal("members")
+        more = self._nonterminal(pointer, "members")
         ir.rule(more, closing)
-        first = ir.nonterminal("members")
+        first = self._nonterminal(pointer, "members")
         ir.rule(first, empty)
         for other in further:
             ir.rule(more, [self._comma, other.key, other.value, more])
@@ -445,7 +461,7 @@ class _Writer:
             high = len(fixed)
         if high is not None and low > high:
             return None
-        body = ir.nonterminal(pointer)
+        body = self._nonterminal(pointer)
         if low == 0:
             ir.rule(body, [self._here.empty_bracket])
         if high == 0:
@@ -461,7 +477,7 @@ class _Writer:
             if i < low:
                 after = [*after, fixed[i], self._comma]
             else:
-                choice = ir.nonterminal(pointer)
+                choice = self._nonterminal(pointer)
                 ir.rule(choice, closing)
                 ir.rule(choice, [self._comma, fixed[i], *reversed(after)])
                 after = [choice]

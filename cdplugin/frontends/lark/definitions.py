@@ -26,8 +26,8 @@ class Scope:
     """The definitions of one grammar (a nested one has its own).
 
     Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
-    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a meaning;
-    ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes).
+    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a
+    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes).
     """
 
     def __init__(self, source: Source, grammar: Grammar, given: Iterable[str], indentation: Indentation | None = None) -> None:

@@ -29,8 +29,8 @@ _FEW_TEXTS = 16
 class Part(NamedTuple):
     """One place of a production. ``kind``: ``"rule"`` (``value`` its number, ``function`` what is passed on, None if it has no
     parameter), ``"lexeme"`` (a :class:`Lexeme`), ``"token"`` (a :class:`TokenSet`), ``"symbol"`` (of the IR, from another front
-    end); with ``%indent`` (:mod:`cdplugin.frontends.lark.indent`) ``"layout"`` at first (``"newline"``, ``"indent"``, ``"dedent"``), later ``"lead"``: what
-    begins a line in a block of the rule's parameter.
+    end); with ``%indent`` (:mod:`cdplugin.frontends.lark.indent`) ``"layout"`` at first
+    (``"newline"``, ``"indent"``, ``"dedent"``), later ``"lead"``: what begins a line in a block of the rule's parameter.
     """
 
     kind: str
@@ -39,8 +39,8 @@ class Part(NamedTuple):
 
 
 class Lexeme(NamedTuple):
-    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it; ``is_inside``: between
-    brackets, where ends of lines are ignored as well (``%indent``); ``fence``: before what it never ends (``%word``).
+    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it; ``is_inside``:
+    between brackets, where ends of lines are ignored as well (``%indent``); ``fence``: before what it never ends (``%word``).
     """
 
     expression: Expr

@@ -9,8 +9,8 @@ rules are rewritten:
 - NEWLINE is empty and notes that a lead is *due*; what comes next begins with it. A rule is written once for each pair of
   flags: whether a lead is due before it and after it.
 - Rules that hold a lead have the width ``w`` of their block as their parameter, and lead with just that width.
-- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of any width ``m > w``, then what is between them under the parameter ``m``. After it
-  a lead is due in the block outside. That is how a line may go back by several blocks, and to none but those that are open.
+- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of any width ``m > w``, then what is between them under the parameter
+  ``m``. After it a lead is due in the block outside. That is how a line may go back by several blocks, and to none but those that are open.
 - Between brackets, rules are written once more, with lexemes before which ends of lines are ignored.
 
 A row then holds the blocks that are open as it holds any nested rule, and two places that differ in nothing that the future

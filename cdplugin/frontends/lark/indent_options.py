@@ -41,10 +41,10 @@ _DEFAULTS: dict[str, Any] = {
 class Indentation:
     """What ``%indent`` says.
 
-    ``names``: terminal -> ``"newline"``, ``"indent"`` or ``"dedent"``; ``brackets``: terminal, as messages show it (``"("`` with
-    its quotes, or a name) -> 1 where it opens, -1 where it closes; ``tab_len``: how many spaces a tab counts for, None where
-    tabs are refused; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns that a block
-    may be indented by; ``at``: the position of the statement.
+    ``names``: terminal -> ``"newline"``, ``"indent"`` or ``"dedent"``; ``brackets``: terminal, as messages show it (``"("``
+    with its quotes, or a name) -> 1 where it opens, -1 where it closes; ``tab_len``: how many spaces a tab counts for, None
+    where tabs are refused; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns that
+    a block may be indented by; ``at``: the position of the statement.
     """
 
     names: dict[str, str]

@@ -10,25 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.infill.workspace import (
-    AFTER,
-    ALIVE,
-    ENDS_SETS,
-    NEXT_ALIVE,
-    W_ALIVE,
-    W_DOT_SET,
-    W_FIRST,
-    W_GROW,
-    W_HOLE,
-    W_N_LEXEMES,
-    W_WIDTH,
-    end_node,
-    has_bit,
-    room,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import end_node, has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store import statuses
 
 
 @kernel
@@ -38,25 +23,25 @@ def find_alive(w):
     Not where a mask is asked for, whose tokens may lead where no way through the lattice does; nor if there are many dots.
     """
     head = whead(w)
-    words = head[W_DOT_SET]
-    n_lexemes = head[W_N_LEXEMES]
-    width = head[W_WIDTH]
-    after = tab(w, AFTER)
-    head[W_ALIVE] = 0
-    if head[W_HOLE] >= 0 or after.shape[0] < (n_lexemes + 1) * words:
+    words = head[ws.W_DOT_SET]
+    n_lexemes = head[ws.W_N_LEXEMES]
+    width = head[ws.W_WIDTH]
+    after = tab(w, ws.AFTER)
+    head[ws.W_ALIVE] = 0
+    if head[ws.W_HOLE] >= 0 or after.shape[0] < (n_lexemes + 1) * words:
         return np.int64(0)
     nodes = 64 * width
-    if not room(w, ALIVE, nodes * words) or not room(w, NEXT_ALIVE, nodes * words):
-        return np.int64(W_GROW)
-    head[W_ALIVE] = 1
-    alive = tab(w, NEXT_ALIVE)
-    first = head[W_FIRST]
+    if not room(w, ws.ALIVE, nodes * words) or not room(w, ws.NEXT_ALIVE, nodes * words):
+        return np.int64(statuses.W_GROW)
+    head[ws.W_ALIVE] = 1
+    alive = tab(w, ws.NEXT_ALIVE)
+    first = head[ws.W_FIRST]
     last = end_node(w)
     for i in range(first * words, nodes * words):
         alive[i] = 0
     for i in range(words):
         alive[first * words + i] = after[n_lexemes * words + i]
-    sets = tab(w, ENDS_SETS)
+    sets = tab(w, ws.ENDS_SETS)
     for lexeme in range(n_lexemes):
         for k in range(width):
             word = sets[lexeme * width + k]
@@ -76,11 +61,11 @@ def last_unasked(w, beyond):
     ``beyond``.
     """
     head = whead(w)
-    words = head[W_DOT_SET]
-    if head[W_ALIVE] == 0:
+    words = head[ws.W_DOT_SET]
+    if head[ws.W_ALIVE] == 0:
         return beyond
-    alive = tab(w, ALIVE)
-    following = tab(w, NEXT_ALIVE)
+    alive = tab(w, ws.ALIVE)
+    following = tab(w, ws.NEXT_ALIVE)
     for node in range(end_node(w), beyond, -1):
         for i in range(node * words, (node + 1) * words):
             if following[i] & ~alive[i]:
@@ -92,11 +77,11 @@ def last_unasked(w, beyond):
 def take_alive(w, last):
     """Make ``NEXT_ALIVE`` what is alive at the nodes up to ``last``."""
     head = whead(w)
-    words = head[W_DOT_SET]
-    if head[W_ALIVE]:
-        alive = tab(w, ALIVE)
-        following = tab(w, NEXT_ALIVE)
-        for i in range(head[W_FIRST] * words, (last + 1) * words):
+    words = head[ws.W_DOT_SET]
+    if head[ws.W_ALIVE]:
+        alive = tab(w, ws.ALIVE)
+        following = tab(w, ws.NEXT_ALIVE)
+        for i in range(head[ws.W_FIRST] * words, (last + 1) * words):
             alive[i] = following[i]
 
 
@@ -104,4 +89,4 @@ def take_alive(w, last):
 def is_alive(w, node, dot):
     """Whether facts are looked for at a dot at a node."""
     head = whead(w)
-    return head[W_ALIVE] == 0 or has_bit(tab(w, ALIVE), node * head[W_DOT_SET], dot)
+    return head[ws.W_ALIVE] == 0 or has_bit(tab(w, ws.ALIVE), node * head[ws.W_DOT_SET], dot)

@@ -20,48 +20,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.spans import end_row
 from cdplugin.kernels.infill.starts import allow
-from cdplugin.kernels.infill.workspace import (
-    ALLOWED,
-    FOLLOWS,
-    LIVE_BITS,
-    NODE_OPEN,
-    SKIPPED,
-    TARGET,
-    W_NODES,
-    W_SET,
-    W_SPLIT,
-    W_WIDTH,
-    WIDEN,
-    end_node,
-    or_row,
-    set_bit,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.workspace import end_node, or_row, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64, length_of, word_of
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64, length_of, word_of
 
 
 @kernel
 def clear_node(w, node, is_open):
     """Nothing may start at a node yet."""
-    words = whead(w)[W_SET]
-    allowed = tab(w, ALLOWED)
+    words = whead(w)[ws.W_SET]
+    allowed = tab(w, ws.ALLOWED)
     for i in range(node * words, (node + 1) * words):
         allowed[i] = 0
-    tab(w, NODE_OPEN)[node] = is_open
+    tab(w, ws.NODE_OPEN)[node] = is_open
 
 
 @kernel
 def fresh_node(w, is_open):
     """A fresh node, or ``WIDEN``."""
     head = whead(w)
-    node = head[W_NODES]
+    node = head[ws.W_NODES]
     if node >= end_node(w):
-        return np.int64(WIDEN)
-    head[W_NODES] = node + 1
+        return np.int64(statuses.WIDEN)
+    head[ws.W_NODES] = node + 1
     clear_node(w, node, is_open)
     return node
 
@@ -72,7 +57,7 @@ def edge(w, start, lexeme, end):
     row = end_row(w, lexeme, end)
     if row < 0:
         return row
-    set_bit(tab(w, LIVE_BITS), row, start)
+    set_bit(tab(w, ws.LIVE_BITS), row, start)
     return np.int64(0)
 
 
@@ -82,7 +67,7 @@ def _edges(w, starts, lexeme, end):
     row = end_row(w, lexeme, end)
     if row < 0:
         return row
-    or_row(tab(w, LIVE_BITS), row, starts, whead(w)[W_WIDTH])
+    or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
     return np.int64(0)
 
 
@@ -96,9 +81,9 @@ def end_inside(h, w, starts, lexeme, end):
 @kernel
 def has_skip(h, accepted):
     """Whether a skip is among the lexemes that match together: then it is the skip that is read."""
-    lexemes = i64(h, LEXEMES)
+    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
-        if lexemes[word_of(h, accepted, i) * LEXEME_WORDS + X_IS_SKIP]:
+        if lexemes[word_of(h, accepted, i) * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             return True
     return False
 
@@ -106,11 +91,11 @@ def has_skip(h, accepted):
 @kernel
 def end_text(h, w, starts, accepted):
     """The lexemes of a set end where the text may end; 0 or a status."""
-    lexemes = i64(h, LEXEMES)
+    lexemes = i64(h, layout.LEXEMES)
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
         status = _edges(w, starts, lexeme, end_node(w))
         if status < 0:
@@ -123,12 +108,12 @@ def end_at(h, w, starts, accepted, first):
     """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status."""
     head = whead(w)
     skips = has_skip(h, accepted)
-    if skips and head[W_SPLIT]:
+    if skips and head[ws.W_SPLIT]:
         return _end_skips(h, w, starts, accepted, first)
-    if head[W_SPLIT]:
+    if head[ws.W_SPLIT]:
         may_follow(h, w, accepted)
         end = _node_of_target(w, first)
-    elif first < head[W_NODES]:
+    elif first < head[ws.W_NODES]:
         end = np.int64(first)
     else:
         end = fresh_node(w, 0)
@@ -136,9 +121,9 @@ def end_at(h, w, starts, accepted, first):
         return end
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
-        if not head[W_SPLIT]:
+        if not head[ws.W_SPLIT]:
             allow(h, w, starts, lexeme, end)
         status = _edges(w, starts, lexeme, end)
         if status < 0:
@@ -149,9 +134,9 @@ def end_at(h, w, starts, accepted, first):
 @kernel
 def _end_skips(h, w, starts, accepted, first):
     """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
-    lexemes = i64(h, LEXEMES)
-    for i in range(whead(w)[W_WIDTH]):
-        word = tab(w, LIVE_BITS)[starts + i]
+    lexemes = i64(h, layout.LEXEMES)
+    for i in range(whead(w)[ws.W_WIDTH]):
+        word = tab(w, ws.LIVE_BITS)[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
@@ -161,7 +146,7 @@ def _end_skips(h, w, starts, accepted, first):
                 return end
             for j in range(length_of(h, accepted)):
                 skip = word_of(h, accepted, j)
-                if lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+                if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                     status = edge(w, node, skip, end)
                     if status < 0:
                         return status
@@ -171,9 +156,9 @@ def _end_skips(h, w, starts, accepted, first):
 @kernel
 def may_follow(h, w, accepted):
     """Write to ``TARGET`` the lexemes that may follow one of a set."""
-    words = whead(w)[W_SET]
-    target = tab(w, TARGET)
-    follows = tab(w, FOLLOWS)
+    words = whead(w)[ws.W_SET]
+    target = tab(w, ws.TARGET)
+    follows = tab(w, ws.FOLLOWS)
     for i in range(words):
         target[i] = 0
     for j in range(length_of(h, accepted)):
@@ -185,17 +170,17 @@ def may_follow(h, w, accepted):
 @kernel
 def _after_skips(h, w, accepted, node):
     """Write to ``TARGET`` the lexemes that may start at ``node`` and that one of the skips in a set may stand before."""
-    words = whead(w)[W_SET]
-    target = tab(w, TARGET)
-    skipped = tab(w, SKIPPED)
-    allowed = tab(w, ALLOWED)
+    words = whead(w)[ws.W_SET]
+    target = tab(w, ws.TARGET)
+    skipped = tab(w, ws.SKIPPED)
+    allowed = tab(w, ws.ALLOWED)
     for i in range(words):
         target[i] = 0
     for j in range(length_of(h, accepted)):
         skip = word_of(h, accepted, j)
         for i in range(words):
             target[i] |= skipped[skip * words + i]
-    if not tab(w, NODE_OPEN)[node]:
+    if not tab(w, ws.NODE_OPEN)[node]:
         for i in range(words):
             target[i] &= allowed[node * words + i]
 
@@ -205,10 +190,10 @@ def _node_of_target(w, first):
     """The node of the last boundary (numbered from ``first`` on) at which ``TARGET`` may start, made now if there is none; or
     ``WIDEN``.
     """
-    words = whead(w)[W_SET]
-    target = tab(w, TARGET)
-    allowed = tab(w, ALLOWED)
-    for node in range(first, whead(w)[W_NODES]):
+    words = whead(w)[ws.W_SET]
+    target = tab(w, ws.TARGET)
+    allowed = tab(w, ws.ALLOWED)
+    for node in range(first, whead(w)[ws.W_NODES]):
         same = True
         for i in range(words):
             if allowed[node * words + i] != target[i]:
@@ -226,9 +211,9 @@ def _node_of_target(w, first):
 @kernel
 def takes(w, node):
     """Whether all of ``TARGET`` may start at a node."""
-    words = whead(w)[W_SET]
-    target = tab(w, TARGET)
-    allowed = tab(w, ALLOWED)
+    words = whead(w)[ws.W_SET]
+    target = tab(w, ws.TARGET)
+    allowed = tab(w, ws.ALLOWED)
     for i in range(words):
         if target[i] & ~allowed[node * words + i]:
             return False

@@ -11,145 +11,80 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip
-from cdplugin.kernels.infill.workspace import (
-    BELOW,
-    BELOW_LISTS,
-    CLASS_FIRSTS,
-    CLASS_HASH,
-    CLASS_MARK,
-    CLASS_OF,
-    CLASS_RECORD,
-    CLOSURE_OF,
-    CROSS_MARK,
-    EFFECT_OF,
-    FOLLOWS,
-    LEXEME_MARK,
-    LIMIT_STATES,
-    MARK,
-    POOL,
-    QUEUE,
-    SET_MARK,
-    STARTS,
-    W_BELOW_USED,
-    W_GROW,
-    W_MOST_CLASSES,
-    W_MOST_STATES,
-    W_N_CLASSES,
-    W_N_LEXEMES,
-    W_N_STARTS,
-    W_POOL_USED,
-    W_SET,
-    W_STAMP,
-    WORK,
-    WORK_B,
-    room,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import (
-    BEFORE,
-    ENDS_BIT,
-    L_ACCEPTED,
-    L_LONGEST,
-    L_REST,
-    L_VALUE,
-    LEXER_WORDS,
-    STATE_MASK,
-    transition,
-)
-from cdplugin.kernels.store.arena import (
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    MAX_DEPTH,
-    N_NODES,
-    TOKEN_BYTES,
-    TOKEN_OFFSETS,
-    TRIE_BYTE,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    X_IS_SKIP,
-    X_SYMBOL,
-    header,
-    i32,
-    i64,
-    length_of,
-    mix,
-    sort_range,
-    u8,
-    word_of,
-)
-
-# a closure's record: counts, then the states and the lexemes
-C_STATES, C_LEXEMES, C_FIRST = range(3)
-# an effect's record: counts, then the states, the sets of lexemes that match together at the end of a token, and the pairs
-# (lexeme << 32 | class), smaller classes first
-E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i32, i64, length_of, mix, sort_range, u8, word_of
 
 
 @kernel
 def closure_of(h, w, state):
     """The record of a state's closure: its offset in ``POOL``, or a status."""
-    if not room(w, CLOSURE_OF, state + 1):
-        return np.int64(W_GROW)
-    known = tab(w, CLOSURE_OF)[state]
+    if not room(w, ws.CLOSURE_OF, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.CLOSURE_OF)[state]
     if known > 0:
         return known
     head = whead(w)
-    head[W_STAMP] += 1
-    stamp = head[W_STAMP]
-    lexeme_mark = tab(w, LEXEME_MARK)
-    if not room(w, QUEUE, 2) or not room(w, MARK, state + 1):
-        return np.int64(W_GROW)
-    queue = tab(w, QUEUE)
+    head[ws.W_STAMP] += 1
+    stamp = head[ws.W_STAMP]
+    lexeme_mark = tab(w, ws.LEXEME_MARK)
+    if not room(w, ws.QUEUE, 2) or not room(w, ws.MARK, state + 1):
+        return np.int64(statuses.W_GROW)
+    queue = tab(w, ws.QUEUE)
     queue[0] = state
-    tab(w, MARK)[state] = stamp
+    tab(w, ws.MARK)[state] = stamp
     count = 1
     at = 0
     n_lexemes = 0
-    work = tab(w, WORK)
+    work = tab(w, ws.WORK)
     while at < count:
         here = queue[at]
         at += 1
-        records = i64(h, LEXER_STATES)
-        n_lexemes = _note(h, records[here * LEXER_WORDS + L_LONGEST], lexeme_mark, stamp, work, n_lexemes)
+        records = i64(h, layout.LEXER_STATES)
+        n_lexemes = _note(
+            h, records[here * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST], lexeme_mark, stamp, work, n_lexemes
+        )
         for byte in range(256):
             after = transition(h, here, np.int64(byte))
             if after < 0:
                 return after
-            if after == 0 or after == BEFORE:
+            if after == 0 or after == lexer_layout.BEFORE:
                 continue
-            if after & ENDS_BIT:
-                after &= STATE_MASK
-                records = i64(h, LEXER_STATES)
-                n_lexemes = _note(h, records[after * LEXER_WORDS + L_ACCEPTED], lexeme_mark, stamp, work, n_lexemes)
-                after = records[after * LEXER_WORDS + L_REST]
+            if after & lexer_layout.ENDS_BIT:
+                after &= lexer_layout.STATE_MASK
+                records = i64(h, layout.LEXER_STATES)
+                n_lexemes = _note(
+                    h, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], lexeme_mark, stamp, work, n_lexemes
+                )
+                after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
                 if after == 0:
                     continue
-            if not room(w, MARK, after + 1) or not room(w, QUEUE, count + 1):
-                return np.int64(W_GROW)
-            mark = tab(w, MARK)
+            if not room(w, ws.MARK, after + 1) or not room(w, ws.QUEUE, count + 1):
+                return np.int64(statuses.W_GROW)
+            mark = tab(w, ws.MARK)
             if mark[after] != stamp:
                 mark[after] = stamp
                 queue[count] = after
                 count += 1
-        if count > head[W_MOST_STATES]:
-            return np.int64(LIMIT_STATES)
-    record = head[W_POOL_USED]
-    if not room(w, POOL, record + C_FIRST + count + n_lexemes):
-        return np.int64(W_GROW)
-    pool = tab(w, POOL)
-    pool[record + C_STATES] = count
-    pool[record + C_LEXEMES] = n_lexemes
+        if count > head[ws.W_MOST_STATES]:
+            return np.int64(statuses.LIMIT_STATES)
+    record = head[ws.W_POOL_USED]
+    if not room(w, ws.POOL, record + ws.C_FIRST + count + n_lexemes):
+        return np.int64(statuses.W_GROW)
+    pool = tab(w, ws.POOL)
+    pool[record + ws.C_STATES] = count
+    pool[record + ws.C_LEXEMES] = n_lexemes
     for i in range(count):
-        pool[record + C_FIRST + i] = queue[i]
+        pool[record + ws.C_FIRST + i] = queue[i]
     for i in range(n_lexemes):
-        pool[record + C_FIRST + count + i] = work[i]
-    head[W_POOL_USED] = record + C_FIRST + count + n_lexemes
-    tab(w, CLOSURE_OF)[state] = record
+        pool[record + ws.C_FIRST + count + i] = work[i]
+    head[ws.W_POOL_USED] = record + ws.C_FIRST + count + n_lexemes
+    tab(w, ws.CLOSURE_OF)[state] = record
     return record
 
 
@@ -158,10 +93,10 @@ def _note(h, accepted, lexeme_mark, stamp, out, count):
     """Append the lexemes of a set (0: none) that are not marked yet; the new count. Beside a skip nothing else is read."""
     if accepted:
         skips = has_skip(h, accepted)
-        lexemes = i64(h, LEXEMES)
+        lexemes = i64(h, layout.LEXEMES)
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
-            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                 continue
             if lexeme_mark[lexeme] != stamp:
                 lexeme_mark[lexeme] = stamp
@@ -173,9 +108,9 @@ def _note(h, accepted, lexeme_mark, stamp, out, count):
 @kernel
 def _note_set(w, accepted, stamp, out, count):
     """Append a set if it is not marked yet; the new count, or ``W_GROW``."""
-    if not room(w, SET_MARK, accepted + 1) or not room(w, WORK, count + 1):
-        return np.int64(W_GROW)
-    mark = tab(w, SET_MARK)
+    if not room(w, ws.SET_MARK, accepted + 1) or not room(w, ws.WORK, count + 1):
+        return np.int64(statuses.W_GROW)
+    mark = tab(w, ws.SET_MARK)
     if mark[accepted] != stamp:
         mark[accepted] = stamp
         out[count] = accepted
@@ -188,21 +123,21 @@ def _note_crossings(h, w, accepted, group, stamp, count):
     """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``."""
     if group == 0:
         return np.int64(count)
-    n_lexemes = whead(w)[W_N_LEXEMES]
+    n_lexemes = whead(w)[ws.W_N_LEXEMES]
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
         if not _may_follow(h, w, lexeme, group):
             continue
         key = group * n_lexemes + lexeme
-        if not room(w, CROSS_MARK, key + 1) or not room(w, QUEUE, count + 1):
-            return np.int64(W_GROW)
-        mark = tab(w, CROSS_MARK)
+        if not room(w, ws.CROSS_MARK, key + 1) or not room(w, ws.QUEUE, count + 1):
+            return np.int64(statuses.W_GROW)
+        mark = tab(w, ws.CROSS_MARK)
         if mark[key] != stamp:
             mark[key] = stamp
-            tab(w, QUEUE)[count] = (lexeme << 32) | group
+            tab(w, ws.QUEUE)[count] = (lexeme << 32) | group
             count += 1
     return np.int64(count)
 
@@ -213,8 +148,8 @@ def _note_crossings_below(h, w, accepted, node, behind, stamp, count):
     base = _classes_below(h, w, node, behind)
     if base < 0:
         return base
-    for i in range(base + 1, base + 1 + tab(w, BELOW_LISTS)[base]):
-        count = _note_crossings(h, w, accepted, tab(w, BELOW_LISTS)[i], stamp, count)
+    for i in range(base + 1, base + 1 + tab(w, ws.BELOW_LISTS)[base]):
+        count = _note_crossings(h, w, accepted, tab(w, ws.BELOW_LISTS)[i], stamp, count)
         if count < 0:
             return count
     return np.int64(count)
@@ -228,47 +163,47 @@ def _classes_below(h, w, node, behind):
     Found once for each node: lexemes end at few places of the trie, whatever their states.
     """
     head = whead(w)
-    if not room(w, BELOW, 2 * header(h)[N_NODES]) or not room(w, CLASS_MARK, head[W_N_CLASSES]):
-        return np.int64(W_GROW)
-    known = tab(w, BELOW)[2 * node + behind]
+    if not room(w, ws.BELOW, 2 * header(h)[layout.N_NODES]) or not room(w, ws.CLASS_MARK, head[ws.W_N_CLASSES]):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.BELOW)[2 * node + behind]
     if known > 0:
         return known
-    tokens = i32(h, TRIE_TOKEN)
-    offsets = i64(h, TOKEN_OFFSETS)
-    classes = tab(w, CLASS_OF)
-    mark = tab(w, CLASS_MARK)
-    head[W_STAMP] += 1
-    stamp = head[W_STAMP]
-    depth = np.int64(i32(h, TRIE_DEPTH)[node]) - 1 + behind
-    base = head[W_BELOW_USED]
+    tokens = i32(h, layout.TRIE_TOKEN)
+    offsets = i64(h, layout.TOKEN_OFFSETS)
+    classes = tab(w, ws.CLASS_OF)
+    mark = tab(w, ws.CLASS_MARK)
+    head[ws.W_STAMP] += 1
+    stamp = head[ws.W_STAMP]
+    depth = np.int64(i32(h, layout.TRIE_DEPTH)[node]) - 1 + behind
+    base = head[ws.W_BELOW_USED]
     count = np.int64(0)
-    for below in range(node + behind, node + i32(h, TRIE_SKIP)[node]):
+    for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
         group = classes[offsets[tokens[below]] + depth]
         if group == 0 or mark[group] == stamp:
             continue
-        if not room(w, BELOW_LISTS, base + count + 2):
-            return np.int64(W_GROW)
+        if not room(w, ws.BELOW_LISTS, base + count + 2):
+            return np.int64(statuses.W_GROW)
         mark[group] = stamp
         count += 1
-        tab(w, BELOW_LISTS)[base + count] = group
-    if not room(w, BELOW_LISTS, base + 1):
-        return np.int64(W_GROW)
-    tab(w, BELOW_LISTS)[base] = count
-    head[W_BELOW_USED] = base + count + 1
-    tab(w, BELOW)[2 * node + behind] = base
+        tab(w, ws.BELOW_LISTS)[base + count] = group
+    if not room(w, ws.BELOW_LISTS, base + 1):
+        return np.int64(statuses.W_GROW)
+    tab(w, ws.BELOW_LISTS)[base] = count
+    head[ws.W_BELOW_USED] = base + count + 1
+    tab(w, ws.BELOW)[2 * node + behind] = base
     return base
 
 
 @kernel
 def _may_follow(h, w, lexeme, group):
     """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar."""
-    if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+    if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
         return True
-    words = whead(w)[W_SET]
-    follows = tab(w, FOLLOWS)
-    firsts = tab(w, CLASS_FIRSTS)
+    words = whead(w)[ws.W_SET]
+    follows = tab(w, ws.FOLLOWS)
+    firsts = tab(w, ws.CLASS_FIRSTS)
     for i in range(words):
         if follows[lexeme * words + i] & firsts[group * words + i]:
             return True
@@ -278,24 +213,24 @@ def _may_follow(h, w, lexeme, group):
 @kernel
 def _set_firsts(h, w, group):
     """Fill ``CLASS_FIRSTS`` of a class from its record; 0 or ``W_GROW``."""
-    words = whead(w)[W_SET]
-    if not room(w, CLASS_FIRSTS, (group + 1) * words):
-        return np.int64(W_GROW)
-    firsts = tab(w, CLASS_FIRSTS)
+    words = whead(w)[ws.W_SET]
+    if not room(w, ws.CLASS_FIRSTS, (group + 1) * words):
+        return np.int64(statuses.W_GROW)
+    firsts = tab(w, ws.CLASS_FIRSTS)
     for i in range(words):
         firsts[group * words + i] = 0
-    record = tab(w, CLASS_RECORD)[group]
-    pool = tab(w, POOL)
-    lexemes = i64(h, LEXEMES)
-    first = record + E_FIRST
-    n_states = pool[record + E_STATES]
-    n_ends = pool[record + E_ENDS]
+    record = tab(w, ws.CLASS_RECORD)[group]
+    pool = tab(w, ws.POOL)
+    lexemes = i64(h, layout.LEXEMES)
+    first = record + ws.E_FIRST
+    n_states = pool[record + ws.E_STATES]
+    n_ends = pool[record + ws.E_ENDS]
     skips = False
     for i in range(first, first + n_states):
-        value = i64(h, LEXER_STATES)[pool[i] * LEXER_WORDS + L_VALUE]
+        value = i64(h, layout.LEXER_STATES)[pool[i] * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
         for j in range(length_of(h, value)):
-            lexeme = lexemes[(word_of(h, value, j) >> 32) * LEXEME_WORDS + X_SYMBOL]
-            skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+            lexeme = lexemes[(word_of(h, value, j) >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
+            skips = skips or lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
             firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_states
     for i in range(first, first + n_ends):
@@ -304,9 +239,9 @@ def _set_firsts(h, w, group):
             lexeme = word_of(h, pool[i], j)
             firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_ends
-    for i in range(first, first + pool[record + E_CROSSINGS]):
+    for i in range(first, first + pool[record + ws.E_CROSSINGS]):
         lexeme = pool[i] >> 32
-        skips = skips or lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP] != 0
+        skips = skips or lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
         firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
         for i in range(words):
@@ -317,29 +252,29 @@ def _set_firsts(h, w, group):
 @kernel
 def effect_of(h, w, state):
     """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once."""
-    if not room(w, EFFECT_OF, state + 1):
-        return np.int64(W_GROW)
-    known = tab(w, EFFECT_OF)[state]
+    if not room(w, ws.EFFECT_OF, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.EFFECT_OF)[state]
     if known > 0:
         return known
     head = whead(w)
-    head[W_STAMP] += 1
-    stamp = head[W_STAMP]
-    n_trie = header(h)[N_NODES]
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    if not room(w, WORK_B, header(h)[MAX_DEPTH] + 2) or not room(w, QUEUE, 2):
-        return np.int64(W_GROW)
-    path = tab(w, WORK_B)
-    ends = tab(w, WORK)
+    head[ws.W_STAMP] += 1
+    stamp = head[ws.W_STAMP]
+    n_trie = header(h)[layout.N_NODES]
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    if not room(w, ws.WORK_B, header(h)[layout.MAX_DEPTH] + 2) or not room(w, ws.QUEUE, 2):
+        return np.int64(statuses.W_GROW)
+    path = tab(w, ws.WORK_B)
+    ends = tab(w, ws.WORK)
     path[0] = state
     n_states = np.int64(0)
     n_ends = np.int64(0)
     n_crossings = np.int64(0)
     # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
-    base = head[W_POOL_USED]
+    base = head[ws.W_POOL_USED]
     node = np.int64(0)
     while node < n_trie:
         depth = np.int64(depths[node])
@@ -350,18 +285,18 @@ def effect_of(h, w, state):
         if after == 0:
             node += skips[node]
             continue
-        records = i64(h, LEXER_STATES)
+        records = i64(h, layout.LEXER_STATES)
         token = np.int64(tokens[node])
-        if after == BEFORE:
-            accepted = records[before * LEXER_WORDS + L_LONGEST]
+        if after == lexer_layout.BEFORE:
+            accepted = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
             if n_crossings < 0:
                 return n_crossings
             node += skips[node]
             continue
-        if after & ENDS_BIT:
-            after &= STATE_MASK
-            accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+        if after & lexer_layout.ENDS_BIT:
+            after &= lexer_layout.STATE_MASK
+            accepted = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
             if token >= 0:
                 n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                 if n_ends < 0:
@@ -370,37 +305,37 @@ def effect_of(h, w, state):
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(1), stamp, n_crossings)
             if n_crossings < 0:
                 return n_crossings
-            after = records[after * LEXER_WORDS + L_REST]
+            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
             if after == 0:
                 node += skips[node]
                 continue
         if token >= 0:
-            if not room(w, MARK, after + 1) or not room(w, POOL, base + n_states + 1):
-                return np.int64(W_GROW)
-            mark = tab(w, MARK)
+            if not room(w, ws.MARK, after + 1) or not room(w, ws.POOL, base + n_states + 1):
+                return np.int64(statuses.W_GROW)
+            mark = tab(w, ws.MARK)
             if mark[after] != stamp:
                 mark[after] = stamp
-                tab(w, POOL)[base + n_states] = after
+                tab(w, ws.POOL)[base + n_states] = after
                 n_states += 1
         path[depth] = after
         node += 1
-    total = E_FIRST + n_states + n_ends + n_crossings
-    if not room(w, POOL, base + total):
-        return np.int64(W_GROW)
-    pool = tab(w, POOL)
-    queue = tab(w, QUEUE)
+    total = ws.E_FIRST + n_states + n_ends + n_crossings
+    if not room(w, ws.POOL, base + total):
+        return np.int64(statuses.W_GROW)
+    pool = tab(w, ws.POOL)
+    queue = tab(w, ws.QUEUE)
     sort_crossings(queue, 0, n_crossings)
     for i in range(n_states - 1, -1, -1):
-        pool[base + E_FIRST + i] = pool[base + i]
-    pool[base + E_STATES] = n_states
-    pool[base + E_ENDS] = n_ends
-    pool[base + E_CROSSINGS] = n_crossings
+        pool[base + ws.E_FIRST + i] = pool[base + i]
+    pool[base + ws.E_STATES] = n_states
+    pool[base + ws.E_ENDS] = n_ends
+    pool[base + ws.E_CROSSINGS] = n_crossings
     for i in range(n_ends):
-        pool[base + E_FIRST + n_states + i] = ends[i]
+        pool[base + ws.E_FIRST + n_states + i] = ends[i]
     for i in range(n_crossings):
-        pool[base + E_FIRST + n_states + n_ends + i] = queue[i]
-    head[W_POOL_USED] = base + total
-    tab(w, EFFECT_OF)[state] = base
+        pool[base + ws.E_FIRST + n_states + n_ends + i] = queue[i]
+    head[ws.W_POOL_USED] = base + total
+    tab(w, ws.EFFECT_OF)[state] = base
     return base
 
 
@@ -410,39 +345,39 @@ def classify(h, w, first, last):
 
     A token's suffixes are taken from the shortest on, so that what is left after a lexeme has its class already.
     """
-    offsets = i64(h, TOKEN_OFFSETS)
-    text = u8(h, TOKEN_BYTES)
+    offsets = i64(h, layout.TOKEN_OFFSETS)
+    text = u8(h, layout.TOKEN_BYTES)
     head = whead(w)
-    starts = tab(w, STARTS)
-    class_of = tab(w, CLASS_OF)
+    starts = tab(w, ws.STARTS)
+    class_of = tab(w, ws.CLASS_OF)
     for token in range(first, last):
         for begin in range(offsets[token + 1] - 1, offsets[token] - 1, -1):
-            head[W_STAMP] += 1
-            stamp = head[W_STAMP]
+            head[ws.W_STAMP] += 1
+            stamp = head[ws.W_STAMP]
             end = offsets[token + 1]
-            ends = tab(w, WORK)
+            ends = tab(w, ws.WORK)
             n_ends = np.int64(0)
             n_states = 0
             n_crossings = np.int64(0)
-            if not room(w, WORK_B, 8):
-                return np.int64(W_GROW)
-            states = tab(w, WORK_B)
-            for s in range(head[W_N_STARTS]):
+            if not room(w, ws.WORK_B, 8):
+                return np.int64(statuses.W_GROW)
+            states = tab(w, ws.WORK_B)
+            for s in range(head[ws.W_N_STARTS]):
                 state = starts[s]
                 for i in range(begin, end):
                     after = transition(h, state, np.int64(text[i]))
                     if after < 0:
                         return after
-                    records = i64(h, LEXER_STATES)
-                    if after == BEFORE:
-                        accepted = records[state * LEXER_WORDS + L_LONGEST]
+                    records = i64(h, layout.LEXER_STATES)
+                    if after == lexer_layout.BEFORE:
+                        accepted = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
                         n_crossings = _note_crossings(h, w, accepted, class_of[i], stamp, n_crossings)
                         if n_crossings < 0:
                             return n_crossings
                         after = np.int64(0)
-                    if after & ENDS_BIT:
-                        after &= STATE_MASK
-                        accepted = records[after * LEXER_WORDS + L_ACCEPTED]
+                    if after & lexer_layout.ENDS_BIT:
+                        after &= lexer_layout.STATE_MASK
+                        accepted = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
                         if i == end - 1:
                             n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                             if n_ends < 0:
@@ -451,7 +386,7 @@ def classify(h, w, first, last):
                             n_crossings = _note_crossings(h, w, accepted, class_of[i + 1], stamp, n_crossings)
                             if n_crossings < 0:
                                 return n_crossings
-                        after = records[after * LEXER_WORDS + L_REST]
+                        after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
                     state = after
                     if state == 0:
                         break
@@ -475,27 +410,27 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     The parts are sorted first, so that equal sets are equal records.
     """
     head = whead(w)
-    base = head[W_POOL_USED]
-    total = E_FIRST + n_states + n_ends + n_crossings
-    number = head[W_N_CLASSES]
-    if not room(w, POOL, base + total) or not room(w, CLASS_RECORD, number + 1):
-        return np.int64(W_GROW)
-    index = tab(w, CLASS_HASH)
-    pool = tab(w, POOL)
-    pool[base + E_STATES] = n_states
-    pool[base + E_ENDS] = n_ends
-    pool[base + E_CROSSINGS] = n_crossings
-    _copy_sorted(tab(w, WORK_B), n_states, pool, base + E_FIRST)
-    _copy_sorted(tab(w, WORK), n_ends, pool, base + E_FIRST + n_states)
-    sort_crossings(tab(w, QUEUE), 0, n_crossings)
+    base = head[ws.W_POOL_USED]
+    total = ws.E_FIRST + n_states + n_ends + n_crossings
+    number = head[ws.W_N_CLASSES]
+    if not room(w, ws.POOL, base + total) or not room(w, ws.CLASS_RECORD, number + 1):
+        return np.int64(statuses.W_GROW)
+    index = tab(w, ws.CLASS_HASH)
+    pool = tab(w, ws.POOL)
+    pool[base + ws.E_STATES] = n_states
+    pool[base + ws.E_ENDS] = n_ends
+    pool[base + ws.E_CROSSINGS] = n_crossings
+    _copy_sorted(tab(w, ws.WORK_B), n_states, pool, base + ws.E_FIRST)
+    _copy_sorted(tab(w, ws.WORK), n_ends, pool, base + ws.E_FIRST + n_states)
+    sort_crossings(tab(w, ws.QUEUE), 0, n_crossings)
     for i in range(n_crossings):
-        pool[base + E_FIRST + n_states + n_ends + i] = tab(w, QUEUE)[i]
+        pool[base + ws.E_FIRST + n_states + n_ends + i] = tab(w, ws.QUEUE)[i]
     hash_ = mix(2166136261, total)
     for i in range(base, base + total):
         hash_ = mix(hash_, pool[i])
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
-    records = tab(w, CLASS_RECORD)
+    records = tab(w, ws.CLASS_RECORD)
     while index[slot] != 0:
         other = records[index[slot]]
         same = True
@@ -506,14 +441,14 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
         if same:
             return index[slot]
         slot = (slot + 1) & size
-    if number > head[W_MOST_CLASSES]:
+    if number > head[ws.W_MOST_CLASSES]:
         return np.int64(0)
     records[number] = base
     if _set_firsts(h, w, number) < 0:
-        return np.int64(W_GROW)
+        return np.int64(statuses.W_GROW)
     index[slot] = number
-    head[W_N_CLASSES] = number + 1
-    head[W_POOL_USED] = base + total
+    head[ws.W_N_CLASSES] = number + 1
+    head[ws.W_POOL_USED] = base + total
     return number
 
 

@@ -11,7 +11,8 @@ from cdplugin.kernels.infill.items import build_items
 from cdplugin.kernels.infill.lattice import build_lattice
 from cdplugin.kernels.jit.decorators import entry_kernel
 from cdplugin.kernels.lexer.lexer import lexer_state
-from cdplugin.kernels.store.arena import BROKEN, STACK_TOP, begin, header
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import begin, header
 
 (
     OP_START_STATE,  # a: number of (lexeme, expression) words at the bottom of the arena's stack -> their lexer state
@@ -30,9 +31,9 @@ def infill_engine(h, w, op, a, b):
     """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
     head = header(h)
     if not begin(h):
-        return np.int64(BROKEN)
+        return np.int64(statuses.BROKEN)
     if op == OP_START_STATE:
-        head[STACK_TOP] = a
+        head[layout.STACK_TOP] = a
         return np.int64(lexer_state(h, 0, a))
     if op == OP_CLASSIFY:
         return np.int64(classify(h, w, a, b))

@@ -10,116 +10,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.infill.columns import (
-    COLUMN_WORDS,
-    K_COUNT,
-    K_ITEMS,
-    K_N_ITEMS,
-    K_START,
-    K_TARGET,
-    column_at_nodes,
-    fits_at,
-    forget_columns,
-    n_starts,
-    scan,
-    start_at,
-)
-from cdplugin.kernels.infill.profiles import (
-    ENDS,
-    INSIDE,
-    OUTCOME_WORDS,
-    P_CLASS,
-    P_KIND,
-    P_WHAT,
-    add_tokens,
-    profile_of,
-    push_class,
-)
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.columns import column_at_nodes, fits_at, forget_columns, n_starts, scan, start_at
+from cdplugin.kernels.infill.profiles import add_tokens, profile_of, push_class
 from cdplugin.kernels.infill.reach import ends_from, forget_reached
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.ways import forget_ways, leads_out, some_leads_out
-from cdplugin.kernels.infill.workspace import (
-    ACCEPTS,
-    ALLOWED,
-    BITS,
-    CHECKED,
-    COLUMN_ITEMS,
-    COLUMNS,
-    ELEMENTS,
-    ENDS_ROWS,
-    GAP,
-    INSIDE_OF,
-    LIVE_BITS,
-    NODE_BEFORE,
-    NODE_LAST,
-    NODE_OPEN,
-    OUT,
-    OUTCOMES,
-    POOL,
-    SET_HEADS,
-    SET_STATES,
-    SKIPPED,
-    SNAPSHOT,
-    W_BITS_KEPT,
-    W_BITS_USED,
-    W_C_CHECKS,
-    W_C_NODES,
-    W_GROW,
-    W_HOLE,
-    W_N_CHECKED,
-    W_N_LEXEMES,
-    W_N_SNAPSHOT,
-    W_N_SYMBOLS_NT,
-    W_PROFILES,
-    W_SET,
-    W_SPLIT,
-    W_WIDTH,
-    WALK,
-    WALK_AT,
-    end_node,
-    has_bit,
-    new_row,
-    room,
-    set_bit,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
-from cdplugin.kernels.lexer.lexer import (
-    BEFORE,
-    ENDS_BIT,
-    L_ACCEPTED,
-    L_LONGEST,
-    L_REST,
-    L_VALUE,
-    LEXER_WORDS,
-    STATE_MASK,
-    transition,
-)
-from cdplugin.kernels.store.arena import (
-    DOT_LEFT,
-    DOT_SYMBOL,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    MAX_DEPTH,
-    N_NODES,
-    TRIE_BYTE,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    WORDS,
-    X_IS_SKIP,
-    header,
-    i32,
-    i64,
-    length_of,
-    mix,
-    u8,
-    word_of,
-)
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i32, i64, length_of, mix, u8, word_of
 
 BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
 PAIR_WORDS = 2  # column, lexer state
@@ -129,32 +33,32 @@ PAIR_WORDS = 2  # column, lexer state
 def fill_hole(h, w, row_address):
     """Write the tokens that may stand at the hole into an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``."""
     head = whead(w)
-    out = view_i32(row_address, header(h)[WORDS])
+    out = view_i32(row_address, header(h)[layout.WORDS])
     for i in range(out.shape[0]):
         out[i] = 0
     status = _prepare(h, w)
     if status < 0:
         return status
-    first = tab(w, NODE_BEFORE)[head[W_HOLE]]
-    last = tab(w, NODE_LAST)[head[W_HOLE]]
-    width = head[W_WIDTH]
-    after_gap = head[W_HOLE] > 0 and tab(w, ELEMENTS)[head[W_HOLE] - 1] == GAP
-    for i in range(head[W_N_SNAPSHOT]):
-        state = tab(w, SNAPSHOT)[2 * i]
+    first = tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]]
+    last = tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]
+    width = head[ws.W_WIDTH]
+    after_gap = head[ws.W_HOLE] > 0 and tab(w, ws.ELEMENTS)[head[ws.W_HOLE] - 1] == ws.GAP
+    for i in range(head[ws.W_N_SNAPSHOT]):
+        state = tab(w, ws.SNAPSHOT)[2 * i]
         starts = new_row(w)
         if starts < 0:
             return starts
-        bits = tab(w, BITS)
-        row = tab(w, SNAPSHOT)[2 * i + 1]
+        bits = tab(w, ws.BITS)
+        row = tab(w, ws.SNAPSHOT)[2 * i + 1]
         for j in range(width):
-            bits[starts + j] = tab(w, LIVE_BITS)[row + j]
+            bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
         if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
             for node in range(first, last):
                 set_ = start_set(h, w, np.int64(node))
                 if set_ < 0:
                     return set_
-                for j in range(tab(w, SET_HEADS)[set_], tab(w, SET_HEADS)[set_ + 1]):
-                    if tab(w, SET_STATES)[j] == state:
+                for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
+                    if tab(w, ws.SET_STATES)[j] == state:
                         bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
         some = False
         for j in range(width):
@@ -167,7 +71,7 @@ def fill_hole(h, w, row_address):
         starts = new_row(w)
         if starts < 0:
             return starts
-        set_bit(tab(w, BITS), starts, np.int64(node))
+        set_bit(tab(w, ws.BITS), starts, np.int64(node))
         column = column_at_nodes(h, w, starts, np.int64(0))
         if column < 0:
             return column
@@ -188,22 +92,22 @@ def _add_mask_of_starts(h, w, starts, state, out):
     """
     head = whead(w)
     apart = False
-    if head[W_SPLIT]:
-        value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    if head[ws.W_SPLIT]:
+        value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
         for i in range(length_of(h, value)):
-            apart = apart or i64(h, LEXEMES)[(word_of(h, value, i) >> 32) * LEXEME_WORDS + X_IS_SKIP] != 0
+            apart = apart or i64(h, layout.LEXEMES)[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
     if not apart:
         column = column_at_nodes(h, w, starts, state)
         return column if column <= 0 else _add_mask(h, w, column, state, out)
-    for i in range(head[W_WIDTH]):
-        word = tab(w, BITS)[starts + i]
+    for i in range(head[ws.W_WIDTH]):
+        word = tab(w, ws.BITS)[starts + i]
         while word:
             node = np.int64(64 * i + low_bit(word))
             word &= word - 1
             one = new_row(w)
             if one < 0:
                 return one
-            set_bit(tab(w, BITS), one, node)
+            set_bit(tab(w, ws.BITS), one, node)
             column = column_at_nodes(h, w, one, state)
             if column > 0:
                 column = _add_mask(h, w, column, state, out)
@@ -215,7 +119,7 @@ def _add_mask_of_starts(h, w, starts, state, out):
 @kernel
 def _add_mask(h, w, column, state, out):
     """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
-    if not whead(w)[W_PROFILES]:
+    if not whead(w)[ws.W_PROFILES]:
         return _walk(h, w, column, state, out)
     count = add_parts(h, w, np.int64(0), state, fresh_stamp(w))
     if count < 0:
@@ -223,8 +127,8 @@ def _add_mask(h, w, column, state, out):
     parts = end_set(w, count)
     if parts < 0:
         return parts
-    for i in range(tab(w, SET_HEADS)[parts], tab(w, SET_HEADS)[parts + 1]):
-        status = _add_outcomes(h, w, column, tab(w, SET_STATES)[i], out)
+    for i in range(tab(w, ws.SET_HEADS)[parts], tab(w, ws.SET_HEADS)[parts + 1]):
+        status = _add_outcomes(h, w, column, tab(w, ws.SET_STATES)[i], out)
         if status < 0:
             return status
     return np.int64(0)
@@ -236,21 +140,21 @@ def _add_outcomes(h, w, column, state, out):
     profile = profile_of(h, w, state)
     if profile < 0:
         return profile
-    for i in range(tab(w, POOL)[profile]):
-        at = profile + 1 + i * OUTCOME_WORDS
-        kind = tab(w, POOL)[at + P_KIND]
-        what = tab(w, POOL)[at + P_WHAT]
+    for i in range(tab(w, ws.POOL)[profile]):
+        at = profile + 1 + i * ws.OUTCOME_WORDS
+        kind = tab(w, ws.POOL)[at + ws.P_KIND]
+        what = tab(w, ws.POOL)[at + ws.P_WHAT]
         answer = np.int64(0)
-        if kind == INSIDE:
+        if kind == ws.INSIDE:
             answer = _completes(h, w, column, what)
         else:
             after = _scanned(h, w, column, what)
             if after < 0:
                 return after
-            if after > 0 and kind == ENDS:
+            if after > 0 and kind == ws.ENDS_WITH:
                 answer = _completes(h, w, after, np.int64(BOUNDARY))
             elif after > 0:
-                answer = _class_completes(h, w, after, tab(w, POOL)[at + P_CLASS])
+                answer = _class_completes(h, w, after, tab(w, ws.POOL)[at + ws.P_CLASS])
         if answer < 0:
             return answer
         if answer:
@@ -281,7 +185,7 @@ def _class_completes(h, w, column, group):
         return count
     answer = np.int64(0)
     for i in range(count):
-        answer = _completes(h, w, tab(w, OUTCOMES)[2 * i], tab(w, OUTCOMES)[2 * i + 1])
+        answer = _completes(h, w, tab(w, ws.OUTCOMES)[2 * i], tab(w, ws.OUTCOMES)[2 * i + 1])
         if answer != 0:
             break
     return answer if answer < 0 else _remember(w, key, answer)
@@ -291,16 +195,16 @@ def _class_completes(h, w, column, group):
 def _prepare(h, w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
-    head[W_BITS_USED] = head[W_BITS_KEPT]
-    if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, CHECKED, 2048):
-        return np.int64(W_GROW)
-    checked = tab(w, CHECKED)
+    head[ws.W_BITS_USED] = head[ws.W_BITS_KEPT]
+    if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, ws.CHECKED, 2048):
+        return np.int64(statuses.W_GROW)
+    checked = tab(w, ws.CHECKED)
     for i in range(checked.shape[0]):
         checked[i] = 0
-    head[W_N_CHECKED] = 0
-    depth = header(h)[MAX_DEPTH] + 2
-    if not room(w, WALK_AT, depth + 1):
-        return np.int64(W_GROW)
+    head[ws.W_N_CHECKED] = 0
+    depth = header(h)[layout.MAX_DEPTH] + 2
+    if not room(w, ws.WALK_AT, depth + 1):
+        return np.int64(statuses.W_GROW)
     return np.int64(0)
 
 
@@ -311,19 +215,19 @@ def _walk(h, w, column, state, out):
     Most of the trie lies inside the lexemes of the state: there is one pair, its column stays, and whether a token may end in
     it depends on its state alone, so it is asked once.
     """
-    if not room(w, WALK, 64):
-        return np.int64(W_GROW)
-    walk = tab(w, WALK)
-    at = tab(w, WALK_AT)
+    if not room(w, ws.WALK, 64):
+        return np.int64(statuses.W_GROW)
+    walk = tab(w, ws.WALK)
+    at = tab(w, ws.WALK_AT)
     walk[0], walk[1] = column, state
     at[0] = 0
     at[1] = 1
     stamp = fresh_stamp(w)
-    n_trie = header(h)[N_NODES]
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
+    n_trie = header(h)[layout.N_NODES]
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
     node = np.int64(0)
     visited = 0
     while node < n_trie:
@@ -339,15 +243,15 @@ def _walk(h, w, column, state, out):
             inside = transition(h, walk[PAIR_WORDS * first + 1], byte)
             if inside < 0:
                 return inside
-            if inside & ENDS_BIT:
+            if inside & lexer_layout.ENDS_BIT:
                 inside = np.int64(0)
             elif inside == 0:
                 node += skips[node]
                 continue
         if inside > 0:
             if PAIR_WORDS * (bottom + 1) > walk.shape[0]:
-                room(w, WALK, PAIR_WORDS * (bottom + 1))
-                return np.int64(W_GROW)
+                room(w, ws.WALK, PAIR_WORDS * (bottom + 1))
+                return np.int64(statuses.W_GROW)
             walk[PAIR_WORDS * bottom] = column
             walk[PAIR_WORDS * bottom + 1] = inside
             at[depth + 1] = bottom + 1
@@ -377,28 +281,28 @@ def _walk(h, w, column, state, out):
                     out[token >> 5] |= np.int32(1 << (token & 31))
                     break
         node += 1
-    whead(w)[W_C_NODES] += visited
+    whead(w)[ws.W_C_NODES] += visited
     return np.int64(0)
 
 
 @kernel
 def _completes_inside(h, w, column, state, stamp):
     """:func:`_completes` for the column of a walk, remembered by lexer state."""
-    if not room(w, INSIDE_OF, state + 1):
-        return np.int64(W_GROW)
-    known = tab(w, INSIDE_OF)[state]
+    if not room(w, ws.INSIDE_OF, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.INSIDE_OF)[state]
     if known >> 1 == stamp:
         return known & 1
     answer = _completes(h, w, column, state)
     if answer >= 0:
-        tab(w, INSIDE_OF)[state] = (stamp << 1) | answer
+        tab(w, ws.INSIDE_OF)[state] = (stamp << 1) | answer
     return answer
 
 
 @kernel
 def _known(w, key):
     """1 + the answer kept under a key, or 0."""
-    checked = tab(w, CHECKED)
+    checked = tab(w, ws.CHECKED)
     size = checked.shape[0] // 2 - 1
     hash_ = mix(2166136261, key)
     slot = (hash_ ^ (hash_ >> 16)) & size
@@ -413,10 +317,10 @@ def _known(w, key):
 def _remember(w, key, answer):
     """Keep an answer; returns it, or ``W_GROW``."""
     head = whead(w)
-    checked = tab(w, CHECKED)
-    if 4 * (head[W_N_CHECKED] + 1) > checked.shape[0]:
-        room(w, CHECKED, 2 * checked.shape[0])
-        return np.int64(W_GROW)
+    checked = tab(w, ws.CHECKED)
+    if 4 * (head[ws.W_N_CHECKED] + 1) > checked.shape[0]:
+        room(w, ws.CHECKED, 2 * checked.shape[0])
+        return np.int64(statuses.W_GROW)
     size = checked.shape[0] // 2 - 1
     hash_ = mix(2166136261, key)
     slot = (hash_ ^ (hash_ >> 16)) & size
@@ -424,23 +328,23 @@ def _remember(w, key, answer):
         slot = (slot + 1) & size
     checked[2 * slot] = key
     checked[2 * slot + 1] = answer
-    head[W_N_CHECKED] += 1
+    head[ws.W_N_CHECKED] += 1
     return answer
 
 
 @kernel
 def _follow(h, w, entry, byte, bottom, top):
     """Append to ``WALK`` what a pair becomes by a byte; the new top, or a status."""
-    walk = tab(w, WALK)
+    walk = tab(w, ws.WALK)
     column = walk[PAIR_WORDS * entry]
     state = walk[PAIR_WORDS * entry + 1]
     if state != BOUNDARY:
         after = transition(h, state, byte)
         if after < 0:
             return after
-        if after != BEFORE:
+        if after != lexer_layout.BEFORE:
             return _land(h, w, column, after, bottom, top)
-        column = _scanned(h, w, column, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
+        column = _scanned(h, w, column, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
         if column <= 0:
             return column if column < 0 else top
     for i in range(n_starts(w, column)):
@@ -458,13 +362,13 @@ def _follow(h, w, entry, byte, bottom, top):
 @kernel
 def _land(h, w, column, after, bottom, top):
     """Append the pairs of a transition's target; the new top, or a status."""
-    if after == 0 or after == BEFORE:
+    if after == 0 or after == lexer_layout.BEFORE:
         return top
-    if after & ENDS_BIT:
-        after &= STATE_MASK
-        records = i64(h, LEXER_STATES)
-        ended = records[after * LEXER_WORDS + L_ACCEPTED]
-        after = records[after * LEXER_WORDS + L_REST]
+    if after & lexer_layout.ENDS_BIT:
+        after &= lexer_layout.STATE_MASK
+        records = i64(h, layout.LEXER_STATES)
+        ended = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+        after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
         following = _scanned(h, w, column, ended)
         if following < 0:
             return following
@@ -480,9 +384,9 @@ def _land(h, w, column, after, bottom, top):
 @kernel
 def _add(w, column, state, bottom, top):
     """Append a pair to ``WALK`` if it is new since ``bottom``; the new top, or ``W_GROW``."""
-    if not room(w, WALK, PAIR_WORDS * (top + 1)):
-        return np.int64(W_GROW)
-    walk = tab(w, WALK)
+    if not room(w, ws.WALK, PAIR_WORDS * (top + 1)):
+        return np.int64(statuses.W_GROW)
+    walk = tab(w, ws.WALK)
     for i in range(bottom, top):
         if walk[PAIR_WORDS * i] == column and walk[PAIR_WORDS * i + 1] == state:
             return np.int64(top)
@@ -499,15 +403,15 @@ def _completes(h, w, column, state):
     if known != 0:
         return known - 1
     head = whead(w)
-    head[W_C_CHECKS] += 1
-    after = head[W_HOLE] + 1
+    head[ws.W_C_CHECKS] += 1
+    after = head[ws.W_HOLE] + 1
     if state == BOUNDARY:
         answer = np.int64(0)
-        for node in range(tab(w, NODE_BEFORE)[after], tab(w, NODE_LAST)[after]):
+        for node in range(tab(w, ws.NODE_BEFORE)[after], tab(w, ws.NODE_LAST)[after]):
             if fits_at(w, column, node) and _goes_on(h, w, column, np.int64(node)):
                 answer = np.int64(1)
                 break
-        if answer == 0 and tab(w, ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
+        if answer == 0 and tab(w, ws.ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
             answer = np.int64(1)
     else:
         answer = _goes_on_inside(h, w, column, state)
@@ -519,14 +423,14 @@ def _completes(h, w, column, state):
 @kernel
 def _goes_on(h, w, column, node):
     """Whether the text can be completed from a column at a node right of the hole."""
-    record = column * COLUMN_WORDS
-    start = tab(w, COLUMNS)[record + K_START]
-    lefts = i64(h, DOT_LEFT)
-    n_nonterminals = whead(w)[W_N_SYMBOLS_NT]
-    for i in range(start, start + tab(w, COLUMNS)[record + K_COUNT]):
-        item = tab(w, COLUMN_ITEMS)[i]
+    record = column * ws.COLUMN_WORDS
+    start = tab(w, ws.COLUMNS)[record + ws.COL_START]
+    lefts = i64(h, layout.DOT_LEFT)
+    n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
+    for i in range(start, start + tab(w, ws.COLUMNS)[record + ws.COL_COUNT]):
+        item = tab(w, ws.COLUMN_ITEMS)[i]
         dot = item >> 32
-        if leads_out(h, w, node, dot, tab(w, OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]):
+        if leads_out(h, w, node, dot, tab(w, ws.OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]):
             return True
     return False
 
@@ -538,26 +442,26 @@ def _goes_on_inside(h, w, column, state):
     rows = ends_from(h, w, state)
     if rows < 0:
         return rows
-    symbols = i64(h, DOT_SYMBOL)
-    lefts = i64(h, DOT_LEFT)
-    lexemes = i64(h, LEXEMES)
-    record = column * COLUMN_WORDS
-    first = tab(w, COLUMNS)[record + K_ITEMS]
-    n_items = tab(w, COLUMNS)[record + K_N_ITEMS]
-    for lexeme in range(head[W_N_LEXEMES]):
-        row = tab(w, ENDS_ROWS)[rows + lexeme]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    lexemes = i64(h, layout.LEXEMES)
+    record = column * ws.COLUMN_WORDS
+    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    for lexeme in range(head[ws.W_N_LEXEMES]):
+        row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
-        if lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             if _goes_on_after_skip(h, w, column, lexeme, row):
                 return np.int64(1)
             continue
         for j in range(first, first + n_items):
-            item = tab(w, COLUMN_ITEMS)[j]
+            item = tab(w, ws.COLUMN_ITEMS)[j]
             dot = item >> 32
             if symbols[dot] != -2 - lexeme:
                 continue
-            out = tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]
+            out = tab(w, ws.OUT)[(item & 0xFFFFFFFF) * head[ws.W_N_SYMBOLS_NT] + lefts[dot]]
             answer = some_leads_out(h, w, dot + 1, out, row)
             if answer != 0:
                 return answer
@@ -568,24 +472,24 @@ def _goes_on_inside(h, w, column, state):
 def _goes_on_after_skip(h, w, column, skip, ends):
     """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``."""
     head = whead(w)
-    symbols = i64(h, DOT_SYMBOL)
-    lefts = i64(h, DOT_LEFT)
-    record = column * COLUMN_WORDS
-    first = tab(w, COLUMNS)[record + K_ITEMS]
-    for i in range(head[W_WIDTH]):
-        word = tab(w, BITS)[ends + i]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    record = column * ws.COLUMN_WORDS
+    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    for i in range(head[ws.W_WIDTH]):
+        word = tab(w, ws.BITS)[ends + i]
         while word:
             node = np.int64(64 * i + low_bit(word))
             word &= word - 1
             if not _competes_after_skip(w, column, skip, node):
                 continue
-            for j in range(first, first + tab(w, COLUMNS)[record + K_N_ITEMS]):
-                item = tab(w, COLUMN_ITEMS)[j]
+            for j in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+                item = tab(w, ws.COLUMN_ITEMS)[j]
                 dot = item >> 32
                 lexeme = -2 - symbols[dot]
-                if lexeme < 0 or not has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+                if lexeme < 0 or not has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
                     continue
-                if leads_out(h, w, node, dot, tab(w, OUT)[(item & 0xFFFFFFFF) * head[W_N_SYMBOLS_NT] + lefts[dot]]):
+                if leads_out(h, w, node, dot, tab(w, ws.OUT)[(item & 0xFFFFFFFF) * head[ws.W_N_SYMBOLS_NT] + lefts[dot]]):
                     return True
     return False
 
@@ -594,12 +498,12 @@ def _goes_on_after_skip(h, w, column, skip, ends):
 def _competes_after_skip(w, column, skip, node):
     """Whether what competes after a skip in a column competes at a node of the lattice."""
     head = whead(w)
-    if not head[W_SPLIT] or node == end_node(w) or tab(w, NODE_OPEN)[node]:
+    if not head[ws.W_SPLIT] or node == end_node(w) or tab(w, ws.NODE_OPEN)[node]:
         return True
-    words = head[W_SET]
-    first = tab(w, COLUMNS)[column * COLUMN_WORDS + K_TARGET]
+    words = head[ws.W_SET]
+    first = tab(w, ws.COLUMNS)[column * ws.COLUMN_WORDS + ws.COL_TARGET]
     for i in range(words):
-        competing = tab(w, COLUMN_ITEMS)[first + i] & tab(w, SKIPPED)[skip * words + i]
-        if competing & ~tab(w, ALLOWED)[node * words + i]:
+        competing = tab(w, ws.COLUMN_ITEMS)[first + i] & tab(w, ws.SKIPPED)[skip * words + i]
+        if competing & ~tab(w, ws.ALLOWED)[node * words + i]:
             return False
     return True

@@ -13,41 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
 from cdplugin.kernels.infill.workspace import (
-    ALIVE,
-    BITS,
-    DERIVED,
-    DONE,
-    FACTS_AT,
-    IS_FIRST,
-    PENDING,
-    RANKS,
-    REST,
-    REST_NODES,
-    SPAN_SETS,
-    SPANS,
-    SYMBOL_DOTS,
-    SYMBOL_HEADS,
-    W_ALIVE,
-    W_BITS_FACTS,
-    W_BITS_USED,
-    W_C_FACTS,
-    W_CHANGED,
-    W_DOT_SET,
-    W_FACTS_FIRST,
-    W_FIRST,
-    W_GROW,
-    W_KEEP,
-    W_N_DOTS,
-    W_N_LEXEMES,
-    W_N_SYMBOLS_NT,
-    W_N_TOUCHED,
-    W_NODES,
-    W_SET,
-    W_SPAN_ROWS,
-    W_TOUCHED_FACTS,
-    W_WIDTH,
     end_node,
     final_node,
     forget_rows,
@@ -61,9 +29,9 @@ from cdplugin.kernels.infill.workspace import (
     whead,
 )
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
-from cdplugin.kernels.store.arena import DOT_LEFT, DOT_NULL_REST, DOT_SYMBOL, NULLABLE, i64
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
 
-END_OF_RULE = -1
 LAST_NODES = 3
 NEAR = 12  # nodes
 FEW_ENDS = 3
@@ -76,57 +44,61 @@ def build_rests(h, w):
     What was found for the last text holds at the nodes right of the last change.
     """
     head = whead(w)
-    n_dots = head[W_N_DOTS]
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    nodes = 64 * head[W_WIDTH]
-    if not room(w, REST, nodes * n_dots) or not room(w, DERIVED, nodes * n_nonterminals) or not room(w, FACTS_AT, 2 * nodes):
-        return np.int64(W_GROW)
-    if not room(w, PENDING, (n_nonterminals + 63) >> 6) or not room(w, DONE, size_of_done(w)):
-        return np.int64(W_GROW)
-    if not room(w, REST_NODES, n_dots * head[W_WIDTH]) or find_alive(w) < 0:
-        return np.int64(W_GROW)
+    n_dots = head[ws.W_N_DOTS]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    nodes = 64 * head[ws.W_WIDTH]
+    if (
+        not room(w, ws.REST, nodes * n_dots)
+        or not room(w, ws.DERIVED, nodes * n_nonterminals)
+        or not room(w, ws.FACTS_AT, 2 * nodes)
+    ):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.PENDING, (n_nonterminals + 63) >> 6) or not room(w, ws.DONE, size_of_done(w)):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH]) or find_alive(w) < 0:
+        return np.int64(statuses.W_GROW)
     last = _forget_stale(w)
     for i in range((n_nonterminals + 63) >> 6):
-        tab(w, PENDING)[i] = 0
+        tab(w, ws.PENDING)[i] = 0
     _find_done(w, last)
-    head[W_C_FACTS] += last - head[W_FIRST] + 1
-    for node in range(last, head[W_FIRST] - 1, -1):
-        tab(w, FACTS_AT)[2 * node] = head[W_N_TOUCHED]
-        tab(w, FACTS_AT)[2 * node + 1] = head[W_BITS_USED]
-        if node == end_node(w) or node < head[W_FIRST] + head[W_NODES]:
+    head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
+    for node in range(last, head[ws.W_FIRST] - 1, -1):
+        tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
+        tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
+        if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
             status = _rests_of(h, w, np.int64(node))
             if status < 0:
                 return status
-        head[W_FACTS_FIRST] = node
-        head[W_BITS_FACTS] = head[W_BITS_USED]
-        head[W_TOUCHED_FACTS] = head[W_N_TOUCHED]
-    row = tab(w, REST)[head[W_FIRST] * n_dots]
-    if not head[W_KEEP]:
-        head[W_FACTS_FIRST] = end_node(w) + 1
-    return np.int64(1 if row and has_bit(tab(w, BITS), row, final_node(w)) else 0)
+        head[ws.W_FACTS_FIRST] = node
+        head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
+        head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
+    row = tab(w, ws.REST)[head[ws.W_FIRST] * n_dots]
+    if not head[ws.W_KEEP]:
+        head[ws.W_FACTS_FIRST] = end_node(w) + 1
+    return np.int64(1 if row and has_bit(tab(w, ws.BITS), row, final_node(w)) else 0)
 
 
 @kernel
 def _forget_stale(w):
     """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found."""
     head = whead(w)
-    last = max(head[W_CHANGED], max(head[W_FACTS_FIRST], head[W_FIRST]) - 1)
-    if not head[W_KEEP]:
+    last = max(head[ws.W_CHANGED], max(head[ws.W_FACTS_FIRST], head[ws.W_FIRST]) - 1)
+    if not head[ws.W_KEEP]:
         last = end_node(w)
     last = last_unasked(w, last)
     take_alive(w, last)
     if last >= end_node(w):
-        forget_rows(w, 0, (head[W_SPAN_ROWS] + 1) * head[W_WIDTH])
-    elif last >= head[W_FACTS_FIRST]:
-        forget_rows(w, tab(w, FACTS_AT)[2 * last], tab(w, FACTS_AT)[2 * last + 1])
+        forget_rows(w, 0, (head[ws.W_SPAN_ROWS] + 1) * head[ws.W_WIDTH])
+    elif last >= head[ws.W_FACTS_FIRST]:
+        forget_rows(w, tab(w, ws.FACTS_AT)[2 * last], tab(w, ws.FACTS_AT)[2 * last + 1])
     else:
-        forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
-    head[W_CHANGED] = -1
-    head[W_FACTS_FIRST] = last + 1
-    nodes = tab(w, REST_NODES)
-    width = head[W_WIDTH]
+        forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
+    head[ws.W_CHANGED] = -1
+    head[ws.W_FACTS_FIRST] = last + 1
+    nodes = tab(w, ws.REST_NODES)
+    width = head[ws.W_WIDTH]
     word = width if last >= end_node(w) else (last + 1) >> 6
-    for dot in range(head[W_N_DOTS]):
+    for dot in range(head[ws.W_N_DOTS]):
         for i in range(word):
             nodes[dot * width + i] = 0
         if word < width:
@@ -138,13 +110,13 @@ def _forget_stale(w):
 def _find_done(w, last):
     """Fill ``DONE`` with the nodes right of ``last``."""
     head = whead(w)
-    done = tab(w, DONE)
+    done = tab(w, ws.DONE)
     until = min(last + 1 + NEAR, end_node(w))
-    for symbol in range(head[W_N_SYMBOLS_NT] + head[W_N_LEXEMES]):
+    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
         at = symbol * LAST_NODES
         for node in range(last + 1, until):
             row = _ends_of(w, np.int64(node), np.int64(symbol))
-            if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[W_WIDTH]):
+            if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[ws.W_WIDTH]):
                 done[at] = node
                 at += 1
         for i in range(at, (symbol + 1) * LAST_NODES):
@@ -159,19 +131,19 @@ def _rests_of(h, w, node):
     once.
     """
     head = whead(w)
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    width = head[W_WIDTH]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    width = head[ws.W_WIDTH]
     fresh = new_row(w)
     if fresh < 0:
         return fresh
-    bits = tab(w, BITS)
-    words = head[W_SET]
+    bits = tab(w, ws.BITS)
+    words = head[ws.W_SET]
     for k in range(words):
-        set_ = tab(w, SPAN_SETS)[node * words + k]
+        set_ = tab(w, ws.SPAN_SETS)[node * words + k]
         while set_:
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            row = tab(w, SPANS)[node * head[W_N_LEXEMES] + lexeme]
+            row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + lexeme]
             status = _follow(h, w, node, n_nonterminals + lexeme, row)
             if status < 0:
                 return status
@@ -179,7 +151,7 @@ def _rests_of(h, w, node):
         nonterminal = _first_pending(w)
         if nonterminal < 0:
             return np.int64(0)
-        entry = tab(w, DERIVED)[node * n_nonterminals + nonterminal]
+        entry = tab(w, ws.DERIVED)[node * n_nonterminals + nonterminal]
         for i in range(node >> 6, width):  # the second row of an entry: what was followed already
             bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
             bits[entry + width + i] = bits[entry + i]
@@ -191,13 +163,13 @@ def _rests_of(h, w, node):
 @kernel
 def _first_pending(w):
     """Take the first nonterminal that waits, by rank; -1 if there is none."""
-    pending = tab(w, PENDING)
-    n_nonterminals = whead(w)[W_N_SYMBOLS_NT]
+    pending = tab(w, ws.PENDING)
+    n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
     for i in range((n_nonterminals + 63) >> 6):
         word = pending[i]
         if word:
             pending[i] = word & (word - 1)
-            return tab(w, RANKS)[n_nonterminals + 64 * i + low_bit(word)]
+            return tab(w, ws.RANKS)[n_nonterminals + 64 * i + low_bit(word)]
     return np.int64(-1)
 
 
@@ -208,7 +180,7 @@ def _follow(h, w, node, symbol, row):
     What is long ends at many nodes, most of which are also ends from a node further right: what is known there is taken over.
     """
     head = whead(w)
-    width = head[W_WIDTH]
+    width = head[ws.W_WIDTH]
     other = np.int64(-1)
     fresh = row
     many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
@@ -219,26 +191,26 @@ def _follow(h, w, node, symbol, row):
         ends = new_row(w)
         if ends < 0:
             return ends
-        bits = tab(w, BITS)
+        bits = tab(w, ws.BITS)
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
         fresh = ends
-    heads = tab(w, SYMBOL_HEADS)
-    dots = tab(w, SYMBOL_DOTS)
-    keep = head[W_KEEP] != 0  # without, completions are read off REST
-    is_once = keep and not many and symbol >= head[W_N_SYMBOLS_NT]
-    first = tab(w, IS_FIRST)
-    symbols = i64(h, DOT_SYMBOL)
-    lefts = i64(h, DOT_LEFT)
-    all_alive = head[W_ALIVE] == 0
-    alive = tab(w, ALIVE)
-    here = node * head[W_DOT_SET]
-    there = other * head[W_DOT_SET]
+    heads = tab(w, ws.SYMBOL_HEADS)
+    dots = tab(w, ws.SYMBOL_DOTS)
+    keep = head[ws.W_KEEP] != 0  # without, completions are read off REST
+    is_once = keep and not many and symbol >= head[ws.W_N_SYMBOLS_NT]
+    first = tab(w, ws.IS_FIRST)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    all_alive = head[ws.W_ALIVE] == 0
+    alive = tab(w, ws.ALIVE)
+    here = node * head[ws.W_DOT_SET]
+    there = other * head[ws.W_DOT_SET]
     for i in range(heads[symbol], heads[symbol + 1]):
         dot = dots[i]
         if not all_alive and not has_bit(alive, here, dot):
             continue
-        if keep and first[dot] and symbols[dot + 1] == END_OF_RULE:
+        if keep and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
             status = _promote(w, node, lefts[dot], row)
         elif other >= 0 and (all_alive or has_bit(alive, there, dot)):
             status = _take_over(h, w, node, dot, other)
@@ -256,7 +228,7 @@ def _follow(h, w, node, symbol, row):
 @kernel
 def _are_many(w, row, width):
     """Whether a row has so many nodes that it pays to look for what is known of them."""
-    bits = tab(w, BITS)
+    bits = tab(w, ws.BITS)
     count = np.int64(0)
     for i in range(row, row + width):
         if bits[i]:
@@ -274,12 +246,12 @@ def _followed_before(h, w, node, symbol, row):
     from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    bits = tab(w, BITS)
-    done = tab(w, DONE)
+    width = head[ws.W_WIDTH]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    bits = tab(w, ws.BITS)
+    done = tab(w, ws.DONE)
     first = symbol * LAST_NODES
-    null = symbol < n_nonterminals and i64(h, NULLABLE)[symbol] != 0
+    null = symbol < n_nonterminals and i64(h, layout.NULLABLE)[symbol] != 0
     found = np.int64(-1)
     most = np.int64(0)
     for i in range(first, first + LAST_NODES):
@@ -308,16 +280,16 @@ def _followed_before(h, w, node, symbol, row):
 def _ends_of(w, node, symbol):
     """The row of the nodes that a symbol leads to from a node, or 0."""
     head = whead(w)
-    n_nonterminals = head[W_N_SYMBOLS_NT]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     if symbol < n_nonterminals:
-        return tab(w, DERIVED)[node * n_nonterminals + symbol]
-    return tab(w, SPANS)[node * head[W_N_LEXEMES] + symbol - n_nonterminals]
+        return tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
+    return tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
 
 
 @kernel
 def size_of_done(w):
     """The size of ``DONE``."""
-    return max(LAST_NODES * (whead(w)[W_N_SYMBOLS_NT] + whead(w)[W_N_LEXEMES]), 2 * whead(w)[W_N_DOTS])
+    return max(LAST_NODES * (whead(w)[ws.W_N_SYMBOLS_NT] + whead(w)[ws.W_N_LEXEMES]), 2 * whead(w)[ws.W_N_DOTS])
 
 
 @kernel
@@ -332,15 +304,15 @@ def contains(bits, row, other, width):
 @kernel
 def _take_over(h, w, node, dot, other):
     """Add ``REST[dot]`` of another node further right; 0 or a status."""
-    n_dots = whead(w)[W_N_DOTS]
-    known = tab(w, REST)[other * n_dots + dot]
+    n_dots = whead(w)[ws.W_N_DOTS]
+    known = tab(w, ws.REST)[other * n_dots + dot]
     if known == 0:
         return np.int64(0)
     into = rest_row(w, node, dot)
     if into < 0:
         return into
     first = node >> 6
-    if or_row(tab(w, BITS), into + first, known + first, whead(w)[W_WIDTH] - first):
+    if or_row(tab(w, ws.BITS), into + first, known + first, whead(w)[ws.W_WIDTH] - first):
         return _grown(h, w, node, dot)
     return np.int64(0)
 
@@ -351,13 +323,13 @@ def _gather(h, w, node, dot, ends):
     a status.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    n_dots = head[W_N_DOTS]
-    bits = tab(w, BITS)
-    rest = tab(w, REST)
-    nodes = tab(w, REST_NODES)
-    null_rest = i64(h, DOT_NULL_REST)[dot + 1]
-    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    width = head[ws.W_WIDTH]
+    n_dots = head[ws.W_N_DOTS]
+    bits = tab(w, ws.BITS)
+    rest = tab(w, ws.REST)
+    nodes = tab(w, ws.REST_NODES)
+    null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
+    goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     into = rest[node * n_dots + dot]
     grew = False
     for i in range(node >> 6, width):
@@ -394,7 +366,7 @@ def _promote(w, node, left, row):
     if into < 0:
         return into
     word = node >> 6
-    if or_row(tab(w, BITS), into + word, row + word, whead(w)[W_WIDTH] - word):
+    if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
         _wait(w, left)
     return np.int64(0)
 
@@ -405,17 +377,17 @@ def _derive(h, w, node, dot, ends):
     over, nor read a completion off it, so it is not made.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    n_dots = head[W_N_DOTS]
-    left = i64(h, DOT_LEFT)[dot]
+    width = head[ws.W_WIDTH]
+    n_dots = head[ws.W_N_DOTS]
+    left = i64(h, layout.DOT_LEFT)[dot]
     into = derived_row(w, node, left)
     if into < 0:
         return into
-    bits = tab(w, BITS)
-    rest = tab(w, REST)
-    nodes = tab(w, REST_NODES)
-    null_rest = i64(h, DOT_NULL_REST)[dot + 1]
-    goes_on = i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE
+    bits = tab(w, ws.BITS)
+    rest = tab(w, ws.REST)
+    nodes = tab(w, ws.REST_NODES)
+    null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
+    goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     grew = False
     for i in range(node >> 6, width):
         word = bits[ends + i]
@@ -438,20 +410,20 @@ def _derive(h, w, node, dot, ends):
 @kernel
 def derived_row(w, node, nonterminal):
     """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``."""
-    index = node * whead(w)[W_N_SYMBOLS_NT] + nonterminal
-    entry = tab(w, DERIVED)[index]
+    index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
+    entry = tab(w, ws.DERIVED)[index]
     if entry == 0:
-        entry = row_in(w, DERIVED, index)
+        entry = row_in(w, ws.DERIVED, index)
         if entry < 0 or new_row(w) < 0:
-            return np.int64(W_GROW)
+            return np.int64(statuses.W_GROW)
     return entry
 
 
 @kernel
 def _wait(w, nonterminal):
     """Let a nonterminal wait to be followed."""
-    rank = tab(w, RANKS)[nonterminal]
-    tab(w, PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+    rank = tab(w, ws.RANKS)[nonterminal]
+    tab(w, ws.PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
 
 
 @kernel
@@ -460,19 +432,19 @@ def _grown(h, w, node, dot):
     from without moving. 0 or a status.
     """
     head = whead(w)
-    n_dots = head[W_N_DOTS]
+    n_dots = head[ws.W_N_DOTS]
     word = node >> 6
-    width = head[W_WIDTH] - word
-    first = tab(w, IS_FIRST)
-    symbols = i64(h, DOT_SYMBOL)
+    width = head[ws.W_WIDTH] - word
+    first = tab(w, ws.IS_FIRST)
+    symbols = i64(h, layout.DOT_SYMBOL)
     while True:
-        row = tab(w, REST)[node * n_dots + dot]
+        row = tab(w, ws.REST)[node * n_dots + dot]
         if first[dot]:
-            left = i64(h, DOT_LEFT)[dot]
+            left = i64(h, layout.DOT_LEFT)[dot]
             entry = derived_row(w, node, left)
             if entry < 0:
                 return entry
-            if or_row(tab(w, BITS), entry + word, row + word, width):
+            if or_row(tab(w, ws.BITS), entry + word, row + word, width):
                 _wait(w, left)
             return np.int64(0)
         if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
@@ -480,7 +452,7 @@ def _grown(h, w, node, dot):
         into = rest_row(w, node, dot - 1)
         if into < 0:
             return into
-        if not or_row(tab(w, BITS), into + word, row + word, width):
+        if not or_row(tab(w, ws.BITS), into + word, row + word, width):
             return np.int64(0)
         dot -= 1
 
@@ -490,9 +462,9 @@ def stays(h, w, node, symbol):
     """Whether a symbol leads from a node to itself: it derives the empty string, or lies in a gap."""
     head = whead(w)
     if symbol >= 0:
-        if i64(h, NULLABLE)[symbol]:
+        if i64(h, layout.NULLABLE)[symbol]:
             return True
-        row = tab(w, DERIVED)[node * head[W_N_SYMBOLS_NT] + symbol]
+        row = tab(w, ws.DERIVED)[node * head[ws.W_N_SYMBOLS_NT] + symbol]
     else:
-        row = tab(w, SPANS)[node * head[W_N_LEXEMES] - 2 - symbol]
-    return row != 0 and has_bit(tab(w, BITS), row, node)
+        row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
+    return row != 0 and has_bit(tab(w, ws.BITS), row, node)

@@ -9,34 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.infill.intersect import END_OF_RULE, contains, size_of_done
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.intersect import contains, size_of_done
 from cdplugin.kernels.infill.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import (
-    BITS,
-    DERIVED,
-    DONE,
-    FIRST_DOTS,
-    FIRST_HEADS,
-    ITEM_SETS,
-    ITEMS,
-    OUT,
-    QUEUE,
-    SKIPPED,
-    SPAN_SETS,
-    SPANS,
-    W_BITS_FACTS,
-    W_BITS_KEPT,
-    W_BITS_USED,
-    W_DOT_SET,
-    W_GROW,
-    W_LEFT,
-    W_N_DOTS,
-    W_N_LEXEMES,
-    W_N_SYMBOLS_NT,
-    W_SET,
-    W_TOUCHED_FACTS,
-    W_WIDTH,
-    WORK,
     final_node,
     forget_rows,
     has_bit,
@@ -50,47 +26,48 @@ from cdplugin.kernels.infill.workspace import (
     whead,
 )
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store.arena import DOT_LEFT, DOT_SYMBOL, LEXEME_WORDS, LEXEMES, NULLABLE, X_IS_SKIP, i64
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
 
 
 @kernel
 def build_items(h, w):
     """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``."""
     head = whead(w)
-    n_dots = head[W_N_DOTS]
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    nodes = head[W_LEFT]
-    head[W_DOT_SET] = (n_dots + 63) >> 6
-    if not room(w, ITEMS, nodes * n_dots) or not room(w, ITEM_SETS, nodes * head[W_DOT_SET]):
-        return np.int64(W_GROW)
-    if not room(w, OUT, (64 * head[W_WIDTH] + 1) * n_nonterminals):
-        return np.int64(W_GROW)
-    if not room(w, QUEUE, 2 * n_dots + 2) or not room(w, WORK, n_dots):
-        return np.int64(W_GROW)
-    forget_rows(w, head[W_TOUCHED_FACTS], head[W_BITS_FACTS])
+    n_dots = head[ws.W_N_DOTS]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    nodes = head[ws.W_LEFT]
+    head[ws.W_DOT_SET] = (n_dots + 63) >> 6
+    if not room(w, ws.ITEMS, nodes * n_dots) or not room(w, ws.ITEM_SETS, nodes * head[ws.W_DOT_SET]):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.OUT, (64 * head[ws.W_WIDTH] + 1) * n_nonterminals):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.QUEUE, 2 * n_dots + 2) or not room(w, ws.WORK, n_dots):
+        return np.int64(statuses.W_GROW)
+    forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
     for dot in range(n_dots):
-        tab(w, WORK)[dot] = 0
-    sets = tab(w, ITEM_SETS)
-    for i in range(nodes * head[W_DOT_SET]):
+        tab(w, ws.WORK)[dot] = 0
+    sets = tab(w, ws.ITEM_SETS)
+    for i in range(nodes * head[ws.W_DOT_SET]):
         sets[i] = 0
-    if not room(w, DONE, size_of_done(w)) or forget_ways(w) < 0:
-        return np.int64(W_GROW)
-    done = tab(w, DONE)
+    if not room(w, ws.DONE, size_of_done(w)) or forget_ways(w) < 0:
+        return np.int64(statuses.W_GROW)
+    done = tab(w, ws.DONE)
     for dot in range(n_dots):
         done[2 * dot] = -1
     row = item_row(w, 0, np.int64(0))
-    all_out = row_in(w, OUT, 0)
+    all_out = row_in(w, ws.OUT, 0)
     if row < 0 or all_out < 0:
-        return np.int64(W_GROW)
-    set_bit(tab(w, BITS), row, 0)
-    set_bit(tab(w, BITS), all_out, final_node(w))
+        return np.int64(statuses.W_GROW)
+    set_bit(tab(w, ws.BITS), row, 0)
+    set_bit(tab(w, ws.BITS), all_out, final_node(w))
     for node in range(nodes):
         status = _items_of(h, w, node)
         if status >= 0:
             status = _items_after_skips(h, w, node)
         if status < 0:
             return status
-    head[W_BITS_KEPT] = head[W_BITS_USED]
+    head[ws.W_BITS_KEPT] = head[ws.W_BITS_USED]
     return np.int64(0)
 
 
@@ -98,16 +75,16 @@ def build_items(h, w):
 def _items_of(h, w, node):
     """Follow a node's items until nothing is new; 0 or a status. ``WORK`` marks the dots that wait in ``QUEUE``."""
     head = whead(w)
-    n_dots = head[W_N_DOTS]
-    n_nonterminals = head[W_N_SYMBOLS_NT]
-    lefts = i64(h, DOT_LEFT)
-    symbols = i64(h, DOT_SYMBOL)
-    queue = tab(w, QUEUE)
-    marks = tab(w, WORK)
+    n_dots = head[ws.W_N_DOTS]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    lefts = i64(h, layout.DOT_LEFT)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    queue = tab(w, ws.QUEUE)
+    marks = tab(w, ws.WORK)
     count = np.int64(0)
-    words = head[W_DOT_SET]
+    words = head[ws.W_DOT_SET]
     for k in range(words):
-        set_ = tab(w, ITEM_SETS)[node * words + k]
+        set_ = tab(w, ws.ITEM_SETS)[node * words + k]
         while set_:
             dot = 64 * k + low_bit(set_)
             set_ &= set_ - 1
@@ -119,9 +96,9 @@ def _items_of(h, w, node):
         dot = queue[count]
         marks[dot] = 0
         symbol = symbols[dot]
-        if symbol == END_OF_RULE:
+        if symbol == layout.END_OF_RULE:
             continue
-        origins = tab(w, ITEMS)[node * n_dots + dot]
+        origins = tab(w, ws.ITEMS)[node * n_dots + dot]
         if symbol >= 0:
             # the nonterminal is predicted here: where may it end?
             united = _united_out(w, origins, lefts[dot])
@@ -131,25 +108,25 @@ def _items_of(h, w, node):
             if grown < 0:
                 return grown
             if grown:
-                for i in range(tab(w, FIRST_HEADS)[symbol], tab(w, FIRST_HEADS)[symbol + 1]):
-                    first = tab(w, FIRST_DOTS)[i]
+                for i in range(tab(w, ws.FIRST_HEADS)[symbol], tab(w, ws.FIRST_HEADS)[symbol + 1]):
+                    first = tab(w, ws.FIRST_DOTS)[i]
                     row = item_row(w, node, first)
                     if row < 0:
                         return row
-                    set_bit(tab(w, BITS), row, node)
+                    set_bit(tab(w, ws.BITS), row, node)
                     inner = first
-                    while symbols[inner] != END_OF_RULE:  # items of this rule that began here may lead further now
-                        row = tab(w, ITEMS)[node * n_dots + inner]
-                        if row and has_bit(tab(w, BITS), row, node) and not marks[inner]:
+                    while symbols[inner] != layout.END_OF_RULE:  # items of this rule that began here may lead further now
+                        row = tab(w, ws.ITEMS)[node * n_dots + inner]
+                        if row and has_bit(tab(w, ws.BITS), row, node) and not marks[inner]:
                             marks[inner] = 1
                             queue[count] = inner
                             count += 1
                         inner += 1
-            ends = tab(w, DERIVED)[node * n_nonterminals + symbol]
+            ends = tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
         else:
-            ends = tab(w, SPANS)[node * head[W_N_LEXEMES] - 2 - symbol]
+            ends = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
         moved = np.int64(0)
-        if symbol >= 0 and i64(h, NULLABLE)[symbol]:
+        if symbol >= 0 and i64(h, layout.NULLABLE)[symbol]:
             moved = _move(h, w, node, dot, node, origins)
         if moved >= 0 and ends:
             to_itself = _move_all(h, w, node, dot, ends, symbol)
@@ -170,18 +147,18 @@ def _items_after_skips(h, w, node):
     (``SPANS`` lead over skips already, so that nothing else comes of it.)
     """
     head = whead(w)
-    words = head[W_SET]
-    lexemes = i64(h, LEXEMES)
+    words = head[ws.W_SET]
+    lexemes = i64(h, layout.LEXEMES)
     for k in range(words):
-        set_ = tab(w, SPAN_SETS)[node * words + k]
+        set_ = tab(w, ws.SPAN_SETS)[node * words + k]
         while set_:
             skip = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            if not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+            if not lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                 continue
-            row = tab(w, SPANS)[node * head[W_N_LEXEMES] + skip]
-            for end in range(node + 1, head[W_LEFT]):
-                if has_bit(tab(w, BITS), row, end):
+            row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + skip]
+            for end in range(node + 1, head[ws.W_LEFT]):
+                if has_bit(tab(w, ws.BITS), row, end):
                     status = _wait_at(h, w, node, skip, end)
                     if status < 0:
                         return status
@@ -192,21 +169,21 @@ def _items_after_skips(h, w, node):
 def _wait_at(h, w, node, skip, end):
     """Copy the items of ``node`` that wait for a lexeme that ``skip`` may stand before to ``end``; 0 or ``W_GROW``."""
     head = whead(w)
-    n_dots = head[W_N_DOTS]
-    words = head[W_DOT_SET]
-    symbols = i64(h, DOT_SYMBOL)
+    n_dots = head[ws.W_N_DOTS]
+    words = head[ws.W_DOT_SET]
+    symbols = i64(h, layout.DOT_SYMBOL)
     for k in range(words):
-        set_ = tab(w, ITEM_SETS)[node * words + k]
+        set_ = tab(w, ws.ITEM_SETS)[node * words + k]
         while set_:
             dot = 64 * k + low_bit(set_)
             set_ &= set_ - 1
             lexeme = -2 - symbols[dot]
-            if lexeme < 0 or not has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+            if lexeme < 0 or not has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
                 continue
             into = item_row(w, end, dot)
             if into < 0:
                 return into
-            or_row(tab(w, BITS), into, tab(w, ITEMS)[node * n_dots + dot], head[W_WIDTH])
+            or_row(tab(w, ws.BITS), into, tab(w, ws.ITEMS)[node * n_dots + dot], head[ws.W_WIDTH])
     return np.int64(0)
 
 
@@ -218,28 +195,28 @@ def _move_all(h, w, node, dot, ends, symbol):
     Where the node at which this dot was followed last had all of these ends, its origins have been moved there already.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    origins = tab(w, ITEMS)[node * head[W_N_DOTS] + dot]
+    width = head[ws.W_WIDTH]
+    origins = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
     if width > 1:
-        if tab(w, DONE)[2 * dot] < 0:
+        if tab(w, ws.DONE)[2 * dot] < 0:
             fresh = new_row(w)
             if fresh < 0:
                 return fresh
-            tab(w, DONE)[2 * dot + 1] = fresh
+            tab(w, ws.DONE)[2 * dot + 1] = fresh
         moving = new_row(w)
         if moving < 0:
             return moving
-        last = tab(w, DONE)[2 * dot]
+        last = tab(w, ws.DONE)[2 * dot]
         covered = last == node
         if last >= 0 and last != node:
-            table, index = SPANS, last * head[W_N_LEXEMES] - 2 - symbol
+            table, index = ws.SPANS, last * head[ws.W_N_LEXEMES] - 2 - symbol
             if symbol >= 0:
-                table, index = DERIVED, last * head[W_N_SYMBOLS_NT] + symbol
+                table, index = ws.DERIVED, last * head[ws.W_N_SYMBOLS_NT] + symbol
             known = tab(w, table)[index]
-            covered = known != 0 and contains(tab(w, BITS), known, ends, width)
-        tab(w, DONE)[2 * dot] = node
-        done = tab(w, DONE)[2 * dot + 1]
-        bits = tab(w, BITS)
+            covered = known != 0 and contains(tab(w, ws.BITS), known, ends, width)
+        tab(w, ws.DONE)[2 * dot] = node
+        done = tab(w, ws.DONE)[2 * dot + 1]
+        bits = tab(w, ws.BITS)
         for i in range(width):
             if not covered:
                 bits[done + i] = 0
@@ -254,12 +231,12 @@ def _move_all(h, w, node, dot, ends, symbol):
         if not some:
             return np.int64(0)
     moved = np.int64(0)
-    for i in range((head[W_LEFT] + 63) >> 6):
-        word = tab(w, BITS)[ends + i]
+    for i in range((head[ws.W_LEFT] + 63) >> 6):
+        word = tab(w, ws.BITS)[ends + i]
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
-            if end >= head[W_LEFT]:
+            if end >= head[ws.W_LEFT]:
                 break
             some_new = _move(h, w, node, dot, end, origins)
             if some_new < 0:
@@ -273,17 +250,17 @@ def _move_all(h, w, node, dot, ends, symbol):
 def _united_out(w, origins, left):
     """A fresh row: where ``left`` may end, begun at any of the origins; or ``W_GROW``."""
     head = whead(w)
-    width = head[W_WIDTH]
+    width = head[ws.W_WIDTH]
     united = new_row(w)
     if united < 0:
         return united
-    bits = tab(w, BITS)
+    bits = tab(w, ws.BITS)
     for i in range(width):
         word = bits[origins + i]
         while word:
             origin = 64 * i + low_bit(word)
             word &= word - 1
-            row = tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]
+            row = tab(w, ws.OUT)[origin * head[ws.W_N_SYMBOLS_NT] + left]
             if row:
                 or_row(bits, united, row, width)
     return united
@@ -295,35 +272,35 @@ def _predict(h, w, node, dot, nonterminal, out):
     ``W_GROW``. A nonterminal that is predicted for the first time is new.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    index = node * head[W_N_SYMBOLS_NT] + nonterminal
+    width = head[ws.W_WIDTH]
+    index = node * head[ws.W_N_SYMBOLS_NT] + nonterminal
     grown = np.int64(0)
-    if tab(w, OUT)[index] == 0:
+    if tab(w, ws.OUT)[index] == 0:
         grown = np.int64(1)
-    into = row_in(w, OUT, index)
+    into = row_in(w, ws.OUT, index)
     if into < 0:
         return into
-    derived = tab(w, DERIVED)[index]
-    null = i64(h, NULLABLE)[nonterminal] != 0
+    derived = tab(w, ws.DERIVED)[index]
+    null = i64(h, layout.NULLABLE)[nonterminal] != 0
     way = np.int64(0)
     if is_long(w):
         way = way_of(w, dot + 1, out)
         if way < 0:
             return way
     for i in range(width):
-        word = tab(w, BITS)[derived + i] if derived else np.int64(0)
+        word = tab(w, ws.BITS)[derived + i] if derived else np.int64(0)
         if null and node >> 6 == i:
             word |= np.int64(1) << (node & 63)
         if way:
             word = ask(h, w, dot + 1, out, way, i, word)
-            if word & ~tab(w, BITS)[into + i]:
-                tab(w, BITS)[into + i] |= word
+            if word & ~tab(w, ws.BITS)[into + i]:
+                tab(w, ws.BITS)[into + i] |= word
                 grown = np.int64(1)
             continue
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
-            if leads_out(h, w, end, dot + 1, out) and set_bit(tab(w, BITS), into, end):
+            if leads_out(h, w, end, dot + 1, out) and set_bit(tab(w, ws.BITS), into, end):
                 grown = np.int64(1)
     return grown
 
@@ -334,18 +311,18 @@ def _move(h, w, node, dot, end, origins):
     some are new, 0, or ``W_GROW``.
     """
     head = whead(w)
-    n_dots = head[W_N_DOTS]
-    left = i64(h, DOT_LEFT)[dot]
-    into = tab(w, ITEMS)[end * n_dots + dot + 1]
+    n_dots = head[ws.W_N_DOTS]
+    left = i64(h, layout.DOT_LEFT)[dot]
+    into = tab(w, ws.ITEMS)[end * n_dots + dot + 1]
     moved = np.int64(0)
-    for i in range(head[W_WIDTH]):
-        word = tab(w, BITS)[origins + i]
+    for i in range(head[ws.W_WIDTH]):
+        word = tab(w, ws.BITS)[origins + i]
         if into:
-            word &= ~tab(w, BITS)[into + i]
+            word &= ~tab(w, ws.BITS)[into + i]
         while word:
             origin = 64 * i + low_bit(word)
             word &= word - 1
-            out = tab(w, OUT)[origin * head[W_N_SYMBOLS_NT] + left]
+            out = tab(w, ws.OUT)[origin * head[ws.W_N_SYMBOLS_NT] + left]
             leads = False
             if is_long(w) and out:
                 way = way_of(w, dot + 1, out)
@@ -359,6 +336,6 @@ def _move(h, w, node, dot, end, origins):
                 into = item_row(w, end, dot + 1)
                 if into < 0:
                     return into
-                set_bit(tab(w, BITS), into, origin)
+                set_bit(tab(w, ws.BITS), into, origin)
                 moved = np.int64(1)
     return moved

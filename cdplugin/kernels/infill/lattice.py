@@ -18,82 +18,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import edge, end_at, end_inside, end_text, fresh_node
 from cdplugin.kernels.infill.checkpoints import keep_checkpoint, keep_text, return_to
-from cdplugin.kernels.infill.effects import E_CROSSINGS, E_ENDS, E_FIRST, E_STATES
 from cdplugin.kernels.infill.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.infill.starts import allow, start_set
 from cdplugin.kernels.infill.state_sets import fresh_stamp, keep_sets
-from cdplugin.kernels.infill.steps import (
-    BY_END,
-    BY_GAP,
-    BY_SLOT,
-    S_BEFORE,
-    S_CROSSINGS,
-    S_ENDS,
-    S_FIRST,
-    S_NEXT,
-    set_of_class,
-    step_of,
-)
-from cdplugin.kernels.infill.workspace import (
-    ACCEPTS,
-    ALLOWED,
-    CLASS_LIST,
-    CLASS_NODE,
-    CLASS_RECORD,
-    CROSS_MARK,
-    ELEMENTS,
-    ENDS,
-    ENDS_SETS,
-    FOLLOWS,
-    GAP,
-    GATHERED,
-    LIVE,
-    LIVE_BITS,
-    LIVE_NEXT,
-    LIVE_SLOT,
-    NODE_BEFORE,
-    NODE_LAST,
-    NODE_OPEN,
-    POOL,
-    QUEUE,
-    SET_HEADS,
-    SET_MARK,
-    SET_STATES,
-    SLOT,
-    SLOT_CLASSES,
-    SNAPSHOT,
-    STEPS,
-    W_C_ELEMENTS,
-    W_CHECKPOINTS_USED,
-    W_CLASS_CAP,
-    W_CLASS_LIST_USED,
-    W_ELEMENTS,
-    W_GROW,
-    W_HOLE,
-    W_KEPT_WIDTH,
-    W_LEFT,
-    W_LIVE_USED,
-    W_N_CHECKPOINTS,
-    W_N_GATHERED,
-    W_N_LEXEMES,
-    W_N_LIVE,
-    W_N_SNAPSHOT,
-    W_NODES,
-    W_SET,
-    W_WIDTH,
-    end_node,
-    final_node,
-    has_bit,
-    live_row,
-    or_row,
-    room,
-    set_bit,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.steps import set_of_class, step_of
+from cdplugin.kernels.infill.workspace import end_node, final_node, has_bit, live_row, or_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import sort_range
 
 CROSSES = 1 << 62
@@ -109,43 +43,43 @@ def build_lattice(h, w):
     first = return_to(w, begin) if begin > 0 else _begin_anew(w)
     if first < 0:
         return first
-    elements = tab(w, ELEMENTS)
-    accepts = tab(w, ACCEPTS)
-    count = head[W_ELEMENTS]
-    head[W_C_ELEMENTS] += count - begin
+    elements = tab(w, ws.ELEMENTS)
+    accepts = tab(w, ws.ACCEPTS)
+    count = head[ws.W_ELEMENTS]
+    head[ws.W_C_ELEMENTS] += count - begin
     for k in range(begin, count):
         if keep_checkpoint(w, np.int64(k), first) < 0:
-            return np.int64(W_GROW)
+            return np.int64(statuses.W_GROW)
         element = elements[k]
         if element >= 0:
-            outside = head[W_NODES] if k > 0 and elements[k - 1] == GAP else first  # what ends behind a gap is not in it
+            outside = head[ws.W_NODES] if k > 0 and elements[k - 1] == ws.GAP else first  # what ends behind a gap is not in it
             status = _end_matched(h, w, element, outside)
             if status < 0:
                 return status
-        tab(w, NODE_BEFORE)[k] = first
-        tab(w, NODE_LAST)[k] = head[W_NODES]
-        status = _start(h, w, first, head[W_NODES])
+        tab(w, ws.NODE_BEFORE)[k] = first
+        tab(w, ws.NODE_LAST)[k] = head[ws.W_NODES]
+        status = _start(h, w, first, head[ws.W_NODES])
         if status < 0:
             return status
-        if k == head[W_HOLE]:
+        if k == head[ws.W_HOLE]:
             status = _take_snapshot(w)
             if status < 0:
                 return status
-            head[W_LEFT] = head[W_NODES]
+            head[ws.W_LEFT] = head[ws.W_NODES]
         if element >= 0:
             first = _pass_byte(h, w, element, accepts[k + 1])
-        elif element == GAP:
+        elif element == ws.GAP:
             first = _pass_gap(h, w, accepts[k + 1])
         else:
             first = _pass_slot(h, w, k, accepts[k + 1])
         if first < 0:
             return first
         if accepts[k + 1]:
-            status = _end_matched(h, w, np.int64(BY_END), first)
+            status = _end_matched(h, w, np.int64(ws.BY_END), first)
             if status < 0:
                 return status
-    tab(w, NODE_BEFORE)[count] = first
-    tab(w, NODE_LAST)[count] = head[W_NODES]
+    tab(w, ws.NODE_BEFORE)[count] = first
+    tab(w, ws.NODE_LAST)[count] = head[ws.W_NODES]
     return lay_spans(h, w)
 
 
@@ -153,25 +87,29 @@ def build_lattice(h, w):
 def _begin(w):
     """Make room: the element from which the last text's lattice can be gone on with, 0 if there is none, or ``W_GROW``."""
     head = whead(w)
-    count = head[W_ELEMENTS]
-    words = head[W_SET]
-    width = head[W_WIDTH]
-    head[W_N_SNAPSHOT] = 0
-    if not room(w, NODE_BEFORE, count + 1) or not room(w, NODE_LAST, count + 1) or not room(w, SLOT_CLASSES, 2 * count + 2):
-        return np.int64(W_GROW)
-    if not room(w, ALLOWED, 64 * width * words) or not room(w, NODE_OPEN, 64 * width):
-        return np.int64(W_GROW)
-    if not room(w, ENDS, 64 * width * head[W_N_LEXEMES]) or not room(w, ENDS_SETS, width * head[W_N_LEXEMES]):
-        return np.int64(W_GROW)
+    count = head[ws.W_ELEMENTS]
+    words = head[ws.W_SET]
+    width = head[ws.W_WIDTH]
+    head[ws.W_N_SNAPSHOT] = 0
+    if (
+        not room(w, ws.NODE_BEFORE, count + 1)
+        or not room(w, ws.NODE_LAST, count + 1)
+        or not room(w, ws.SLOT_CLASSES, 2 * count + 2)
+    ):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.ALLOWED, 64 * width * words) or not room(w, ws.NODE_OPEN, 64 * width):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.ENDS, 64 * width * head[ws.W_N_LEXEMES]) or not room(w, ws.ENDS_SETS, width * head[ws.W_N_LEXEMES]):
+        return np.int64(statuses.W_GROW)
     kept = keep_sets(w)
     if kept < 0:
         return kept
-    if head[W_KEPT_WIDTH] != width:
+    if head[ws.W_KEPT_WIDTH] != width:
         kept = np.int64(0)
         if forget_spans(w) < 0:
-            return np.int64(W_GROW)
+            return np.int64(statuses.W_GROW)
     if not kept:
-        head[W_N_CHECKPOINTS] = 0
+        head[ws.W_N_CHECKPOINTS] = 0
     return keep_text(w)
 
 
@@ -179,21 +117,21 @@ def _begin(w):
 def _begin_anew(w):
     """An empty lattice with the first node, where the text begins: its number, 0, or a status."""
     head = whead(w)
-    words = head[W_SET]
-    n_lexemes = head[W_N_LEXEMES]
-    head[W_NODES] = 0
-    head[W_CLASS_LIST_USED] = 0
-    head[W_N_LIVE] = 0
-    head[W_LIVE_USED] = 0
-    head[W_CHECKPOINTS_USED] = 0
-    head[W_N_CHECKPOINTS] = 0
+    words = head[ws.W_SET]
+    n_lexemes = head[ws.W_N_LEXEMES]
+    head[ws.W_NODES] = 0
+    head[ws.W_CLASS_LIST_USED] = 0
+    head[ws.W_N_LIVE] = 0
+    head[ws.W_LIVE_USED] = 0
+    head[ws.W_CHECKPOINTS_USED] = 0
+    head[ws.W_N_CHECKPOINTS] = 0
     forget_ends(w, np.int64(0), np.int64(0))
     first = fresh_node(w, 0)
     if first < 0:
         return first
     for i in range(words):
-        tab(w, ALLOWED)[first * words + i] = tab(w, FOLLOWS)[n_lexemes * words + i]
-    if tab(w, ACCEPTS)[0]:
+        tab(w, ws.ALLOWED)[first * words + i] = tab(w, ws.FOLLOWS)[n_lexemes * words + i]
+    if tab(w, ws.ACCEPTS)[0]:
         status = edge(w, first, n_lexemes - 1, final_node(w))
         if status < 0:
             return status
@@ -205,18 +143,18 @@ def _add_live(w, table, count, set_, starts, stamp):
     """Add a set of states with its starts to a list of live ones; how many there are then, or ``W_GROW``."""
     if set_ == 0:
         return np.int64(count)
-    if not room(w, LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
-        return np.int64(W_GROW)
-    slots = tab(w, LIVE_SLOT)
+    if not room(w, ws.LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
+        return np.int64(statuses.W_GROW)
+    slots = tab(w, ws.LIVE_SLOT)
     live = tab(w, table)
     if slots[set_] >> 32 == stamp:
         at = slots[set_] & 0xFFFFFFFF
-        or_row(tab(w, LIVE_BITS), live[2 * at + 1], starts, whead(w)[W_WIDTH])
+        or_row(tab(w, ws.LIVE_BITS), live[2 * at + 1], starts, whead(w)[ws.W_WIDTH])
         return np.int64(count)
     row = live_row(w)
     if row < 0:
         return row
-    or_row(tab(w, LIVE_BITS), row, starts, whead(w)[W_WIDTH])
+    or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
     live[2 * count] = set_
     live[2 * count + 1] = row
     slots[set_] = (stamp << 32) | count
@@ -228,10 +166,10 @@ def _swap(w, count):
     """Make ``LIVE_NEXT`` what is live."""
     head = whead(w)
     for word in range(2):
-        kept = head[2 * LIVE + word]
-        head[2 * LIVE + word] = head[2 * LIVE_NEXT + word]
-        head[2 * LIVE_NEXT + word] = kept
-    head[W_N_LIVE] = count
+        kept = head[2 * ws.LIVE + word]
+        head[2 * ws.LIVE + word] = head[2 * ws.LIVE_NEXT + word]
+        head[2 * ws.LIVE_NEXT + word] = kept
+    head[ws.W_N_LIVE] = count
 
 
 @kernel
@@ -242,23 +180,23 @@ def _start(h, w, first, last):
     if first == last:
         return np.int64(0)
     head = whead(w)
-    count = head[W_N_LIVE]
+    count = head[ws.W_N_LIVE]
     stamp = fresh_stamp(w)
-    live = tab(w, LIVE)
+    live = tab(w, ws.LIVE)
     for i in range(count):
-        tab(w, LIVE_SLOT)[live[2 * i]] = (stamp << 32) | i
+        tab(w, ws.LIVE_SLOT)[live[2 * i]] = (stamp << 32) | i
     for node in range(first, last):
         row = live_row(w)
         if row < 0:
             return row
-        set_bit(tab(w, LIVE_BITS), row, node)
+        set_bit(tab(w, ws.LIVE_BITS), row, node)
         set_ = start_set(h, w, node)
         if set_ < 0:
             return set_
-        count = _add_live(w, LIVE, count, set_, row, stamp)
+        count = _add_live(w, ws.LIVE, count, set_, row, stamp)
         if count < 0:
             return count
-    head[W_N_LIVE] = count
+    head[ws.W_N_LIVE] = count
     return np.int64(0)
 
 
@@ -268,28 +206,28 @@ def _take_snapshot(w):
     head = whead(w)
     stamp = fresh_stamp(w)
     count = np.int64(0)
-    for i in range(head[W_N_LIVE]):
-        live = tab(w, LIVE)
+    for i in range(head[ws.W_N_LIVE]):
+        live = tab(w, ws.LIVE)
         set_ = live[2 * i]
-        for j in range(tab(w, SET_HEADS)[set_], tab(w, SET_HEADS)[set_ + 1]):
-            count = _add_live(w, SNAPSHOT, count, tab(w, SET_STATES)[j], live[2 * i + 1], stamp)
+        for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
+            count = _add_live(w, ws.SNAPSHOT, count, tab(w, ws.SET_STATES)[j], live[2 * i + 1], stamp)
             if count < 0:
                 return count
-    head[W_N_SNAPSHOT] = count
+    head[ws.W_N_SNAPSHOT] = count
     return np.int64(0)
 
 
 @kernel
 def _end_matched(h, w, column, first):
     """End the LONGEST lexemes that match before a byte (at nodes from ``first`` on), or where the text ends; 0 or a status."""
-    for i in range(whead(w)[W_N_LIVE]):
-        live = tab(w, LIVE)
+    for i in range(whead(w)[ws.W_N_LIVE]):
+        live = tab(w, ws.LIVE)
         record = step_of(h, w, live[2 * i], column, np.int64(0))
         if record < 0:
             return record
-        for j in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
-            matched = tab(w, STEPS)[j]
-            if column == BY_END:
+        for j in range(record + ws.S_FIRST, record + ws.S_FIRST + tab(w, ws.STEPS)[record + ws.S_BEFORE]):
+            matched = tab(w, ws.STEPS)[j]
+            if column == ws.BY_END:
                 status = end_text(h, w, live[2 * i + 1], matched)
             else:
                 status = end_at(h, w, live[2 * i + 1], matched, first)
@@ -302,23 +240,23 @@ def _end_matched(h, w, column, first):
 def _pass_byte(h, w, byte, accepts):
     """Step all that is alive by a byte: the number of the first node after it (there may be none), or a status."""
     stamp = fresh_stamp(w)
-    first = whead(w)[W_NODES]
+    first = whead(w)[ws.W_NODES]
     count = np.int64(0)
-    for i in range(whead(w)[W_N_LIVE]):  # steps take stamps, but none of LIVE_SLOT
-        live = tab(w, LIVE)
+    for i in range(whead(w)[ws.W_N_LIVE]):  # steps take stamps, but none of LIVE_SLOT
+        live = tab(w, ws.LIVE)
         starts = live[2 * i + 1]
         record = step_of(h, w, live[2 * i], byte, np.int64(0))
         if record < 0:
             return record
-        steps = tab(w, STEPS)
-        begin = record + S_FIRST + steps[record + S_BEFORE]
-        for j in range(begin, begin + steps[record + S_ENDS]):
+        steps = tab(w, ws.STEPS)
+        begin = record + ws.S_FIRST + steps[record + ws.S_BEFORE]
+        for j in range(begin, begin + steps[record + ws.S_ENDS]):
             status = end_at(h, w, starts, steps[j], first)
             if status >= 0 and accepts:
                 status = end_text(h, w, starts, steps[j])
             if status < 0:
                 return status
-        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], starts, stamp)
+        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
         if count < 0:
             return count
     _swap(w, count)
@@ -341,20 +279,20 @@ def _pass_gap(h, w, accepts):
         return status
     count = np.int64(0)
     stamp = fresh_stamp(w)
-    for i in range(whead(w)[W_N_LIVE]):
-        live = tab(w, LIVE)
+    for i in range(whead(w)[ws.W_N_LIVE]):
+        live = tab(w, ws.LIVE)
         starts = live[2 * i + 1]
-        record = step_of(h, w, live[2 * i], np.int64(BY_GAP), np.int64(0))
+        record = step_of(h, w, live[2 * i], np.int64(ws.BY_GAP), np.int64(0))
         if record < 0:
             return record
-        steps = tab(w, STEPS)
-        for j in range(record + S_FIRST, record + S_FIRST + steps[record + S_ENDS]):
+        steps = tab(w, ws.STEPS)
+        for j in range(record + ws.S_FIRST, record + ws.S_FIRST + steps[record + ws.S_ENDS]):
             status = end_inside(h, w, starts, steps[j], here)
             if status >= 0 and accepts:
                 status = end_inside(h, w, starts, steps[j], end_node(w))
             if status < 0:
                 return status
-        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], starts, stamp)
+        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
         if count < 0:
             return count
     _swap(w, count)
@@ -365,18 +303,18 @@ def _pass_gap(h, w, accepts):
 def _allow_in_gap(h, w, here):
     """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status."""
     head = whead(w)
-    words = head[W_SET]
-    n_lexemes = head[W_N_LEXEMES]
-    for i in range(head[W_N_LIVE]):
-        live = tab(w, LIVE)
-        record = step_of(h, w, live[2 * i], np.int64(BY_GAP), np.int64(0))
+    words = head[ws.W_SET]
+    n_lexemes = head[ws.W_N_LEXEMES]
+    for i in range(head[ws.W_N_LIVE]):
+        live = tab(w, ws.LIVE)
+        record = step_of(h, w, live[2 * i], np.int64(ws.BY_GAP), np.int64(0))
         if record < 0:
             return record
-        steps = tab(w, STEPS)
-        for j in range(record + S_FIRST, record + S_FIRST + steps[record + S_ENDS]):
+        steps = tab(w, ws.STEPS)
+        for j in range(record + ws.S_FIRST, record + ws.S_FIRST + steps[record + ws.S_ENDS]):
             allow(h, w, live[2 * i + 1], steps[j], here)
-    allowed = tab(w, ALLOWED)
-    follows = tab(w, FOLLOWS)
+    allowed = tab(w, ws.ALLOWED)
+    follows = tab(w, ws.FOLLOWS)
     grown = True
     while grown:
         grown = False
@@ -399,51 +337,51 @@ def _pass_slot(h, w, k, accepts):
     nodes are numbered from the largest class down.
     """
     head = whead(w)
-    n_live = head[W_N_LIVE]
-    cap = np.int64(SLOT) - tab(w, ELEMENTS)[k]
-    head[W_CLASS_CAP] = cap
+    n_live = head[ws.W_N_LIVE]
+    cap = np.int64(ws.SLOT) - tab(w, ws.ELEMENTS)[k]
+    head[ws.W_CLASS_CAP] = cap
     for i in range(n_live):
-        record = step_of(h, w, tab(w, LIVE)[2 * i], np.int64(BY_SLOT), cap)
+        record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
         if record < 0:
             return record
     stamp = fresh_stamp(w)
     n_classes = _classes_in_slot(h, w, cap, stamp)
     if n_classes < 0:
         return n_classes
-    used = head[W_CLASS_LIST_USED]
+    used = head[ws.W_CLASS_LIST_USED]
     status = _nodes_in_slot(w, k, n_classes, stamp)
     if status < 0:
         return status
-    first = head[W_NODES]
+    first = head[ws.W_NODES]
     # the ways through the token; what ends in the same way is gathered first
-    head[W_N_GATHERED] = 0
+    head[ws.W_N_GATHERED] = 0
     count = np.int64(0)
     for i in range(n_live):
-        live = tab(w, LIVE)
-        record = step_of(h, w, live[2 * i], np.int64(BY_SLOT), cap)
-        steps = tab(w, STEPS)
-        count = _add_live(w, LIVE_NEXT, count, steps[record + S_NEXT], live[2 * i + 1], stamp)
+        live = tab(w, ws.LIVE)
+        record = step_of(h, w, live[2 * i], np.int64(ws.BY_SLOT), cap)
+        steps = tab(w, ws.STEPS)
+        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], live[2 * i + 1], stamp)
         if count < 0:
             return count
-        begin = record + S_FIRST
-        status = _gather_all(w, steps, begin, steps[record + S_ENDS], steps[record + S_CROSSINGS], live[2 * i + 1], stamp)
+        begin = record + ws.S_FIRST
+        status = _gather_all(w, steps, begin, steps[record + ws.S_ENDS], steps[record + ws.S_CROSSINGS], live[2 * i + 1], stamp)
         if status < 0:
             return status
     for i in range(used, used + n_classes):
-        group = tab(w, CLASS_LIST)[2 * i]
+        group = tab(w, ws.CLASS_LIST)[2 * i]
         set_ = set_of_class(h, w, group)
         row = live_row(w)
         if row < 0 or set_ < 0:
             return min(row, set_)
-        set_bit(tab(w, LIVE_BITS), row, tab(w, CLASS_LIST)[2 * i + 1])
-        count = _add_live(w, LIVE_NEXT, count, set_, row, stamp)
+        set_bit(tab(w, ws.LIVE_BITS), row, tab(w, ws.CLASS_LIST)[2 * i + 1])
+        count = _add_live(w, ws.LIVE_NEXT, count, set_, row, stamp)
         if count < 0:
             return count
-        pool = tab(w, POOL)
-        record = tab(w, CLASS_RECORD)[group]
-        begin = record + E_FIRST + pool[record + E_STATES]
-        if _gather_all(w, pool, begin, pool[record + E_ENDS], pool[record + E_CROSSINGS], row, stamp) < 0:
-            return np.int64(W_GROW)
+        pool = tab(w, ws.POOL)
+        record = tab(w, ws.CLASS_RECORD)[group]
+        begin = record + ws.E_FIRST + pool[record + ws.E_STATES]
+        if _gather_all(w, pool, begin, pool[record + ws.E_ENDS], pool[record + ws.E_CROSSINGS], row, stamp) < 0:
+            return np.int64(statuses.W_GROW)
     status = _end_gathered(h, w, first, accepts)
     if status < 0:
         return status
@@ -457,23 +395,23 @@ def _classes_in_slot(h, w, cap, stamp):
     n_classes = np.int64(0)
     if cap == 0:
         return n_classes
-    for i in range(whead(w)[W_N_LIVE]):
-        record = step_of(h, w, tab(w, LIVE)[2 * i], np.int64(BY_SLOT), cap)
-        steps = tab(w, STEPS)
-        begin = record + S_FIRST + steps[record + S_ENDS]
-        n_classes = _note_classes(w, steps, begin, steps[record + S_CROSSINGS], n_classes, stamp, cap)
+    for i in range(whead(w)[ws.W_N_LIVE]):
+        record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
+        steps = tab(w, ws.STEPS)
+        begin = record + ws.S_FIRST + steps[record + ws.S_ENDS]
+        n_classes = _note_classes(w, steps, begin, steps[record + ws.S_CROSSINGS], n_classes, stamp, cap)
         if n_classes < 0:
             return n_classes
     at = 0
     while at < n_classes:
-        pool = tab(w, POOL)
-        record = tab(w, CLASS_RECORD)[tab(w, QUEUE)[at]]
+        pool = tab(w, ws.POOL)
+        record = tab(w, ws.CLASS_RECORD)[tab(w, ws.QUEUE)[at]]
         at += 1
-        begin = record + E_FIRST + pool[record + E_STATES] + pool[record + E_ENDS]
-        n_classes = _note_classes(w, pool, begin, pool[record + E_CROSSINGS], n_classes, stamp, cap)
+        begin = record + ws.E_FIRST + pool[record + ws.E_STATES] + pool[record + ws.E_ENDS]
+        n_classes = _note_classes(w, pool, begin, pool[record + ws.E_CROSSINGS], n_classes, stamp, cap)
         if n_classes < 0:
             return n_classes
-    classes = tab(w, QUEUE)
+    classes = tab(w, ws.QUEUE)
     sort_range(classes, 0, n_classes)
     for i in range(n_classes // 2):
         kept = classes[i]
@@ -486,21 +424,21 @@ def _classes_in_slot(h, w, cap, stamp):
 def _nodes_in_slot(w, k, n_classes, stamp):
     """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status."""
     head = whead(w)
-    used = head[W_CLASS_LIST_USED]
-    if not room(w, CLASS_LIST, 2 * (used + n_classes)):
-        return np.int64(W_GROW)
-    classes = tab(w, QUEUE)
-    listed = tab(w, CLASS_LIST)
+    used = head[ws.W_CLASS_LIST_USED]
+    if not room(w, ws.CLASS_LIST, 2 * (used + n_classes)):
+        return np.int64(statuses.W_GROW)
+    classes = tab(w, ws.QUEUE)
+    listed = tab(w, ws.CLASS_LIST)
     for i in range(n_classes):
         node = fresh_node(w, 1)
         if node < 0:
             return node
-        tab(w, CLASS_NODE)[classes[i]] = (stamp << 32) | node
+        tab(w, ws.CLASS_NODE)[classes[i]] = (stamp << 32) | node
         listed[2 * (used + i)] = classes[i]
         listed[2 * (used + i) + 1] = node
-    tab(w, SLOT_CLASSES)[2 * k] = used
-    tab(w, SLOT_CLASSES)[2 * k + 1] = n_classes
-    head[W_CLASS_LIST_USED] = used + n_classes
+    tab(w, ws.SLOT_CLASSES)[2 * k] = used
+    tab(w, ws.SLOT_CLASSES)[2 * k + 1] = n_classes
+    head[ws.W_CLASS_LIST_USED] = used + n_classes
     return np.int64(0)
 
 
@@ -511,12 +449,12 @@ def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
         group = pairs[i] & 0xFFFFFFFF
         if group > cap:
             break
-        if not room(w, CLASS_NODE, group + 1) or not room(w, QUEUE, count + 1):
-            return np.int64(W_GROW)
-        nodes = tab(w, CLASS_NODE)
+        if not room(w, ws.CLASS_NODE, group + 1) or not room(w, ws.QUEUE, count + 1):
+            return np.int64(statuses.W_GROW)
+        nodes = tab(w, ws.CLASS_NODE)
         if nodes[group] >> 32 != stamp:
             nodes[group] = stamp << 32
-            tab(w, QUEUE)[count] = group
+            tab(w, ws.QUEUE)[count] = group
             count += 1
     return np.int64(count)
 
@@ -524,17 +462,17 @@ def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
 @kernel
 def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
     """Gather what ends from a row of starts: sets of lexemes with the token, pairs with classes in it; 0 or ``W_GROW``."""
-    cap = whead(w)[W_CLASS_CAP]
-    n_lexemes = whead(w)[W_N_LEXEMES]
+    cap = whead(w)[ws.W_CLASS_CAP]
+    n_lexemes = whead(w)[ws.W_N_LEXEMES]
     for i in range(begin, begin + n_ends):
-        if _gather(w, SET_MARK, lists[i], lists[i], starts, stamp) < 0:
-            return np.int64(W_GROW)
+        if _gather(w, ws.SET_MARK, lists[i], lists[i], starts, stamp) < 0:
+            return np.int64(statuses.W_GROW)
     for i in range(begin + n_ends, begin + n_ends + n_crossings):
         group = lists[i] & 0xFFFFFFFF
         if group > cap:
             break
-        if _gather(w, CROSS_MARK, group * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
-            return np.int64(W_GROW)
+        if _gather(w, ws.CROSS_MARK, group * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
+            return np.int64(statuses.W_GROW)
     return np.int64(0)
 
 
@@ -542,33 +480,33 @@ def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
 def _gather(w, marks, key, what, starts, stamp):
     """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``."""
     head = whead(w)
-    count = head[W_N_GATHERED]
-    if not room(w, marks, key + 1) or not room(w, GATHERED, 2 * count + 2):
-        return np.int64(W_GROW)
+    count = head[ws.W_N_GATHERED]
+    if not room(w, marks, key + 1) or not room(w, ws.GATHERED, 2 * count + 2):
+        return np.int64(statuses.W_GROW)
     mark = tab(w, marks)
-    gathered = tab(w, GATHERED)
+    gathered = tab(w, ws.GATHERED)
     if mark[key] >> 32 == stamp:
-        or_row(tab(w, LIVE_BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[W_WIDTH])
+        or_row(tab(w, ws.LIVE_BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[ws.W_WIDTH])
         return np.int64(0)
     row = live_row(w)
     if row < 0:
         return row
-    or_row(tab(w, LIVE_BITS), row, starts, head[W_WIDTH])
+    or_row(tab(w, ws.LIVE_BITS), row, starts, head[ws.W_WIDTH])
     gathered[2 * count] = what
     gathered[2 * count + 1] = row
     mark[key] = (stamp << 32) | count
-    head[W_N_GATHERED] = count + 1
+    head[ws.W_N_GATHERED] = count + 1
     return np.int64(0)
 
 
 @kernel
 def _end_gathered(h, w, first, accepts):
     """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status."""
-    for i in range(whead(w)[W_N_GATHERED]):
-        what = tab(w, GATHERED)[2 * i]
-        starts = tab(w, GATHERED)[2 * i + 1]
+    for i in range(whead(w)[ws.W_N_GATHERED]):
+        what = tab(w, ws.GATHERED)[2 * i]
+        starts = tab(w, ws.GATHERED)[2 * i + 1]
         if what & CROSSES:
-            node = tab(w, CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
+            node = tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
             status = end_inside(h, w, starts, (what & ~CROSSES) >> 32, node)
         else:
             status = end_at(h, w, starts, what, first)

@@ -4,60 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip, may_follow, takes
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
-from cdplugin.kernels.infill.steps import BY_END, S_BEFORE, S_CROSSINGS, S_ENDS, S_FIRST, S_NEXT, column_of, step_of
-from cdplugin.kernels.infill.workspace import (
-    ACCEPTS,
-    BITS,
-    CLASS_LIST,
-    CLASS_NODE,
-    ELEMENTS,
-    ENDS_FROM,
-    ENDS_ROWS,
-    GAP,
-    NODE_BEFORE,
-    NODE_LAST,
-    REACH_HASH,
-    REACH_PATH,
-    REACHED,
-    SLOT,
-    SLOT_CLASSES,
-    STEPS,
-    W_ELEMENTS,
-    W_ENDS_USED,
-    W_GROW,
-    W_HOLE,
-    W_N_LEXEMES,
-    W_N_REACHED,
-    W_REACH_STAMP,
-    W_SPLIT,
-    W_WIDTH,
-    end_node,
-    or_row,
-    room,
-    row_in,
-    set_bit,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.steps import column_of, step_of
+from cdplugin.kernels.infill.workspace import end_node, or_row, room, row_in, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.store.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64, length_of, mix, word_of
-
-REACHED_WORDS = 3  # element, set of lexer states, rows in ENDS_ROWS
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64, length_of, mix, word_of
 
 
 @kernel
 def forget_reached(w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
-    ends = tab(w, ENDS_FROM)
+    ends = tab(w, ws.ENDS_FROM)
     for i in range(ends.shape[0]):
         ends[i] = 0
-    head[W_ENDS_USED] = 0
-    head[W_REACH_STAMP] = fresh_stamp(w)
-    head[W_N_REACHED] = 0
-    return np.int64(0 if room(w, REACH_HASH, 1024) else W_GROW)
+    head[ws.W_ENDS_USED] = 0
+    head[ws.W_REACH_STAMP] = fresh_stamp(w)
+    head[ws.W_N_REACHED] = 0
+    return np.int64(0 if room(w, ws.REACH_HASH, 1024) else statuses.W_GROW)
 
 
 @kernel
@@ -68,10 +35,10 @@ def ends_from(h, w, state):
     element: each such set has rows of its own. Or a status.
     """
     head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    if not room(w, ENDS_FROM, state + 1):
-        return np.int64(W_GROW)
-    known = tab(w, ENDS_FROM)[state]
+    n_lexemes = head[ws.W_N_LEXEMES]
+    if not room(w, ws.ENDS_FROM, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.ENDS_FROM)[state]
     if known > 0:
         return known - 1
     n_parts = add_parts(h, w, np.int64(0), state, fresh_stamp(w))
@@ -80,8 +47,8 @@ def ends_from(h, w, state):
     set_ = end_set(w, n_parts)
     if set_ < 0:
         return set_
-    k = head[W_HOLE]
-    if tab(w, ELEMENTS)[k] != GAP:
+    k = head[ws.W_HOLE]
+    if tab(w, ws.ELEMENTS)[k] != ws.GAP:
         k += 1
     steps = np.int64(0)
     following = np.int64(-1)
@@ -92,31 +59,31 @@ def ends_from(h, w, state):
         if rows >= 0:
             following = rows
             break
-        rows = head[W_ENDS_USED] - n_lexemes
-        if not room(w, REACH_PATH, steps + 1):
-            return np.int64(W_GROW)
-        tab(w, REACH_PATH)[steps] = rows
+        rows = head[ws.W_ENDS_USED] - n_lexemes
+        if not room(w, ws.REACH_PATH, steps + 1):
+            return np.int64(statuses.W_GROW)
+        tab(w, ws.REACH_PATH)[steps] = rows
         steps += 1
         status = _end_before(h, w, rows, k, set_)
         if status < 0:
             return status
-        if k == head[W_ELEMENTS]:
+        if k == head[ws.W_ELEMENTS]:
             break
         set_ = _pass_element(h, w, rows, k, set_)
         if set_ < 0:
             return set_
         k += 1
     for i in range(steps - 1, -1, -1):
-        rows = tab(w, REACH_PATH)[i]
+        rows = tab(w, ws.REACH_PATH)[i]
         for lexeme in range(n_lexemes):
-            row = tab(w, ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
+            row = tab(w, ws.ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
             if row:
-                into = row_in(w, ENDS_ROWS, rows + lexeme)
+                into = row_in(w, ws.ENDS_ROWS, rows + lexeme)
                 if into < 0:
                     return into
-                or_row(tab(w, BITS), into, row, head[W_WIDTH])
+                or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
         following = rows
-    tab(w, ENDS_FROM)[state] = following + 1
+    tab(w, ws.ENDS_FROM)[state] = following + 1
     return following
 
 
@@ -127,52 +94,52 @@ def _rows_of_set(w, k, set_):
     """
     head = whead(w)
     hash_ = mix(mix(2166136261, k), set_)
-    index = tab(w, REACH_HASH)
-    reached = tab(w, REACHED)
-    stamp = head[W_REACH_STAMP]
+    index = tab(w, ws.REACH_HASH)
+    reached = tab(w, ws.REACHED)
+    stamp = head[ws.W_REACH_STAMP]
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
     while index[slot] >> 32 == stamp:
-        at = (index[slot] & 0xFFFFFFFF) * REACHED_WORDS
+        at = (index[slot] & 0xFFFFFFFF) * ws.REACHED_WORDS
         if reached[at] == k and reached[at + 1] == set_:
             return reached[at + 2]
         slot = (slot + 1) & size
-    number = head[W_N_REACHED]
-    rows = head[W_ENDS_USED]
-    n_lexemes = head[W_N_LEXEMES]
+    number = head[ws.W_N_REACHED]
+    rows = head[ws.W_ENDS_USED]
+    n_lexemes = head[ws.W_N_LEXEMES]
     if 2 * (number + 1) > index.shape[0]:
-        room(w, REACH_HASH, 2 * index.shape[0])
-        return np.int64(W_GROW)
-    if not room(w, REACHED, (number + 1) * REACHED_WORDS) or not room(w, ENDS_ROWS, rows + n_lexemes):
-        return np.int64(W_GROW)
-    reached[number * REACHED_WORDS] = k
-    reached[number * REACHED_WORDS + 1] = set_
-    reached[number * REACHED_WORDS + 2] = rows
+        room(w, ws.REACH_HASH, 2 * index.shape[0])
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.REACHED, (number + 1) * ws.REACHED_WORDS) or not room(w, ws.ENDS_ROWS, rows + n_lexemes):
+        return np.int64(statuses.W_GROW)
+    reached[number * ws.REACHED_WORDS] = k
+    reached[number * ws.REACHED_WORDS + 1] = set_
+    reached[number * ws.REACHED_WORDS + 2] = rows
     index[slot] = (stamp << 32) | number
     for i in range(rows, rows + n_lexemes):
-        tab(w, ENDS_ROWS)[i] = 0
-    head[W_N_REACHED] = number + 1
-    head[W_ENDS_USED] = rows + n_lexemes
+        tab(w, ws.ENDS_ROWS)[i] = 0
+    head[ws.W_N_REACHED] = number + 1
+    head[ws.W_ENDS_USED] = rows + n_lexemes
     return np.int64(-1)
 
 
 @kernel
 def _end_before(h, w, rows, k, set_):
     """Note the LONGEST lexemes that the end of the text, or element ``k``, ends; 0 or a status."""
-    if tab(w, ACCEPTS)[k]:
-        record = step_of(h, w, set_, np.int64(BY_END), np.int64(0))
+    if tab(w, ws.ACCEPTS)[k]:
+        record = step_of(h, w, set_, np.int64(ws.BY_END), np.int64(0))
         if record < 0:
             return record
-        for i in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
-            status = _note_text_end(h, w, rows, tab(w, STEPS)[i])
+        for i in range(record + ws.S_FIRST, record + ws.S_FIRST + tab(w, ws.STEPS)[record + ws.S_BEFORE]):
+            status = _note_text_end(h, w, rows, tab(w, ws.STEPS)[i])
             if status < 0:
                 return status
-    if k < whead(w)[W_ELEMENTS] and tab(w, ELEMENTS)[k] >= 0:
-        record = step_of(h, w, set_, tab(w, ELEMENTS)[k], np.int64(0))
+    if k < whead(w)[ws.W_ELEMENTS] and tab(w, ws.ELEMENTS)[k] >= 0:
+        record = step_of(h, w, set_, tab(w, ws.ELEMENTS)[k], np.int64(0))
         if record < 0:
             return record
-        for i in range(record + S_FIRST, record + S_FIRST + tab(w, STEPS)[record + S_BEFORE]):
-            status = _note_ends(h, w, rows, tab(w, STEPS)[i], k)
+        for i in range(record + ws.S_FIRST, record + ws.S_FIRST + tab(w, ws.STEPS)[record + ws.S_BEFORE]):
+            status = _note_ends(h, w, rows, tab(w, ws.STEPS)[i], k)
             if status < 0:
                 return status
     return np.int64(0)
@@ -181,18 +148,18 @@ def _end_before(h, w, rows, k, set_):
 @kernel
 def _pass_element(h, w, rows, k, set_):
     """Note the lexemes that end in element ``k``, or with it; the set of states after it, or a status."""
-    element = tab(w, ELEMENTS)[k]
-    accepts = tab(w, ACCEPTS)[k + 1]
-    cap = np.int64(SLOT) - element if element <= SLOT else np.int64(0)
+    element = tab(w, ws.ELEMENTS)[k]
+    accepts = tab(w, ws.ACCEPTS)[k + 1]
+    cap = np.int64(ws.SLOT) - element if element <= ws.SLOT else np.int64(0)
     record = step_of(h, w, set_, column_of(element), cap)
     if record < 0:
         return record
-    steps = tab(w, STEPS)
-    first = record + S_FIRST + steps[record + S_BEFORE]
-    last = first + steps[record + S_ENDS]
+    steps = tab(w, ws.STEPS)
+    first = record + ws.S_FIRST + steps[record + ws.S_BEFORE]
+    last = first + steps[record + ws.S_ENDS]
     for i in range(first, last):
-        if element == GAP:
-            status = _note_end(w, rows + steps[i], tab(w, NODE_BEFORE)[k + 1])
+        if element == ws.GAP:
+            status = _note_end(w, rows + steps[i], tab(w, ws.NODE_BEFORE)[k + 1])
             if status >= 0 and accepts:
                 status = _note_end(w, rows + steps[i], end_node(w))
         else:
@@ -202,21 +169,21 @@ def _pass_element(h, w, rows, k, set_):
         if status < 0:
             return status
     if cap > 0:
-        status = _note_crossings(w, rows, k, last, steps[record + S_CROSSINGS], cap)
+        status = _note_crossings(w, rows, k, last, steps[record + ws.S_CROSSINGS], cap)
         if status < 0:
             return status
-    return steps[record + S_NEXT]
+    return steps[record + ws.S_NEXT]
 
 
 @kernel
 def _note_crossings(w, rows, k, begin, n_crossings, cap):
     """Note the lexemes that end inside slot ``k``, at the nodes of the classes of what is left; 0 or ``W_GROW``."""
     stamp = fresh_stamp(w)
-    nodes = tab(w, CLASS_NODE)
-    first = tab(w, SLOT_CLASSES)[2 * k]
-    for i in range(first, first + tab(w, SLOT_CLASSES)[2 * k + 1]):
-        nodes[tab(w, CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, CLASS_LIST)[2 * i + 1]
-    steps = tab(w, STEPS)
+    nodes = tab(w, ws.CLASS_NODE)
+    first = tab(w, ws.SLOT_CLASSES)[2 * k]
+    for i in range(first, first + tab(w, ws.SLOT_CLASSES)[2 * k + 1]):
+        nodes[tab(w, ws.CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, ws.CLASS_LIST)[2 * i + 1]
+    steps = tab(w, ws.STEPS)
     for i in range(begin, begin + n_crossings):
         group = steps[i] & 0xFFFFFFFF
         if group > cap or nodes.shape[0] <= group:
@@ -231,10 +198,10 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
 @kernel
 def _note_end(w, index, node):
     """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at a node; 0 or ``W_GROW``."""
-    row = row_in(w, ENDS_ROWS, index)
+    row = row_in(w, ws.ENDS_ROWS, index)
     if row < 0:
         return row
-    set_bit(tab(w, BITS), row, node)
+    set_bit(tab(w, ws.BITS), row, node)
     return np.int64(0)
 
 
@@ -247,16 +214,16 @@ def _note_ends(h, w, rows, accepted, k):
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
-    lexemes = i64(h, LEXEMES)
-    first = tab(w, NODE_BEFORE)[k]
-    if whead(w)[W_SPLIT] and k > 0 and tab(w, ELEMENTS)[k - 1] == GAP:
+    lexemes = i64(h, layout.LEXEMES)
+    first = tab(w, ws.NODE_BEFORE)[k]
+    if whead(w)[ws.W_SPLIT] and k > 0 and tab(w, ws.ELEMENTS)[k - 1] == ws.GAP:
         first += 1  # behind the gap, not in it
-    for node in range(first, tab(w, NODE_LAST)[k]):
-        if whead(w)[W_SPLIT] and not skips and not takes(w, node):
+    for node in range(first, tab(w, ws.NODE_LAST)[k]):
+        if whead(w)[ws.W_SPLIT] and not skips and not takes(w, node):
             continue
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
-            if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+            if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                 continue
             status = _note_end(w, rows + lexeme, np.int64(node))
             if status < 0:
@@ -268,10 +235,10 @@ def _note_ends(h, w, rows, accepted, k):
 def _note_text_end(h, w, rows, accepted):
     """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
     skips = has_skip(h, accepted)
-    lexemes = i64(h, LEXEMES)
+    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * LEXEME_WORDS + X_IS_SKIP]:
+        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
         status = _note_end(w, rows + lexeme, end_node(w))
         if status < 0:

@@ -13,34 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import (
-    BITS,
-    BLOCK,
-    ENDS,
-    ENDS_SETS,
-    LIVE_BITS,
-    NEXT_SPAN_SETS,
-    SKIPPED,
-    SPAN_BLOCK,
-    SPAN_ENDS,
-    SPAN_SETS,
-    SPANS,
-    W_BITS_USED,
-    W_CHANGED,
-    W_FACTS_FIRST,
-    W_FIRST,
-    W_GROW,
-    W_KEEP,
-    W_KEPT_WIDTH,
-    W_LIVE_USED,
-    W_N_LEXEMES,
-    W_NODES,
-    W_SET,
-    W_SPAN_ROWS,
-    W_SPANS_USED,
-    W_TABLE,
-    W_TO,
-    W_WIDTH,
     end_node,
     final_node,
     forget_rows,
@@ -53,7 +27,8 @@ from cdplugin.kernels.infill.workspace import (
     whead,
 )
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
-from cdplugin.kernels.store.arena import LEXEME_WORDS, LEXEMES, X_IS_SKIP, i64
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
 
 DENSE = 128  # bits of a block from which on it is turned round as a whole
 FEWEST_SPAN_ROWS = 1 << 9
@@ -62,14 +37,14 @@ FEWEST_SPAN_ROWS = 1 << 9
 @kernel
 def end_row(w, lexeme, end):
     """The row of the nodes from which a lexeme leads to ``end``, made now if there is none; or ``W_GROW``."""
-    width = whead(w)[W_WIDTH]
+    width = whead(w)[ws.W_WIDTH]
     at = lexeme * 64 * width + end
-    if has_bit(tab(w, ENDS_SETS), lexeme * width, end):
-        return tab(w, ENDS)[at]
+    if has_bit(tab(w, ws.ENDS_SETS), lexeme * width, end):
+        return tab(w, ws.ENDS)[at]
     row = live_row(w)
     if row >= 0:
-        set_bit(tab(w, ENDS_SETS), lexeme * width, end)
-        tab(w, ENDS)[at] = row
+        set_bit(tab(w, ws.ENDS_SETS), lexeme * width, end)
+        tab(w, ws.ENDS)[at] = row
     return row
 
 
@@ -79,13 +54,13 @@ def forget_ends(w, first, last):
     noted in rows that are free again is forgotten, too.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    sets = tab(w, ENDS_SETS)
-    ends = tab(w, ENDS)
-    for lexeme in range(head[W_N_LEXEMES]):
+    width = head[ws.W_WIDTH]
+    sets = tab(w, ws.ENDS_SETS)
+    ends = tab(w, ws.ENDS)
+    for lexeme in range(head[ws.W_N_LEXEMES]):
         clear_from(sets, lexeme * width, last, width)
         for node in range(first, last):
-            if has_bit(sets, lexeme * width, node) and ends[lexeme * 64 * width + node] >= head[W_LIVE_USED]:
+            if has_bit(sets, lexeme * width, node) and ends[lexeme * 64 * width + node] >= head[ws.W_LIVE_USED]:
                 sets[lexeme * width + (node >> 6)] &= ~(np.int64(1) << (node & 63))
 
 
@@ -103,30 +78,38 @@ def clear_from(bits, row, first, width):
 def forget_spans(w):
     """Forget all that is kept of texts before, for rows of the present width; 0 or ``W_GROW``."""
     head = whead(w)
-    width = head[W_WIDTH]
-    n_lexemes = head[W_N_LEXEMES]
+    width = head[ws.W_WIDTH]
+    n_lexemes = head[ws.W_N_LEXEMES]
     nodes = 64 * width
-    rows = max(head[W_SPAN_ROWS], np.int64(FEWEST_SPAN_ROWS))
+    rows = max(head[ws.W_SPAN_ROWS], np.int64(FEWEST_SPAN_ROWS))
     base = (rows + 1) * width
-    if not room(w, SPANS, nodes * n_lexemes) or not room(w, SPAN_SETS, nodes * head[W_SET]) or not room(w, BITS, base):
-        return np.int64(W_GROW)
-    if not room(w, NEXT_SPAN_SETS, nodes * head[W_SET]) or not room(w, SPAN_BLOCK, 64 * width) or not room(w, BLOCK, 64):
-        return np.int64(W_GROW)
-    if not room(w, SPAN_ENDS, 2 * nodes):
-        return np.int64(W_GROW)
+    if (
+        not room(w, ws.SPANS, nodes * n_lexemes)
+        or not room(w, ws.SPAN_SETS, nodes * head[ws.W_SET])
+        or not room(w, ws.BITS, base)
+    ):
+        return np.int64(statuses.W_GROW)
+    if (
+        not room(w, ws.NEXT_SPAN_SETS, nodes * head[ws.W_SET])
+        or not room(w, ws.SPAN_BLOCK, 64 * width)
+        or not room(w, ws.BLOCK, 64)
+    ):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.SPAN_ENDS, 2 * nodes):
+        return np.int64(statuses.W_GROW)
     forget_rows(w, 0, base)
-    spans = tab(w, SPANS)
+    spans = tab(w, ws.SPANS)
     for i in range(nodes * n_lexemes):
         spans[i] = 0
-    sets = tab(w, SPAN_SETS)
-    for i in range(nodes * head[W_SET]):
+    sets = tab(w, ws.SPAN_SETS)
+    for i in range(nodes * head[ws.W_SET]):
         sets[i] = 0
-    head[W_SPAN_ROWS] = rows
-    head[W_SPANS_USED] = width  # row 0 is none
-    head[W_BITS_USED] = base
-    head[W_KEPT_WIDTH] = width
-    head[W_FACTS_FIRST] = end_node(w) + 1
-    head[W_CHANGED] = end_node(w)
+    head[ws.W_SPAN_ROWS] = rows
+    head[ws.W_SPANS_USED] = width  # row 0 is none
+    head[ws.W_BITS_USED] = base
+    head[ws.W_KEPT_WIDTH] = width
+    head[ws.W_FACTS_FIRST] = end_node(w) + 1
+    head[ws.W_CHANGED] = end_node(w)
     return np.int64(0)
 
 
@@ -134,26 +117,26 @@ def forget_spans(w):
 def lay_spans(h, w):
     """Fill ``SPANS`` and ``SPAN_SETS`` from ``ENDS``; 0 or ``W_GROW``. Sets ``W_FIRST``, and raises ``W_CHANGED``."""
     if _follow_skips(h, w) < 0:
-        return np.int64(W_GROW)
+        return np.int64(statuses.W_GROW)
     head = whead(w)
-    words = head[W_SET]
-    head[W_FIRST] = end_node(w) - head[W_NODES] if head[W_KEEP] else 0
-    first = head[W_FIRST]
-    following = tab(w, NEXT_SPAN_SETS)
+    words = head[ws.W_SET]
+    head[ws.W_FIRST] = end_node(w) - head[ws.W_NODES] if head[ws.W_KEEP] else 0
+    first = head[ws.W_FIRST]
+    following = tab(w, ws.NEXT_SPAN_SETS)
     for i in range(first * words, (end_node(w) + 1) * words):
         following[i] = 0
-    for lexeme in range(head[W_N_LEXEMES]):
+    for lexeme in range(head[ws.W_N_LEXEMES]):
         if not _ends_anywhere(w, np.int64(lexeme)):
             continue
-        for block in range((head[W_NODES] + 63) >> 6):
+        for block in range((head[ws.W_NODES] + 63) >> 6):
             if _lay_block(w, np.int64(lexeme), np.int64(block)) < 0:
-                return np.int64(W_GROW)
-    at = tab(w, SPAN_BLOCK)
-    for i in range(head[W_WIDTH]):
+                return np.int64(statuses.W_GROW)
+    at = tab(w, ws.SPAN_BLOCK)
+    for i in range(head[ws.W_WIDTH]):
         at[i] = 0
     set_bit(at, 0, final_node(w))
-    if _lay_row(w, end_node(w), head[W_N_LEXEMES] - 1, 0) < 0:
-        return np.int64(W_GROW)
+    if _lay_row(w, end_node(w), head[ws.W_N_LEXEMES] - 1, 0) < 0:
+        return np.int64(statuses.W_GROW)
     _drop_others(w)
     return np.int64(0)
 
@@ -161,8 +144,8 @@ def lay_spans(h, w):
 @kernel
 def _ends_anywhere(w, lexeme):
     """Whether a lexeme ends at some node."""
-    width = whead(w)[W_WIDTH]
-    sets = tab(w, ENDS_SETS)
+    width = whead(w)[ws.W_WIDTH]
+    sets = tab(w, ws.ENDS_SETS)
     some = np.int64(0)
     for i in range(lexeme * width, (lexeme + 1) * width):
         some |= sets[i]
@@ -175,28 +158,28 @@ def _follow_skips(h, w):
     the skip does. 0 or ``W_GROW``.
     """
     head = whead(w)
-    n_lexemes = head[W_N_LEXEMES]
-    lexemes = i64(h, LEXEMES)
+    n_lexemes = head[ws.W_N_LEXEMES]
+    lexemes = i64(h, layout.LEXEMES)
     for skip in range(n_lexemes - 1):
-        if not lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+        if not lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
             continue
-        skipped = skip * head[W_SET]
-        if has_bit(tab(w, SKIPPED), skipped, n_lexemes - 1):  # the text may end after a skip
-            if has_bit(tab(w, ENDS_SETS), skip * head[W_WIDTH], end_node(w)):
+        skipped = skip * head[ws.W_SET]
+        if has_bit(tab(w, ws.SKIPPED), skipped, n_lexemes - 1):  # the text may end after a skip
+            if has_bit(tab(w, ws.ENDS_SETS), skip * head[ws.W_WIDTH], end_node(w)):
                 into = end_row(w, n_lexemes - 1, final_node(w))
                 if into < 0:
                     return into
                 row = end_row(w, np.int64(skip), end_node(w))
-                or_row(tab(w, LIVE_BITS), into, row, head[W_WIDTH])
+                or_row(tab(w, ws.LIVE_BITS), into, row, head[ws.W_WIDTH])
     grown = True
     while grown:
         grown = False
         n_skips = 0
         for skip in range(n_lexemes - 1):
-            if lexemes[skip * LEXEME_WORDS + X_IS_SKIP]:
+            if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                 n_skips += 1
                 for lexeme in range(n_lexemes):
-                    if has_bit(tab(w, SKIPPED), skip * head[W_SET], lexeme):
+                    if has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
                         grown |= _follow_skip(w, np.int64(skip), np.int64(lexeme))
         grown = grown and n_skips > 1  # one skip may stand before another
     return np.int64(0)
@@ -205,10 +188,10 @@ def _follow_skips(h, w):
 @kernel
 def _follow_skip(w, skip, lexeme):
     """:func:`_follow_skips` for one skip and one lexeme; whether anything was new."""
-    width = whead(w)[W_WIDTH]
-    sets = tab(w, ENDS_SETS)
-    ends = tab(w, ENDS)
-    bits = tab(w, LIVE_BITS)
+    width = whead(w)[ws.W_WIDTH]
+    sets = tab(w, ws.ENDS_SETS)
+    ends = tab(w, ws.ENDS)
+    bits = tab(w, ws.LIVE_BITS)
     grown = False
     for i in range(width):
         word = sets[lexeme * width + i]
@@ -231,10 +214,10 @@ def _follow_skip(w, skip, lexeme):
 def _lay_block(w, lexeme, block):
     """Lay out the ends of a lexeme that starts at the nodes ``64 * block .. 64 * block + 63``; 0 or ``W_GROW``."""
     head = whead(w)
-    width = head[W_WIDTH]
-    listed = tab(w, SPAN_ENDS)
+    width = head[ws.W_WIDTH]
+    listed = tab(w, ws.SPAN_ENDS)
     count = _list_ends(w, lexeme, block)
-    rows = tab(w, SPAN_BLOCK)
+    rows = tab(w, ws.SPAN_BLOCK)
     started = np.int64(0)
     at = np.int64(0)
     while at < count:
@@ -263,12 +246,12 @@ def _lay_block(w, lexeme, block):
                     rows[low_bit(word) * width + column] |= bit
                     word &= word - 1
         at = until
-    first = head[W_FIRST] + 64 * block
+    first = head[ws.W_FIRST] + 64 * block
     while started:
         start = low_bit(started)
         started &= started - 1
         if _lay_row(w, first + start, lexeme, start * width) < 0:
-            return np.int64(W_GROW)
+            return np.int64(statuses.W_GROW)
     return np.int64(0)
 
 
@@ -276,11 +259,11 @@ def _lay_block(w, lexeme, block):
 def _list_ends(w, lexeme, block):
     """Write to ``SPAN_ENDS`` the ends of a lexeme, numbered as in ``SPANS``, with the starts in a block; how many there are."""
     head = whead(w)
-    width = head[W_WIDTH]
-    sets = tab(w, ENDS_SETS)
-    ends = tab(w, ENDS)
-    bits = tab(w, LIVE_BITS)
-    listed = tab(w, SPAN_ENDS)
+    width = head[ws.W_WIDTH]
+    sets = tab(w, ws.ENDS_SETS)
+    ends = tab(w, ws.ENDS)
+    bits = tab(w, ws.LIVE_BITS)
+    listed = tab(w, ws.SPAN_ENDS)
     last = end_node(w)
     count = np.int64(0)
     for i in range(block, width):
@@ -290,7 +273,7 @@ def _list_ends(w, lexeme, block):
             word &= word - 1
             starts = bits[ends[lexeme * 64 * width + end] + block]
             if starts:
-                listed[2 * count] = end if end >= last else end + head[W_FIRST]
+                listed[2 * count] = end if end >= last else end + head[ws.W_FIRST]
                 listed[2 * count + 1] = starts
                 count += 1
     return count
@@ -299,10 +282,10 @@ def _list_ends(w, lexeme, block):
 @kernel
 def _turn_ends(w, at, until, some):
     """Write the ends ``at .. until - 1`` of ``SPAN_ENDS``, all in one word, to the rows of their starts (``some``)."""
-    width = whead(w)[W_WIDTH]
-    listed = tab(w, SPAN_ENDS)
-    rows = tab(w, SPAN_BLOCK)
-    block = tab(w, BLOCK)
+    width = whead(w)[ws.W_WIDTH]
+    listed = tab(w, ws.SPAN_ENDS)
+    rows = tab(w, ws.SPAN_BLOCK)
+    block = tab(w, ws.BLOCK)
     for i in range(64):
         block[i] = 0
     for k in range(at, until):
@@ -335,30 +318,30 @@ def _transpose(block):
 def _lay_row(w, node, lexeme, at):
     """Make the row at ``at`` of ``SPAN_BLOCK`` that of a lexeme at a node; 0 or ``W_GROW``."""
     head = whead(w)
-    width = head[W_WIDTH]
-    index = node * head[W_N_LEXEMES] + lexeme
-    row = tab(w, SPANS)[index]
+    width = head[ws.W_WIDTH]
+    index = node * head[ws.W_N_LEXEMES] + lexeme
+    row = tab(w, ws.SPANS)[index]
     if row == 0:
-        row = head[W_SPANS_USED]
-        if row >= (head[W_SPAN_ROWS] + 1) * width:
-            head[W_SPAN_ROWS] *= 2
-            head[W_KEPT_WIDTH] = 0  # the rows of facts come after these: from the beginning
-            head[W_TABLE] = BITS
-            head[W_TO] = (head[W_SPAN_ROWS] + 1) * width
-            return np.int64(W_GROW)
-        head[W_SPANS_USED] = row + width
-        tab(w, SPANS)[index] = row
+        row = head[ws.W_SPANS_USED]
+        if row >= (head[ws.W_SPAN_ROWS] + 1) * width:
+            head[ws.W_SPAN_ROWS] *= 2
+            head[ws.W_KEPT_WIDTH] = 0  # the rows of facts come after these: from the beginning
+            head[ws.W_TABLE] = ws.BITS
+            head[ws.W_TO] = (head[ws.W_SPAN_ROWS] + 1) * width
+            return np.int64(statuses.W_GROW)
+        head[ws.W_SPANS_USED] = row + width
+        tab(w, ws.SPANS)[index] = row
         for i in range(row, row + width):
-            tab(w, BITS)[i] = 0
-    bits = tab(w, BITS)
-    rows = tab(w, SPAN_BLOCK)
+            tab(w, ws.BITS)[i] = 0
+    bits = tab(w, ws.BITS)
+    rows = tab(w, ws.SPAN_BLOCK)
     differs = np.int64(0)
     for i in range(node >> 6, width):
         differs |= bits[row + i] ^ rows[at + i]
         bits[row + i] = rows[at + i]
     if differs:
-        head[W_CHANGED] = max(head[W_CHANGED], node)
-    tab(w, NEXT_SPAN_SETS)[node * head[W_SET] + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+        head[ws.W_CHANGED] = max(head[ws.W_CHANGED], node)
+    tab(w, ws.NEXT_SPAN_SETS)[node * head[ws.W_SET] + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     return np.int64(0)
 
 
@@ -366,18 +349,18 @@ def _lay_row(w, node, lexeme, at):
 def _drop_others(w):
     """Empty the rows of the lexemes that no longer start at their nodes."""
     head = whead(w)
-    words = head[W_SET]
-    width = head[W_WIDTH]
-    sets = tab(w, SPAN_SETS)
-    following = tab(w, NEXT_SPAN_SETS)
-    for node in range(head[W_FIRST], end_node(w) + 1):
+    words = head[ws.W_SET]
+    width = head[ws.W_WIDTH]
+    sets = tab(w, ws.SPAN_SETS)
+    following = tab(w, ws.NEXT_SPAN_SETS)
+    for node in range(head[ws.W_FIRST], end_node(w) + 1):
         for k in range(words):
             gone = sets[node * words + k] & ~following[node * words + k]
             sets[node * words + k] = following[node * words + k]
             if gone:
-                head[W_CHANGED] = max(head[W_CHANGED], node)
+                head[ws.W_CHANGED] = max(head[ws.W_CHANGED], node)
             while gone:
-                row = tab(w, SPANS)[node * head[W_N_LEXEMES] + 64 * k + low_bit(gone)]
+                row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + 64 * k + low_bit(gone)]
                 gone &= gone - 1
                 for i in range(row, row + width):
-                    tab(w, BITS)[i] = 0
+                    tab(w, ws.BITS)[i] = 0

@@ -9,61 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
-from cdplugin.kernels.infill.workspace import (
-    ALLOWED,
-    FOLLOWS,
-    LIVE_BITS,
-    START_HASH,
-    START_SETS,
-    W_GROW,
-    W_LOOSE,
-    W_N_LEXEMES,
-    W_N_START_SETS,
-    W_SET,
-    W_WIDTH,
-    has_bit,
-    room,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill.workspace import has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.lexer import lexer_state
-from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
-from cdplugin.kernels.store.arena import GROW as ARENA_GROW
-from cdplugin.kernels.store.arena import (
-    LEXEME_WORDS,
-    LEXEMES,
-    STACK,
-    STACK_TOP,
-    X_EXPRESSION,
-    X_IS_SKIP,
-    X_KIND,
-    X_SKIP,
-    has_room,
-    header,
-    i64,
-    mix,
-    pack,
-    sort_unique,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i64, mix, pack, sort_unique
 
 MOST_START_SETS = 2048
-SKIPS, WITH_EXACT = 1, 2  # what of a set of lexemes starts
 
 
 @kernel
 def allow(h, w, starts, lexeme, end):
     """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started."""
-    words = whead(w)[W_SET]
-    allowed = tab(w, ALLOWED)
-    if not i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
-        follows = tab(w, FOLLOWS)
+    words = whead(w)[ws.W_SET]
+    allowed = tab(w, ws.ALLOWED)
+    if not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        follows = tab(w, ws.FOLLOWS)
         for i in range(words):
             allowed[end * words + i] |= follows[lexeme * words + i]
         return
-    bits = tab(w, LIVE_BITS)
-    for i in range(whead(w)[W_WIDTH]):
+    bits = tab(w, ws.LIVE_BITS)
+    for i in range(whead(w)[ws.W_WIDTH]):
         word = bits[starts + i]
         while word:
             node = 64 * i + low_bit(word)
@@ -77,7 +45,7 @@ def start_set(h, w, node):
     """The set of the lexer states in which what may start at a node starts; or a status. At the beginning of a text no skip
     comes.
     """
-    return set_of_starts(h, w, ALLOWED, node * whead(w)[W_SET], WITH_EXACT | (SKIPS if node > 0 else 0))
+    return set_of_starts(h, w, ws.ALLOWED, node * whead(w)[ws.W_SET], ws.WITH_EXACT | (ws.SKIPS if node > 0 else 0))
 
 
 @kernel
@@ -88,18 +56,18 @@ def set_of_starts(h, w, table, first, which):
     texts.
     """
     head = whead(w)
-    words = head[W_SET]
-    count = head[W_N_START_SETS]
+    words = head[ws.W_SET]
+    count = head[ws.W_N_START_SETS]
     if count >= MOST_START_SETS:
         count = np.int64(0)
-    if not room(w, START_HASH, 4 * MOST_START_SETS) or not room(w, START_SETS, (count + 1) * (words + 2)):
-        return np.int64(W_GROW)
-    index = tab(w, START_HASH)
+    if not room(w, ws.START_HASH, 4 * MOST_START_SETS) or not room(w, ws.START_SETS, (count + 1) * (words + 2)):
+        return np.int64(statuses.W_GROW)
+    index = tab(w, ws.START_HASH)
     if count == 0:
-        head[W_N_START_SETS] = 0
+        head[ws.W_N_START_SETS] = 0
         for i in range(index.shape[0]):
             index[i] = 0
-    sets = tab(w, START_SETS)
+    sets = tab(w, ws.START_SETS)
     hash_ = mix(2166136261, which)
     for i in range(words):
         hash_ = mix(hash_, tab(w, table)[first + i])
@@ -121,24 +89,24 @@ def set_of_starts(h, w, table, first, which):
     sets[at + words] = which
     n_states = np.int64(0)
     stamp = fresh_stamp(w)
-    if which & WITH_EXACT:
+    if which & ws.WITH_EXACT:
         n_states = _add_starts(h, w, at, -1, True, False, n_states, stamp)
-    if not head[W_LOOSE]:
+    if not head[ws.W_LOOSE]:
         if n_states >= 0:
-            n_states = _add_starts(h, w, at, -1, False, which & SKIPS != 0, n_states, stamp)
+            n_states = _add_starts(h, w, at, -1, False, which & ws.SKIPS != 0, n_states, stamp)
     else:
-        for lexeme in range(head[W_N_LEXEMES] - 1):
-            if n_states >= 0 and has_bit(tab(w, START_SETS), at, lexeme):
-                n_states = _add_starts(h, w, at, lexeme, False, which & SKIPS != 0, n_states, stamp)
+        for lexeme in range(head[ws.W_N_LEXEMES] - 1):
+            if n_states >= 0 and has_bit(tab(w, ws.START_SETS), at, lexeme):
+                n_states = _add_starts(h, w, at, lexeme, False, which & ws.SKIPS != 0, n_states, stamp)
     if n_states < 0:
         return n_states
-    sets = tab(w, START_SETS)
+    sets = tab(w, ws.START_SETS)
     found = end_set(w, n_states)
     if found < 0:
         return found
     sets[at + words + 1] = found
     index[slot] = count + 1
-    head[W_N_START_SETS] = count + 1
+    head[ws.W_N_START_SETS] = count + 1
     return found
 
 
@@ -148,34 +116,34 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     ``START_SETS`` start (``only`` that one, if it is not -1); how many states there are then, or a status.
     """
     head = whead(w)
-    words = head[W_SET]
-    lexemes = i64(h, LEXEMES)
-    base = header(h)[STACK_TOP]
-    if not has_room(h, STACK, base + 2 * head[W_N_LEXEMES] + 2):
-        return np.int64(ARENA_GROW)
-    stack = i64(h, STACK)
+    words = head[ws.W_SET]
+    lexemes = i64(h, layout.LEXEMES)
+    base = header(h)[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, base + 2 * head[ws.W_N_LEXEMES] + 2):
+        return np.int64(statuses.GROW)
+    stack = i64(h, layout.STACK)
     count = 0
     for i in range(words):
-        word = tab(w, START_SETS)[at + i]
+        word = tab(w, ws.START_SETS)[at + i]
         while word:
             lexeme = 64 * i + low_bit(word)
             word &= word - 1
-            record = lexeme * LEXEME_WORDS
-            if lexeme == head[W_N_LEXEMES] - 1 or (lexemes[record + X_KIND] == EXACT_KIND) != exact:
+            record = lexeme * layout.LEXEME_WORDS
+            if lexeme == head[ws.W_N_LEXEMES] - 1 or (lexemes[record + layout.X_KIND] == layout.EXACT) != exact:
                 continue
             if only >= 0 and lexeme != only:
                 continue
             stack[base + count] = lexeme
             count += 1
-            if skips and lexemes[record + X_SKIP] >= 0:
-                stack[base + count] = lexemes[record + X_SKIP]
+            if skips and lexemes[record + layout.X_SKIP] >= 0:
+                stack[base + count] = lexemes[record + layout.X_SKIP]
                 count += 1
     count = sort_unique(stack, base, count)
     for i in range(base, base + count):
-        stack[i] = pack(stack[i], lexemes[stack[i] * LEXEME_WORDS + X_EXPRESSION])
-    header(h)[STACK_TOP] = base + count
+        stack[i] = pack(stack[i], lexemes[stack[i] * layout.LEXEME_WORDS + layout.X_EXPRESSION])
+    header(h)[layout.STACK_TOP] = base + count
     state = lexer_state(h, base, count)
-    header(h)[STACK_TOP] = base
+    header(h)[layout.STACK_TOP] = base
     if state < 0:
         return np.int64(state)
     return add_parts(h, w, n_states, np.int64(state), stamp)

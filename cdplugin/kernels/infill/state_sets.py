@@ -10,41 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.infill.workspace import (
-    CLASS_SET,
-    MARK,
-    SET_HASH,
-    SET_HEADS,
-    SET_STATES,
-    STEP_OF,
-    STEPS,
-    W_GROW,
-    W_N_SETS,
-    W_N_START_SETS,
-    W_STAMP,
-    W_STEPS_USED,
-    room,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS, kind, lexer_state
-from cdplugin.kernels.store.arena import (
-    EXACT,
-    LEXER_STATES,
-    STACK,
-    STACK_TOP,
-    has_room,
-    header,
-    i64,
-    length_of,
-    mix,
-    sort_unique,
-    word_of,
-)
-from cdplugin.kernels.store.arena import GROW as ARENA_GROW
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import kind, lexer_state
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i64, length_of, mix, sort_unique, word_of
 
-COLUMNS_OF_STEPS = 259
 MOST_SETS = 1 << 13
 MOST_STEP_WORDS = 1 << 22
 
@@ -55,18 +28,18 @@ def keep_sets(w):
     ``W_GROW``.
     """
     head = whead(w)
-    if not room(w, SET_HASH, 4 * MOST_SETS) or not room(w, SET_HEADS, 2) or not room(w, STEPS, 1):
-        return np.int64(W_GROW)
-    if 0 < head[W_N_SETS] < MOST_SETS and head[W_STEPS_USED] < MOST_STEP_WORDS:
+    if not room(w, ws.SET_HASH, 4 * MOST_SETS) or not room(w, ws.SET_HEADS, 2) or not room(w, ws.STEPS, 1):
+        return np.int64(statuses.W_GROW)
+    if 0 < head[ws.W_N_SETS] < MOST_SETS and head[ws.W_STEPS_USED] < MOST_STEP_WORDS:
         return np.int64(1)
-    for table in (SET_HASH, CLASS_SET):
+    for table in (ws.SET_HASH, ws.CLASS_SET):
         words = tab(w, table)
         for i in range(words.shape[0]):
             words[i] = 0
-    tab(w, SET_HEADS)[1] = 0  # set 0 is empty
-    head[W_N_SETS] = 1
-    head[W_STEPS_USED] = 1
-    head[W_N_START_SETS] = 0
+    tab(w, ws.SET_HEADS)[1] = 0  # set 0 is empty
+    head[ws.W_N_SETS] = 1
+    head[ws.W_STEPS_USED] = 1
+    head[ws.W_N_START_SETS] = 0
     return np.int64(0)
 
 
@@ -74,21 +47,21 @@ def keep_sets(w):
 def fresh_stamp(w):
     """A number that no mark has."""
     head = whead(w)
-    head[W_STAMP] += 1
-    return head[W_STAMP]
+    head[ws.W_STAMP] += 1
+    return head[ws.W_STAMP]
 
 
 @kernel
 def add_state(w, count, state, stamp):
     """Append a lexer state to the set under construction if it is not marked yet; the new count, or ``W_GROW``."""
-    at = tab(w, SET_HEADS)[whead(w)[W_N_SETS]] + count
-    if not room(w, SET_STATES, at + 1) or not room(w, MARK, state + 1):
-        return np.int64(W_GROW)
-    mark = tab(w, MARK)
+    at = tab(w, ws.SET_HEADS)[whead(w)[ws.W_N_SETS]] + count
+    if not room(w, ws.SET_STATES, at + 1) or not room(w, ws.MARK, state + 1):
+        return np.int64(statuses.W_GROW)
+    mark = tab(w, ws.MARK)
     if mark[state] == stamp:
         return np.int64(count)
     mark[state] = stamp
-    tab(w, SET_STATES)[at] = state
+    tab(w, ws.SET_STATES)[at] = state
     return np.int64(count + 1)
 
 
@@ -101,18 +74,18 @@ def add_parts(h, w, count, state, stamp):
     """
     if state == 0:
         return np.int64(count)
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     n_words = length_of(h, value)
-    if n_words == 1 or kind(h, word_of(h, value, 0) >> 32) != EXACT:
+    if n_words == 1 or kind(h, word_of(h, value, 0) >> 32) != layout.EXACT:
         return add_state(w, count, state, stamp)
     for i in range(n_words):
-        base = header(h)[STACK_TOP]
-        if not has_room(h, STACK, base + 1):
-            return np.int64(ARENA_GROW)
-        i64(h, STACK)[base] = word_of(h, value, i)
-        header(h)[STACK_TOP] = base + 1
+        base = header(h)[layout.STACK_TOP]
+        if not has_room(h, layout.STACK, base + 1):
+            return np.int64(statuses.GROW)
+        i64(h, layout.STACK)[base] = word_of(h, value, i)
+        header(h)[layout.STACK_TOP] = base + 1
         part = lexer_state(h, base, 1)
-        header(h)[STACK_TOP] = base
+        header(h)[layout.STACK_TOP] = base
         if part < 0:
             return np.int64(part)
         count = add_state(w, count, np.int64(part), stamp)
@@ -127,15 +100,15 @@ def end_set(w, count):
     if count == 0:
         return np.int64(0)
     head = whead(w)
-    number = head[W_N_SETS]
-    states = tab(w, SET_STATES)
-    first = tab(w, SET_HEADS)[number]
+    number = head[ws.W_N_SETS]
+    states = tab(w, ws.SET_STATES)
+    first = tab(w, ws.SET_HEADS)[number]
     count = sort_unique(states, first, count)
     hash_ = mix(2166136261, count)
     for i in range(first, first + count):
         hash_ = mix(hash_, states[i])
-    index = tab(w, SET_HASH)
-    heads = tab(w, SET_HEADS)
+    index = tab(w, ws.SET_HASH)
+    heads = tab(w, ws.SET_HEADS)
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
     while index[slot] != 0:
@@ -148,15 +121,15 @@ def end_set(w, count):
         if same:
             return index[slot]
         slot = (slot + 1) & size
-    if not room(w, SET_HEADS, number + 2) or not room(w, STEP_OF, (number + 1) * COLUMNS_OF_STEPS):
-        return np.int64(W_GROW)
+    if not room(w, ws.SET_HEADS, number + 2) or not room(w, ws.STEP_OF, (number + 1) * ws.COLUMNS_OF_STEPS):
+        return np.int64(statuses.W_GROW)
     if 2 * (number + 1) > index.shape[0]:
-        room(w, SET_HASH, 2 * index.shape[0])
-        return np.int64(W_GROW)
-    tab(w, SET_HEADS)[number + 1] = first + count
-    steps = tab(w, STEP_OF)
-    for i in range(number * COLUMNS_OF_STEPS, (number + 1) * COLUMNS_OF_STEPS):
+        room(w, ws.SET_HASH, 2 * index.shape[0])
+        return np.int64(statuses.W_GROW)
+    tab(w, ws.SET_HEADS)[number + 1] = first + count
+    steps = tab(w, ws.STEP_OF)
+    for i in range(number * ws.COLUMNS_OF_STEPS, (number + 1) * ws.COLUMNS_OF_STEPS):
         steps[i] = 0
     index[slot] = number
-    head[W_N_SETS] = number + 1
+    head[ws.W_N_SETS] = number + 1
     return number

@@ -9,58 +9,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.infill.workspace import (
-    BITS,
-    REST,
-    W_GROW,
-    W_N_DOTS,
-    W_N_WAYS,
-    W_STAMP,
-    W_WAY_STAMP,
-    W_WIDTH,
-    WAY_HASH,
-    WAYS,
-    has_bit,
-    meet,
-    new_row,
-    room,
-    tab,
-    whead,
-)
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import has_bit, meet, new_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store.arena import DOT_NULL_REST, i64, mix
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64, mix
 
 LONG = 8  # words of a row from which on it pays to remember
-WAY_DOT, WAY_OUT, WAY_ROW = range(3)
-WAY_WORDS = 3
 
 
 @kernel
 def is_long(w):
     """Whether rows are so wide that what was found for them is remembered."""
-    return whead(w)[W_WIDTH] >= LONG
+    return whead(w)[ws.W_WIDTH] >= LONG
 
 
 @kernel
 def forget_ways(w):
     """No ways; 0 or ``W_GROW``."""
     head = whead(w)
-    head[W_STAMP] += 1
-    head[W_WAY_STAMP] = head[W_STAMP]
-    head[W_N_WAYS] = 0
-    return np.int64(0 if room(w, WAY_HASH, 1024) else W_GROW)
+    head[ws.W_STAMP] += 1
+    head[ws.W_WAY_STAMP] = head[ws.W_STAMP]
+    head[ws.W_N_WAYS] = 0
+    return np.int64(0 if room(w, ws.WAY_HASH, 1024) else statuses.W_GROW)
 
 
 @kernel
 def leads_out(h, w, end, dot, out):
     """Whether a rule that stands at ``dot`` at node ``end`` can be ended at a node of the row ``out``."""
-    bits = tab(w, BITS)
+    bits = tab(w, ws.BITS)
     if out == 0:
         return False
-    if i64(h, DOT_NULL_REST)[dot] and has_bit(bits, out, end):
+    if i64(h, layout.DOT_NULL_REST)[dot] and has_bit(bits, out, end):
         return True
-    rest = tab(w, REST)[end * whead(w)[W_N_DOTS] + dot]
-    return rest != 0 and meet(bits, rest, out, whead(w)[W_WIDTH])
+    rest = tab(w, ws.REST)[end * whead(w)[ws.W_N_DOTS] + dot]
+    return rest != 0 and meet(bits, rest, out, whead(w)[ws.W_WIDTH])
 
 
 @kernel
@@ -70,58 +53,58 @@ def way_of(w, dot, out):
     Rows with the same nodes are the same way.
     """
     head = whead(w)
-    width = head[W_WIDTH]
-    bits = tab(w, BITS)
+    width = head[ws.W_WIDTH]
+    bits = tab(w, ws.BITS)
     hash_ = mix(2166136261, dot)
     for i in range(out, out + width):
         if bits[i]:
             hash_ = mix(mix(hash_, i - out), bits[i])
-    index = tab(w, WAY_HASH)
-    ways = tab(w, WAYS)
-    stamp = head[W_WAY_STAMP]
+    index = tab(w, ws.WAY_HASH)
+    ways = tab(w, ws.WAYS)
+    stamp = head[ws.W_WAY_STAMP]
     size = index.shape[0] - 1
     slot = (hash_ ^ (hash_ >> 16)) & size
     while index[slot] >> 32 == stamp:
-        at = (index[slot] & 0xFFFFFFFF) * WAY_WORDS
-        if ways[at + WAY_DOT] == dot:
-            other = ways[at + WAY_OUT]
+        at = (index[slot] & 0xFFFFFFFF) * ws.WAY_WORDS
+        if ways[at + ws.WAY_DOT] == dot:
+            other = ways[at + ws.WAY_OUT]
             same = True
             for i in range(width):
                 if bits[other + i] != bits[out + i]:
                     same = False
                     break
             if same:
-                return ways[at + WAY_ROW]
+                return ways[at + ws.WAY_ROW]
         slot = (slot + 1) & size
-    number = head[W_N_WAYS]
+    number = head[ws.W_N_WAYS]
     if 2 * (number + 1) > index.shape[0]:
-        room(w, WAY_HASH, 2 * index.shape[0])
-        return np.int64(W_GROW)
-    if not room(w, WAYS, (number + 1) * WAY_WORDS):
-        return np.int64(W_GROW)
+        room(w, ws.WAY_HASH, 2 * index.shape[0])
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.WAYS, (number + 1) * ws.WAY_WORDS):
+        return np.int64(statuses.W_GROW)
     kept = new_row(w)
     row = new_row(w)
     asked = new_row(w)
     if kept < 0 or row < 0 or asked < 0:
-        return np.int64(W_GROW)
-    bits = tab(w, BITS)
+        return np.int64(statuses.W_GROW)
+    bits = tab(w, ws.BITS)
     for i in range(width):
         bits[kept + i] = bits[out + i]
-    ways = tab(w, WAYS)
-    at = number * WAY_WORDS
-    ways[at + WAY_DOT] = dot
-    ways[at + WAY_OUT] = kept
-    ways[at + WAY_ROW] = row
-    tab(w, WAY_HASH)[slot] = (stamp << 32) | number
-    head[W_N_WAYS] = number + 1
+    ways = tab(w, ws.WAYS)
+    at = number * ws.WAY_WORDS
+    ways[at + ws.WAY_DOT] = dot
+    ways[at + ws.WAY_OUT] = kept
+    ways[at + ws.WAY_ROW] = row
+    tab(w, ws.WAY_HASH)[slot] = (stamp << 32) | number
+    head[ws.W_N_WAYS] = number + 1
     return row
 
 
 @kernel
 def ask(h, w, dot, out, way, i, word):
     """The nodes of ``word`` (word ``i`` of a row) at which the way (dot, out) leads out."""
-    bits = tab(w, BITS)
-    width = whead(w)[W_WIDTH]
+    bits = tab(w, ws.BITS)
+    width = whead(w)[ws.W_WIDTH]
     fresh = word & ~bits[way + width + i]
     if fresh:
         bits[way + width + i] |= fresh
@@ -145,8 +128,8 @@ def some_leads_out(h, w, dot, out, ends):
         way = way_of(w, dot, out)
         if way < 0:
             return way
-    for i in range(whead(w)[W_WIDTH]):
-        word = tab(w, BITS)[ends + i]
+    for i in range(whead(w)[ws.W_WIDTH]):
+        word = tab(w, ws.BITS)[ends + i]
         if way:
             if word and ask(h, w, dot, out, way, i, word):
                 return np.int64(1)

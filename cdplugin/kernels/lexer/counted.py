@@ -10,24 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS, lexer_state, stay_of
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import lexer_state, stay_of
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat, push
 from cdplugin.kernels.regex.slices import slice_step
-from cdplugin.kernels.store.arena import (
-    GROW,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    LOW_32,
-    STACK_TOP,
-    TRANSITIONS,
-    X_BEGUN,
-    header,
-    i32,
-    i64,
-    pack,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i32, i64, pack, word_of
 
 
 @kernel
@@ -36,7 +24,7 @@ def after_plain(h, state, text, start, end):
 
     An odd :func:`cdplugin.kernels.lexer.lexer.stay_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
     """
-    if i32(h, TRANSITIONS)[state * 256 + text[start]] >= 0:
+    if i32(h, layout.TRANSITIONS)[state * 256 + text[start]] >= 0:
         return np.int64(0)
     stay = stay_of(h, state)
     if stay & 1 == 0 or stay < 0:
@@ -51,17 +39,17 @@ def after_plain(h, state, text, start, end):
             chars += 1
     if utf8 or chars > stay >> 1:
         return np.int64(0)
-    word = word_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE], 0)
-    expression = word & LOW_32
+    word = word_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE], 0)
+    expression = word & layout.LOW_32
     counted = word_of(h, expression, 0)
     rest = make_repeat(h, word_of(h, counted, 0), max(word_of(h, counted, 1) - chars, 0), word_of(h, counted, 2) - chars)
     after = rest if rest < 0 else make_cat(h, rest, word_of(h, expression, 1))
     if after < 0:
         return np.int64(after)
     head = header(h)
-    base = head[STACK_TOP]
-    if push(h, pack(i64(h, LEXEMES)[(word >> 32) * LEXEME_WORDS + X_BEGUN], after)) < 0:
-        return np.int64(GROW)
+    base = head[layout.STACK_TOP]
+    if push(h, pack(i64(h, layout.LEXEMES)[(word >> 32) * layout.LEXEME_WORDS + layout.X_BEGUN], after)) < 0:
+        return np.int64(statuses.GROW)
     result = lexer_state(h, base, 1)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     return np.int64(result)

@@ -20,36 +20,14 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.regex.saturate import saturate
 from cdplugin.kernels.regex.slices import UNBOUNDED, stay
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    C_TRANSITIONS,
-    GROW,
-    HAS_KEPT,
-    K_ACCEPTED,
-    K_LEXER,
-    LAZY,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    LIMIT_WORK,
-    LOW_32,
-    N_LEXER_STATES,
-    STACK,
-    STACK_TOP,
-    TRANSITIONS,
-    V_AUX,
-    VALUE_WORDS,
-    VALUES,
-    X_BEGUN,
-    X_FENCE,
-    X_KIND,
-    X_ROLE,
-    X_SYMBOL,
-    X_TICK,
     has_room,
     header,
     i32,
@@ -62,41 +40,33 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
-from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
-
-# record of a lexer state
-L_VALUE, L_ACCEPTED, L_REST, L_STAY, L_SATURATED, L_BASE, L_LONGEST, L_PLAINER, L_ROLES, L_OWN = range(10)
-LEXER_WORDS = 13  # L_OWN: four words
-
-ENDS_BIT = 1 << 30
-STATE_MASK = ENDS_BIT - 1
-TRANSITION_WORK = 24  # units of work of a transition, besides its derivatives
-BEFORE = ENDS_BIT  # the transition by a byte that comes after the end of the lexeme
 
 
 @kernel
 def _new_lexer_state(h, value, accepted, rest):
     """A fresh record; its number, or ``GROW``."""
     head = header(h)
-    number = head[N_LEXER_STATES]
-    if not has_room(h, LEXER_STATES, (number + 1) * LEXER_WORDS) or not has_room(h, TRANSITIONS, (number + 1) * 256):
-        return GROW
-    records = i64(h, LEXER_STATES)
-    record = number * LEXER_WORDS
-    records[record + L_VALUE] = value
-    records[record + L_ACCEPTED] = accepted
-    records[record + L_REST] = number if rest < 0 else rest
-    records[record + L_STAY] = -1
-    records[record + L_SATURATED] = 0
-    records[record + L_BASE] = -1
-    records[record + L_LONGEST] = 0
-    records[record + L_PLAINER] = 0
-    records[record + L_ROLES] = _roles(h, value) if head[HAS_KEPT] else 0
-    transitions = i32(h, TRANSITIONS)
+    number = head[layout.N_LEXER_STATES]
+    if not has_room(h, layout.LEXER_STATES, (number + 1) * lexer_layout.LEXER_WORDS) or not has_room(
+        h, layout.TRANSITIONS, (number + 1) * 256
+    ):
+        return statuses.GROW
+    records = i64(h, layout.LEXER_STATES)
+    record = number * lexer_layout.LEXER_WORDS
+    records[record + lexer_layout.L_VALUE] = value
+    records[record + lexer_layout.L_ACCEPTED] = accepted
+    records[record + lexer_layout.L_REST] = number if rest < 0 else rest
+    records[record + lexer_layout.L_STAY] = -1
+    records[record + lexer_layout.L_SATURATED] = 0
+    records[record + lexer_layout.L_BASE] = -1
+    records[record + lexer_layout.L_LONGEST] = 0
+    records[record + lexer_layout.L_SIMPLIFIED] = 0
+    records[record + lexer_layout.L_ROLES] = _roles(h, value) if head[layout.HAS_TRACKED] else 0
+    transitions = i32(h, layout.TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
-    i64(h, VALUES)[value * VALUE_WORDS + V_AUX] = number
-    head[N_LEXER_STATES] = number + 1
+    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX] = number
+    head[layout.N_LEXER_STATES] = number + 1
     return number
 
 
@@ -104,9 +74,9 @@ def _new_lexer_state(h, value, accepted, rest):
 def _roles(h, value):
     """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
     roles = np.int64(0)
-    lexemes = i64(h, LEXEMES)
+    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, value)):
-        roles |= 1 << lexemes[(word_of(h, value, i) >> 32) * LEXEME_WORDS + X_ROLE]
+        roles |= 1 << lexemes[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_ROLE]
     return roles
 
 
@@ -115,13 +85,13 @@ def lexer_state(h, start, count):
     """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none."""
     if count == 0:
         return 0
-    value = intern(h, K_LEXER, start, count)
+    value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return value
-    number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
+    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
     if number > 0:
         return number
-    if kind(h, i64(h, STACK)[start] >> 32) != EXACT_KIND:
+    if kind(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
         return _longest_state(h, value, start, count)
     return _exact_state(h, value, start, count)
 
@@ -129,35 +99,35 @@ def lexer_state(h, start, count):
 @kernel
 def kind(h, lexeme):
     """EXACT, LONGEST or LAZY."""
-    return i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_KIND]
+    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_KIND]
 
 
 @kernel
 def _exact_state(h, value, start, count):
     """The record of a new state of EXACT lexemes: its number, or ``GROW``."""
     head = header(h)
-    saved = head[STACK_TOP]
+    saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
     accepted = _accepted(h, start, count, base)
     if accepted < 0:
-        return GROW
+        return statuses.GROW
     if accepted == 0:
         return _new_lexer_state(h, value, 0, -1)
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     going = 0
     for i in range(start, start + count):
-        if words[i] & LOW_32 != EPSILON:
+        if words[i] & layout.LOW_32 != EPSILON:
             words[base + going] = words[i]
             going += 1
     rest = np.int64(0)
     if going == count:
         rest = np.int64(-1)
     elif going > 0:
-        head[STACK_TOP] = base + going
+        head[layout.STACK_TOP] = base + going
         rest = _rest_state(h, base, going)
-        head[STACK_TOP] = saved
+        head[layout.STACK_TOP] = saved
     if rest < -1:
-        return GROW
+        return statuses.GROW
     return _new_lexer_state(h, value, accepted, rest)
 
 
@@ -166,43 +136,43 @@ def _accepted(h, start, count, at):
     """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or ``GROW``. Uses
     ``count`` words from ``STACK[at]`` on.
     """
-    if not has_room(h, STACK, at + count):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    lexemes = i64(h, LEXEMES)
+    if not has_room(h, layout.STACK, at + count):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     for i in range(start, start + count):
-        if nullable(h, words[i] & LOW_32):
-            words[at + ended] = lexemes[(words[i] >> 32) * LEXEME_WORDS + X_SYMBOL]
+        if nullable(h, words[i] & layout.LOW_32):
+            words[at + ended] = lexemes[(words[i] >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
             ended += 1
     if ended == 0:
         return np.int64(0)
-    return np.int64(intern(h, K_ACCEPTED, at, sort_unique(words, at, ended)))
+    return np.int64(intern(h, layout.K_ACCEPTED, at, sort_unique(words, at, ended)))
 
 
 @kernel
 def _longest_state(h, value, start, count):
     """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``."""
     head = header(h)
-    saved = head[STACK_TOP]
+    saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
-    if not has_room(h, STACK, base + 2 * count):
-        return GROW
-    words = i64(h, STACK)
-    lexemes = i64(h, LEXEMES)
+    if not has_room(h, layout.STACK, base + 2 * count):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
+    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     lazy = 0
     going = 0
     for i in range(start, start + count):
-        record = (words[i] >> 32) * LEXEME_WORDS
-        begun = lexemes[record + X_BEGUN] == words[i] >> 32
-        if begun and nullable(h, words[i] & LOW_32):
-            words[base + ended] = lexemes[record + X_SYMBOL]
+        record = (words[i] >> 32) * layout.LEXEME_WORDS
+        begun = lexemes[record + layout.X_BEGUN] == words[i] >> 32
+        if begun and nullable(h, words[i] & layout.LOW_32):
+            words[base + ended] = lexemes[record + layout.X_SYMBOL]
             ended += 1
-            if lexemes[record + X_KIND] == LAZY:
-                words[base + count + lazy] = lexemes[record + X_SYMBOL]
+            if lexemes[record + layout.X_KIND] == layout.LAZY:
+                words[base + count + lazy] = lexemes[record + layout.X_SYMBOL]
                 lazy += 1
-        if words[i] & LOW_32 != EPSILON or lexemes[record + X_FENCE]:
+        if words[i] & layout.LOW_32 != EPSILON or lexemes[record + layout.X_FENCE]:
             going += 1
     if ended == 0:
         return _new_lexer_state(h, value, 0, -1)
@@ -211,29 +181,29 @@ def _longest_state(h, value, start, count):
         first = base + count
         ended = lazy
     ended = sort_unique(words, first, ended)
-    head[STACK_TOP] = base + 2 * count
-    accepted = intern(h, K_ACCEPTED, first, ended)
-    head[STACK_TOP] = saved
+    head[layout.STACK_TOP] = base + 2 * count
+    accepted = intern(h, layout.K_ACCEPTED, first, ended)
+    head[layout.STACK_TOP] = saved
     if accepted < 0:
-        return GROW
+        return statuses.GROW
     if lazy or not going:
         return _new_lexer_state(h, value, accepted, 0)
     number = _new_lexer_state(h, value, 0, -1)
     if number > 0:
-        i64(h, LEXER_STATES)[number * LEXER_WORDS + L_LONGEST] = accepted
+        i64(h, layout.LEXER_STATES)[number * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST] = accepted
     return number
 
 
 @kernel
 def _rest_state(h, start, count):
     """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``."""
-    value = intern(h, K_LEXER, start, count)
+    value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return np.int64(-2)
-    number = i64(h, VALUES)[value * VALUE_WORDS + V_AUX]
+    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
     if number > 0:
         return number
-    accepted = _accepted(h, start, count, header(h)[STACK_TOP])
+    accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
     if accepted < 0:
         return np.int64(-2)
     number = _new_lexer_state(h, value, accepted, -1)
@@ -243,26 +213,26 @@ def _rest_state(h, start, count):
 @kernel
 def transition(h, state, byte):
     """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its plainer one."""
-    after = np.int64(i32(h, TRANSITIONS)[state * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after >= 0:
         return after
-    records = i64(h, LEXER_STATES)
-    record = state * LEXER_WORDS
-    plainer = records[record + L_PLAINER]
-    if plainer == 0 or plainer == state or (records[record + L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+    records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    plainer = records[record + lexer_layout.L_SIMPLIFIED]
+    if plainer == 0 or plainer == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
         return lexer_step(h, state, byte)
-    after = np.int64(i32(h, TRANSITIONS)[plainer * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[plainer * 256 + byte])
     if after < 0:
         after = lexer_step(h, plainer, byte)
         if after < 0:
             return after
-    if not _shared(after, i64(h, LEXER_STATES)[record + L_LONGEST]):
+    if not _shared(after, i64(h, layout.LEXER_STATES)[record + lexer_layout.L_LONGEST]):
         return lexer_step(h, state, byte)
-    transitions = i32(h, TRANSITIONS)
+    transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
         theirs = np.int64(transitions[plainer * 256 + other])
-        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, records[record + L_LONGEST]):
-            if (records[record + L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
+        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, records[record + lexer_layout.L_LONGEST]):
+            if (records[record + lexer_layout.L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
                 transitions[state * 256 + other] = theirs
     return after
 
@@ -272,7 +242,7 @@ def _shared(after, longest):
     """Whether the plainer state's transition is the state's, by a byte with which nothing of its own goes on: unless it is only
     now that a lexeme ended before the byte.
     """
-    return after != BEFORE and (after > 0 or longest == 0)
+    return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 
 
 @kernel
@@ -283,24 +253,24 @@ def lexer_step(h, state, byte):
     ends.
     """
     head = header(h)
-    head[C_TRANSITIONS] += 1
-    if not spend(h, TRANSITION_WORK):
-        return LIMIT_WORK
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    head[layout.C_TRANSITIONS] += 1
+    if not spend(h, lexer_layout.TRANSITION_WORK):
+        return statuses.LIMIT_WORK
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     count = length_of(h, value)
-    base = head[STACK_TOP]
-    if not has_room(h, STACK, base + count):
-        return GROW
-    head[STACK_TOP] = base + count
+    base = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, base + count):
+        return statuses.GROW
+    head[layout.STACK_TOP] = base + count
     byte_class = np.empty(4, np.int64)
     for i in range(4):
         byte_class[i] = -1
     kept = 0
     for i in range(count):
         if not spend(h, 4):
-            return LIMIT_WORK
+            return statuses.LIMIT_WORK
         word = word_of(h, value, i)
-        expression = word & LOW_32
+        expression = word & layout.LOW_32
         child = derive(h, expression, byte)
         if child < 0:
             return child
@@ -313,22 +283,22 @@ def lexer_step(h, state, byte):
         if alive < 0:
             return alive
         if alive:
-            begun = i64(h, LEXEMES)[(word >> 32) * LEXEME_WORDS + X_BEGUN]
-            i64(h, STACK)[base + kept] = pack(begun, child)
+            begun = i64(h, layout.LEXEMES)[(word >> 32) * layout.LEXEME_WORDS + layout.X_BEGUN]
+            i64(h, layout.STACK)[base + kept] = pack(begun, child)
             kept += 1
-    sort_range(i64(h, STACK), base, kept)
+    sort_range(i64(h, layout.STACK), base, kept)
     after = lexer_state(h, base, kept)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     if after < 0:
         return after
-    if after > 0 and i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED] != 0:
-        after |= ENDS_BIT
-    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    if after > 0 and i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED] != 0:
+        after |= lexer_layout.ENDS_BIT
+    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
     if after == 0 and matched != 0:
         after = _before_or_dead(h, matched, byte, byte_class)
         if after < 0:
             return after
-    transitions = i32(h, TRANSITIONS)
+    transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
         if (byte_class[other >> 6] >> (other & 63)) & 1:
             transitions[state * 256 + other] = after
@@ -340,9 +310,9 @@ def _before_or_dead(h, matched, byte, byte_class):
     """``BEFORE``; 0 where a lexeme of ``matched`` (a ``K_ACCEPTED`` value) never ends before ``byte``; or a status. Cuts
     ``byte_class`` to bytes of which the same is true.
     """
-    after = np.int64(BEFORE)
+    after = np.int64(lexer_layout.BEFORE)
     for i in range(length_of(h, matched)):
-        fence = i64(h, LEXEMES)[word_of(h, matched, i) * LEXEME_WORDS + X_FENCE]
+        fence = i64(h, layout.LEXEMES)[word_of(h, matched, i) * layout.LEXEME_WORDS + layout.X_FENCE]
         if fence == 0:
             continue
         child = derive(h, fence, byte)
@@ -362,18 +332,18 @@ def stay_of(h, state):
 
     0 where a LAZY lexeme may end all others.
     """
-    records = i64(h, LEXER_STATES)
-    known = records[state * LEXER_WORDS + L_STAY]
+    records = i64(h, layout.LEXER_STATES)
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY]
     if known >= 0:
         return known
-    value = records[state * LEXER_WORDS + L_VALUE]
+    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     count = length_of(h, value)
     best = np.int64(0)
     for i in range(count):
-        if kind(h, word_of(h, value, i) >> 32) == LAZY:
+        if kind(h, word_of(h, value, i) >> 32) == layout.LAZY:
             best = np.int64(0)
             break
-        part = stay(h, word_of(h, value, i) & LOW_32)
+        part = stay(h, word_of(h, value, i) & layout.LOW_32)
         if part < 0:
             return part
         if count > 1:
@@ -381,7 +351,7 @@ def stay_of(h, state):
         best = max(best, part)
         if best >= 2 * UNBOUNDED:
             break
-    i64(h, LEXER_STATES)[state * LEXER_WORDS + L_STAY] = best
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY] = best
     return best
 
 
@@ -390,39 +360,39 @@ def saturated(h, state, longest):
     """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes and no tokens counted; or a
     status.
     """
-    records = i64(h, LEXER_STATES)
-    known = records[state * LEXER_WORDS + L_SATURATED]
+    records = i64(h, layout.LEXER_STATES)
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED]
     if known > 0:
         return known
     head = header(h)
-    value = records[state * LEXER_WORDS + L_VALUE]
+    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     count = length_of(h, value)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     result = state
     changed = False
     for i in range(count):
         word = word_of(h, value, i)
-        cut = saturate(h, word & LOW_32, longest)
+        cut = saturate(h, word & layout.LOW_32, longest)
         if cut < 0:
             return cut
         same = pack(_uncounted(h, word >> 32), cut)
         changed = changed or same != word
         if push(h, same) < 0:
-            return GROW
+            return statuses.GROW
     if changed:
-        result = lexer_state(h, base, sort_unique(i64(h, STACK), base, count))
-    head[STACK_TOP] = base
+        result = lexer_state(h, base, sort_unique(i64(h, layout.STACK), base, count))
+    head[layout.STACK_TOP] = base
     if result < 0:
         return result
-    i64(h, LEXER_STATES)[state * LEXER_WORDS + L_SATURATED] = result
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED] = result
     return result
 
 
 @kernel
 def _uncounted(h, lexeme):
     """The number of the same lexeme, begun, that has taken no tokens."""
-    record = lexeme * LEXEME_WORDS
-    lexemes = i64(h, LEXEMES)
-    if lexemes[record + X_TICK] < 0:
+    record = lexeme * layout.LEXEME_WORDS
+    lexemes = i64(h, layout.LEXEMES)
+    if lexemes[record + layout.X_TICK] < 0:
         return lexeme
-    return lexemes[lexemes[record + X_SYMBOL] * LEXEME_WORDS + X_BEGUN]
+    return lexemes[lexemes[record + layout.X_SYMBOL] * layout.LEXEME_WORDS + layout.X_BEGUN]

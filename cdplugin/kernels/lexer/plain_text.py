@@ -12,29 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import ENDS_BIT, L_REST, LEXER_WORDS, STATE_MASK, lexer_step, stay_of
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import lexer_step, stay_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
-from cdplugin.kernels.store.arena import (
-    GROW,
-    K_AFTER,
-    LEXER_STATES,
-    M_AFTER_CHAR,
-    MAX_CHARS,
-    STACK,
-    STACK_TOP,
-    TRANSITIONS,
-    WORK_LEFT,
-    header,
-    i32,
-    i64,
-    intern,
-    length_of,
-    memo_get,
-    memo_put,
-    sort_unique,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i32, i64, intern, length_of, memo_get, memo_put, sort_unique, word_of
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
@@ -43,11 +26,11 @@ MOST_STATES = 1024  # lexer states that one search may meet
 @kernel
 def _inside(h, state, byte):
     """The state after ``byte`` in which the same lexemes go on; 0: none; or a status."""
-    after = np.int64(i32(h, TRANSITIONS)[state * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after < 0:
         after = lexer_step(h, state, byte)
-    if after > 0 and after & ENDS_BIT:
-        after = i64(h, LEXER_STATES)[(after & STATE_MASK) * LEXER_WORDS + L_REST]
+    if after > 0 and after & lexer_layout.ENDS_BIT:
+        after = i64(h, layout.LEXER_STATES)[(after & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
     return after
 
 
@@ -56,19 +39,19 @@ def _after_char(h, state):
     """The states after one plain character, as a ``K_AFTER`` value; the empty value if some character kills ``state``; or a
     status.
     """
-    known = memo_get(h, M_AFTER_CHAR, state, 0)
+    known = memo_get(h, layout.M_AFTER_CHAR, state, 0)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     # the stack holds (lexer state, state of the UTF-8 automaton) pairs from base on, all of them visited in turn
     if push(h, state) < 0 or push(h, np.int64(0)) < 0:
-        return GROW
+        return statuses.GROW
     at = base
     dead = False
-    while at < head[STACK_TOP] and not dead:
-        part = i64(h, STACK)[at]
-        utf8 = i64(h, STACK)[at + 1]
+    while at < head[layout.STACK_TOP] and not dead:
+        part = i64(h, layout.STACK)[at]
+        utf8 = i64(h, layout.STACK)[at + 1]
         at += 2
         if utf8 == 0 and at > base + 2:
             continue  # a whole character
@@ -86,28 +69,28 @@ def _after_char(h, state):
             if after * PLAIN_STATES + step == previous:
                 continue
             previous = after * PLAIN_STATES + step
-            words = i64(h, STACK)
-            head[WORK_LEFT] -= (head[STACK_TOP] - base) >> 2
+            words = i64(h, layout.STACK)
+            head[layout.WORK_LEFT] -= (head[layout.STACK_TOP] - base) >> 2
             new = True
-            for i in range(base + 2, head[STACK_TOP], 2):
+            for i in range(base + 2, head[layout.STACK_TOP], 2):
                 if words[i] == after and words[i + 1] == step:
                     new = False
                     break
             if new and (push(h, after) < 0 or push(h, np.int64(step)) < 0):
-                return GROW
-    words = i64(h, STACK)
+                return statuses.GROW
+    words = i64(h, layout.STACK)
     count = 0
     if not dead:
-        for i in range(base + 2, head[STACK_TOP], 2):
+        for i in range(base + 2, head[layout.STACK_TOP], 2):
             if words[i + 1] == 0:
                 words[base + count] = words[i]
                 count += 1
         count = sort_unique(words, base, count)
-    result = intern(h, K_AFTER, base, count)
-    head[STACK_TOP] = base
+    result = intern(h, layout.K_AFTER, base, count)
+    head[layout.STACK_TOP] = base
     if result < 0:
         return result
-    return memo_put(h, M_AFTER_CHAR, state, 0, result)
+    return memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
 
 
 @kernel
@@ -120,38 +103,38 @@ def plain_chars(h, state):
     if by_structure != 0:
         return by_structure
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, state) < 0:
-        return GROW
+        return statuses.GROW
     level = base
     chars = np.int64(0)
     work = 0
-    while chars < head[MAX_CHARS]:
-        end = head[STACK_TOP]
+    while chars < head[layout.MAX_CHARS]:
+        end = head[layout.STACK_TOP]
         for i in range(level, end):
-            part = i64(h, STACK)[i]
-            if memo_get(h, M_AFTER_CHAR, part, 0) < 0:
+            part = i64(h, layout.STACK)[i]
+            if memo_get(h, layout.M_AFTER_CHAR, part, 0) < 0:
                 work += 1
-            after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(-9)
-            if after < 0 and after != -9:
+            after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)
+            if after < 0 and after != statuses.UNKNOWN:
                 return after
-            if after == -9 or length_of(h, after) == 0 or head[STACK_TOP] - base > MOST_STATES:
-                head[STACK_TOP] = base
+            if after == statuses.UNKNOWN or length_of(h, after) == 0 or head[layout.STACK_TOP] - base > MOST_STATES:
+                head[layout.STACK_TOP] = base
                 return 2 * chars
             for j in range(length_of(h, after)):
                 target = word_of(h, after, j)
-                words = i64(h, STACK)
-                head[WORK_LEFT] -= (head[STACK_TOP] - base) >> 3
+                words = i64(h, layout.STACK)
+                head[layout.WORK_LEFT] -= (head[layout.STACK_TOP] - base) >> 3
                 new = True
-                for k in range(base, head[STACK_TOP]):
+                for k in range(base, head[layout.STACK_TOP]):
                     if words[k] == target:
                         new = False
                         break
                 if new and push(h, target) < 0:
-                    return GROW
+                    return statuses.GROW
         chars += 1
         level = end
-        if head[STACK_TOP] == end:
+        if head[layout.STACK_TOP] == end:
             chars = np.int64(UNBOUNDED)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     return 2 * chars

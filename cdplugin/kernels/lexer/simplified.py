@@ -9,38 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import L_OWN, L_PLAINER, L_VALUE, LEXER_WORDS, kind, lexer_state
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import kind, lexer_state
 from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable, push
-from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
-from cdplugin.kernels.store.arena import (
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_LITERALS,
-    K_NOT,
-    K_REPEAT,
-    LEXER_STATES,
-    LIMIT_WORK,
-    LITERAL_BYTES,
-    LITERAL_OFFSETS,
-    LOW_32,
-    STACK,
-    STACK_TOP,
-    WORK_LEFT,
-    flags_of,
-    header,
-    i64,
-    kind_of,
-    length_of,
-    pack,
-    sort_unique,
-    spend,
-    u8,
-    word_of,
-)
-from cdplugin.kernels.store.arena import LONGEST as LONGEST_KIND
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, u8, word_of
 
 
 @kernel
@@ -51,42 +24,42 @@ def plainer_state(h, state):
 
     Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out.
     """
-    records = i64(h, LEXER_STATES)
-    known = records[state * LEXER_WORDS + L_PLAINER]
+    records = i64(h, layout.LEXER_STATES)
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
     if known > 0:
         return known
-    value = records[state * LEXER_WORDS + L_VALUE]
+    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     result = state
     own = np.zeros(4, np.int64)
     for i in range(length_of(h, value)):
         word = word_of(h, value, i)
-        expression = word & LOW_32
+        expression = word & layout.LOW_32
         its_kind = kind(h, word >> 32)
         flags = flags_of(h, expression)
-        is_word = its_kind == EXACT_KIND and flags & THIN and flags & FINITE and _begins_spelled(h, expression)
-        if is_word or (its_kind == LONGEST_KIND and flags & FINITE):
+        is_word = its_kind == layout.EXACT and flags & THIN and flags & FINITE and _begins_spelled(h, expression)
+        if is_word or (its_kind == layout.LONGEST and flags & FINITE):
             status = _add_first_bytes(h, expression, own)
             if status < 0:
                 return status
             continue
-        if its_kind == EXACT_KIND:
+        if its_kind == layout.EXACT:
             plainer = _without_exceptions(h, expression, own)
             if plainer < 0:
                 return plainer
             expression = plainer
         if push(h, pack(word >> 32, expression)) < 0:
-            return np.int64(GROW)
-    kept = head[STACK_TOP] - base
+            return np.int64(statuses.GROW)
+    kept = head[layout.STACK_TOP] - base
     if kept > 0:
-        result = np.int64(lexer_state(h, base, sort_unique(i64(h, STACK), base, kept)))
-    head[STACK_TOP] = base
+        result = np.int64(lexer_state(h, base, sort_unique(i64(h, layout.STACK), base, kept)))
+    head[layout.STACK_TOP] = base
     if result > 0:
-        record = state * LEXER_WORDS
-        i64(h, LEXER_STATES)[record + L_PLAINER] = result
+        record = state * lexer_layout.LEXER_WORDS
+        i64(h, layout.LEXER_STATES)[record + lexer_layout.L_SIMPLIFIED] = result
         for i in range(4):
-            i64(h, LEXER_STATES)[record + L_OWN + i] = own[i]
+            i64(h, layout.LEXER_STATES)[record + lexer_layout.L_OWN + i] = own[i]
     return result
 
 
@@ -94,46 +67,46 @@ def plainer_state(h, state):
 def _add_first_bytes(h, e, out):
     """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or ``GROW``."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return np.int64(GROW)
-    while head[STACK_TOP] > base:
-        head[STACK_TOP] -= 1
-        e = i64(h, STACK)[head[STACK_TOP]]
+        return np.int64(statuses.GROW)
+    while head[layout.STACK_TOP] > base:
+        head[layout.STACK_TOP] -= 1
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         kind_ = kind_of(h, e)
         if not spend(h, 1 + length_of(h, e)):
-            return np.int64(LIMIT_WORK)
-        if kind_ == K_BYTES:
+            return np.int64(statuses.LIMIT_WORK)
+        if kind_ == layout.K_BYTES:
             for i in range(4):
                 out[i] |= word_of(h, e, i)
-        elif kind_ == K_LITERALS:
+        elif kind_ == layout.K_LITERALS:
             _add_literal_heads(h, e, out)
-        elif kind_ == K_CAT:
+        elif kind_ == layout.K_CAT:
             if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(GROW)
+                return np.int64(statuses.GROW)
             if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return np.int64(GROW)
-        elif kind_ == K_REPEAT:
+                return np.int64(statuses.GROW)
+        elif kind_ == layout.K_REPEAT:
             if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(GROW)
-        elif kind_ == K_ALT or kind_ == K_AND:
+                return np.int64(statuses.GROW)
+        elif kind_ == layout.K_ALT or kind_ == layout.K_AND:
             for i in range(length_of(h, e)):
                 if push(h, word_of(h, e, i)) < 0:
-                    return np.int64(GROW)
-        elif kind_ == K_NOT:
+                    return np.int64(statuses.GROW)
+        elif kind_ == layout.K_NOT:
             for i in range(4):
                 out[i] = np.int64(-1)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     return np.int64(0)
 
 
 @kernel
 def _add_literal_heads(h, e, out):
     """Add the first bytes of a set of literals to the set ``out``."""
-    offsets = i64(h, LITERAL_OFFSETS)
-    text = u8(h, LITERAL_BYTES)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
     depth = word_of(h, e, 2)
-    header(h)[WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
+    header(h)[layout.WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
     for literal in range(word_of(h, e, 0), word_of(h, e, 1)):
         if offsets[literal + 1] - offsets[literal] > depth:
             byte = np.int64(text[offsets[literal] + depth])
@@ -143,9 +116,9 @@ def _add_literal_heads(h, e, out):
 @kernel
 def _begins_spelled(h, e):
     """Whether ``e`` begins with a byte set or with literals."""
-    while kind_of(h, e) == K_CAT:
+    while kind_of(h, e) == layout.K_CAT:
         e = word_of(h, e, 0)
-    return kind_of(h, e) == K_LITERALS or kind_of(h, e) == K_BYTES
+    return kind_of(h, e) == layout.K_LITERALS or kind_of(h, e) == layout.K_BYTES
 
 
 @kernel
@@ -153,7 +126,7 @@ def _without_exceptions(h, e, own):
     """``e`` without ``& ~F``, ``F`` words spelled out, on its first two parts; or a status. The bytes by which the two may
     differ are added to ``own``.
     """
-    if kind_of(h, e) != K_CAT:
+    if kind_of(h, e) != layout.K_CAT:
         return _without_complements(h, e, own)
     first = _without_complements(h, word_of(h, e, 0), own)
     if first < 0:
@@ -161,9 +134,9 @@ def _without_exceptions(h, e, own):
     rest = word_of(h, e, 1)
     changed = first != word_of(h, e, 0)
     if changed and nullable(h, first) != nullable(h, word_of(h, e, 0)) and _add_first_bytes(h, rest, own) < 0:
-        return np.int64(GROW)
+        return np.int64(statuses.GROW)
     later = np.zeros(4, np.int64)
-    if kind_of(h, rest) == K_CAT:
+    if kind_of(h, rest) == layout.K_CAT:
         second = _without_complements(h, word_of(h, rest, 0), later)
         if second < 0:
             return second
@@ -176,7 +149,7 @@ def _without_exceptions(h, e, own):
     if rest != word_of(h, e, 1):
         changed = True
         if _add_first_bytes(h, first, own) < 0:
-            return np.int64(GROW)
+            return np.int64(statuses.GROW)
         if nullable(h, first):
             for i in range(4):
                 own[i] = np.int64(-1)
@@ -188,24 +161,24 @@ def _without_complements(h, e, own):
     """An intersection without the complements of words in it; anything else as it is; or a status. The words' first bytes are
     added to ``own``.
     """
-    if kind_of(h, e) != K_AND:
+    if kind_of(h, e) != layout.K_AND:
         return e
-    base = header(h)[STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     count = length_of(h, e)
     n_words = 0
     for i in range(count):
         part = word_of(h, e, i)
-        if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
+        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
             n_words += 1
     if n_words == 0 or n_words == count:
         return e
     for i in range(count):
         part = word_of(h, e, i)
-        if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
+        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
             if _add_first_bytes(h, word_of(h, part, 0), own) < 0:
-                return np.int64(GROW)
+                return np.int64(statuses.GROW)
         elif push(h, part) < 0:
-            return np.int64(GROW)
-    result = i64(h, STACK)[base] if count - n_words == 1 else np.int64(make_and(h, base, count - n_words))
-    header(h)[STACK_TOP] = base
+            return np.int64(statuses.GROW)
+    result = i64(h, layout.STACK)[base] if count - n_words == 1 else np.int64(make_and(h, base, count - n_words))
+    header(h)[layout.STACK_TOP] = base
     return result

@@ -13,9 +13,9 @@ stands for any value: in it, the next lexeme of the kind is a *shadow* that matc
 shadow are sure if so much text may come there that other values are bound to remain; the few others are decided one by one by
 following them (:mod:`cdplugin.kernels.masks.masks`).
 
-The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_KEPT``):
+The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_TRACKED``):
 
-- ``KEEPS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
+- ``TRACKS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
   lexer states are shared.
 - ``VALUE``: a value of such lexemes, as it is scanned.
 - ``NEXT``, ``SHADOW``: a shadow before and after its first byte.
@@ -27,23 +27,9 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import L_ROLES, LEXER_WORDS
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    GROW,
-    GROW_TABLE,
-    GROW_TO,
-    K_ACCEPTED,
-    K_TEXT,
-    KEEPS,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    LOW_32,
-    M_VALUE,
-    NEED_VALUE,
-    STACK,
-    STACK_TOP,
-    X_ROLE,
     has_room,
     header,
     i64,
@@ -56,14 +42,13 @@ from cdplugin.kernels.store.arena import (
     word_of,
 )
 
-TEXT_BIT = 1 << 30  # in the place of a pair's lexer state: the rest is the id of a K_TEXT value
-_ID = TEXT_BIT - 1
+_ID = lexer_layout.TEXT_BIT - 1
 
 
 @kernel
 def lexer_state_of(h, state):
     """The lexer state of a pair, whether it carries a text or not."""
-    return word_of(h, state & _ID, 1) & LOW_32 if state & TEXT_BIT else state
+    return word_of(h, state & _ID, 1) & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
 
 
 @kernel
@@ -87,32 +72,34 @@ def text_in(h, text, state):
 
 @kernel
 def _text(h, before, last):
-    value = intern_pair(h, K_TEXT, before, last)
-    return np.int64(value if value < 0 else TEXT_BIT | value)
+    value = intern_pair(h, layout.K_TEXT, before, last)
+    return np.int64(value if value < 0 else lexer_layout.TEXT_BIT | value)
 
 
 @kernel
 def with_values(h, accepted, text):
     """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that keep it; or a status."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     count = length_of(h, accepted)
-    if not has_room(h, STACK, base + count):
-        return np.int64(GROW)
+    if not has_room(h, layout.STACK, base + count):
+        return np.int64(statuses.GROW)
     for i in range(count):
         lexeme = word_of(h, accepted, i)
-        if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_ROLE] == KEEPS:
-            value = memo_get(h, M_VALUE, lexeme, text & _ID)
+        if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_ROLE] == layout.TRACKS:
+            value = memo_get(h, layout.M_VALUE, lexeme, text & _ID)
             if value < 0:
-                head[GROW_TO] = lexeme
-                head[GROW_TABLE] = text & _ID
-                return np.int64(NEED_VALUE)
+                head[layout.REQUEST_B] = lexeme
+                head[layout.REQUEST_A] = text & _ID
+                return np.int64(statuses.NEED_VALUE)
             lexeme = value
-        i64(h, STACK)[base + i] = lexeme
-    return np.int64(intern(h, K_ACCEPTED, base, sort_unique(i64(h, STACK), base, count)))
+        i64(h, layout.STACK)[base + i] = lexeme
+    return np.int64(intern(h, layout.K_ACCEPTED, base, sort_unique(i64(h, layout.STACK), base, count)))
 
 
 @kernel
 def has_role(h, state, role):
     """Whether some lexeme of a lexer state has a role."""
-    return state != 0 and (i64(h, LEXER_STATES)[state * LEXER_WORDS + L_ROLES] >> role) & 1 != 0
+    return (
+        state != 0 and (i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES] >> role) & 1 != 0
+    )

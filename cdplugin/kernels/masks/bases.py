@@ -17,9 +17,6 @@ mask of the tokens of at most ``n`` such characters is taken as it is, and only 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
 text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
 without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
-
-A token list is a block of TOKEN_LISTS: ids (``length >= 0``) or, where that is shorter, the words of a bitmask (``length ==
--1``).
 """
 
 from __future__ import annotations
@@ -27,73 +24,15 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import (
-    BEFORE,
-    ENDS_BIT,
-    L_ACCEPTED,
-    L_BASE,
-    L_LONGEST,
-    L_REST,
-    L_VALUE,
-    LEXER_WORDS,
-    STATE_MASK,
-    kind,
-    transition,
-)
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import kind, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.simplified import plainer_state
-from cdplugin.kernels.masks.ends import E_BEGUN, E_SCANNED, GROUP_WORDS, add_end, group_ends
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.regex.expressions import push
-from cdplugin.kernels.store.arena import (
-    BASES,
-    C_BASES,
-    C_NODES,
-    ENDS,
-    ENDS_USED,
-    GROW,
-    K_BASE,
-    LEXER_STATES,
-    LIMIT_WORK,
-    MAX_CHARS,
-    MAX_DEPTH,
-    N_BASES,
-    N_NODES,
-    N_SLICES,
-    SLICE_END,
-    STACK,
-    STACK_TOP,
-    TOKEN_LISTS,
-    TOKENS_USED,
-    TRANSITIONS,
-    TRIE_BYTE,
-    TRIE_CHARS,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    USE_SLICES,
-    V_AUX,
-    VALUE_WORDS,
-    VALUES,
-    WORDS,
-    has_room,
-    header,
-    i32,
-    i64,
-    intern_pair,
-    length_of,
-    spend,
-    u8,
-    word_of,
-)
-from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
-
-# record of a base: slice mask (row of SLICE_MASKS, -1: none), its tokens, its groups, the base whose tokens it has too (or -1),
-# less so many tokens from there on
-B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS = range(8)
-BASE_WORDS = 8
-
-ROOT_NODE = -1
-NODES_BITS = 1  # nodes of the trie that are one unit of work, as a power of two
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern_pair, length_of, spend, u8, word_of
 
 
 @kernel
@@ -102,14 +41,14 @@ def close_list(h, start):
     ``GROW``.
     """
     head = header(h)
-    count = head[TOKENS_USED] - start
-    words = head[WORDS]
+    count = head[layout.TOKENS_USED] - start
+    words = head[layout.WORDS]
     if count <= words:
         return count
-    if not has_room(h, TOKEN_LISTS, head[TOKENS_USED] + words):
-        return -2
-    tokens = i32(h, TOKEN_LISTS)
-    end = head[TOKENS_USED]
+    if not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + words):
+        return statuses.GROW
+    tokens = i32(h, layout.TOKEN_LISTS)
+    end = head[layout.TOKENS_USED]
     for i in range(end, end + words):
         tokens[i] = 0
     for i in range(start, end):
@@ -117,60 +56,63 @@ def close_list(h, start):
         tokens[end + (token >> 5)] |= np.int32(1 << (token & 31))
     for i in range(words):
         tokens[start + i] = tokens[end + i]
-    head[TOKENS_USED] = start + words
-    return -1
+    head[layout.TOKENS_USED] = start + words
+    return mask_layout.AS_BITMASK
 
 
 @kernel
 def base_of(h, state):
     """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status."""
-    known = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_BASE]
+    known = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE]
     if known >= 0:
         return known
     parent = np.int64(-1)
     plainer = plainer_state(h, state)
     if plainer > 0 and plainer != state:
-        parent = i64(h, LEXER_STATES)[plainer * LEXER_WORDS + L_BASE]
+        parent = i64(h, layout.LEXER_STATES)[plainer * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE]
         if parent < 0:
             parent = _new_base(h, plainer, np.int64(0), plainer, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, LEXER_STATES)[plainer * LEXER_WORDS + L_BASE] = parent
-        elif i64(h, BASES)[parent * BASE_WORDS + B_PARENT] >= 0:
+            i64(h, layout.LEXER_STATES)[plainer * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
+        elif i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_PARENT] >= 0:
             plainer = state  # it has a parent itself
             parent = np.int64(-1)
     number = plainer if plainer < 0 else _new_base(h, state, np.int64(0), plainer, parent)
     if number >= 0:
-        i64(h, LEXER_STATES)[state * LEXER_WORDS + L_BASE] = number
+        i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
     return number
 
 
 @kernel
 def base_after(h, ends, state):
     """Record number of the base of a (saturated) state, with which a row starts, below the ends of a group; or a status."""
-    key = intern_pair(h, K_BASE, ends, state)
+    key = intern_pair(h, layout.K_BASE, ends, state)
     if key < 0:
         return key
-    known = i64(h, VALUES)[key * VALUE_WORDS + V_AUX]
+    known = i64(h, layout.VALUES)[key * layout.VALUE_WORDS + layout.V_AUX]
     if known > 0:
         return known - 1
     parent = np.int64(-1)
     plainer = state
-    if kind(h, word_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE], 0) >> 32) != EXACT_KIND:
+    if (
+        kind(h, word_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE], 0) >> 32)
+        != layout.EXACT
+    ):
         plainer = plainer_state(h, state)
     if plainer > 0 and plainer != state:
-        parent_key = intern_pair(h, K_BASE, ends, plainer)
+        parent_key = intern_pair(h, layout.K_BASE, ends, plainer)
         if parent_key < 0:
             return parent_key
-        parent = i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] - 1
+        parent = i64(h, layout.VALUES)[parent_key * layout.VALUE_WORDS + layout.V_AUX] - 1
         if parent < 0:
             parent = _new_base(h, plainer, ends, plainer, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, VALUES)[parent_key * VALUE_WORDS + V_AUX] = parent + 1
+            i64(h, layout.VALUES)[parent_key * layout.VALUE_WORDS + layout.V_AUX] = parent + 1
     number = plainer if plainer < 0 else _new_base(h, state, ends, plainer, parent)
     if number >= 0:
-        i64(h, VALUES)[key * VALUE_WORDS + V_AUX] = number + 1
+        i64(h, layout.VALUES)[key * layout.VALUE_WORDS + layout.V_AUX] = number + 1
     return number
 
 
@@ -181,11 +123,11 @@ def _new_base(h, state, tops, plainer, parent):
     ``parent``: -1, or the base, for the same nodes, of the state ``plainer``. Returns the number of the record, or a status.
     """
     head = header(h)
-    number = head[N_BASES]
-    if not has_room(h, BASES, (number + 1) * BASE_WORDS):
-        return np.int64(GROW)
-    tokens_start = head[TOKENS_USED]
-    ends_start = head[ENDS_USED]
+    number = head[layout.N_BASES]
+    if not has_room(h, layout.BASES, (number + 1) * mask_layout.BASE_WORDS):
+        return np.int64(statuses.GROW)
+    tokens_start = head[layout.TOKENS_USED]
+    ends_start = head[layout.ENDS_USED]
     slice_row = np.int64(-1)
     status = np.int64(0)
     if tops:
@@ -199,61 +141,64 @@ def _new_base(h, state, tops, plainer, parent):
             if status < 0:
                 break
     elif parent >= 0:
-        status = _walk_beside(h, state, plainer, np.int64(ROOT_NODE), np.int64(0))
+        status = _walk_beside(h, state, plainer, np.int64(mask_layout.ROOT_NODE), np.int64(0))
     else:
         first_node = np.int64(0)
-        if head[USE_SLICES]:
+        if head[layout.USE_SLICES]:
             plain = plain_chars(h, state)
             if plain < 0:
                 return plain
             chars = plain >> 1
-            if chars >= head[MAX_CHARS]:  # every slice token
-                slice_row = head[N_SLICES] - 1
-                first_node = head[SLICE_END]
+            if chars >= head[layout.MAX_CHARS]:  # every slice token
+                slice_row = head[layout.N_SLICES] - 1
+                first_node = head[layout.SLICE_END]
             else:
-                slice_row = min(chars, head[N_SLICES] - 2)
+                slice_row = min(chars, head[layout.N_SLICES] - 2)
                 if plain & 1 and slice_row == chars:  # and none of the longer ones
-                    first_node = head[SLICE_END]
-        status = _walk(h, state, np.int64(ROOT_NODE), np.int64(0), first_node, slice_row)
+                    first_node = head[layout.SLICE_END]
+        status = _walk(h, state, np.int64(mask_layout.ROOT_NODE), np.int64(0), first_node, slice_row)
     groups = np.int64(0)
     if status >= 0:
         if parent >= 0:
             groups = group_ends(
-                h, ends_start, i64(h, BASES)[parent * BASE_WORDS + B_GROUPS], i64(h, BASES)[parent * BASE_WORDS + B_N_GROUPS]
+                h,
+                ends_start,
+                i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_GROUPS],
+                i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS],
             )
         else:
             groups = group_ends(h, ends_start, 0, 0)
         status = min(groups, np.int64(0))
     length = np.int64(0)
-    saved = head[STACK_TOP]
+    saved = head[layout.STACK_TOP]
     n_less = np.int64(0)
     if status >= 0 and parent >= 0:
         n_less = _set_apart(h, tokens_start)
         status = min(n_less, np.int64(0))
     if status >= 0:
         length = np.int64(close_list(h, tokens_start))
-        if length == -2 or not has_room(h, TOKEN_LISTS, head[TOKENS_USED] + n_less):
-            status = np.int64(GROW)
-    head[STACK_TOP] = saved
+        if length < 0 or not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + n_less):
+            status = np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = saved
     if status < 0:
-        head[TOKENS_USED] = tokens_start
-        head[ENDS_USED] = ends_start
+        head[layout.TOKENS_USED] = tokens_start
+        head[layout.ENDS_USED] = ends_start
         return status
-    head[C_BASES] += 1
-    bases = i64(h, BASES)
-    record = number * BASE_WORDS
-    bases[record + B_SLICE] = slice_row if slice_row > 0 else -1
-    bases[record + B_TOKENS] = tokens_start
-    bases[record + B_LENGTH] = length
-    bases[record + B_GROUPS] = groups
-    bases[record + B_N_GROUPS] = (head[ENDS_USED] - groups) // GROUP_WORDS
-    bases[record + B_PARENT] = parent
-    bases[record + B_LESS] = head[TOKENS_USED]
-    bases[record + B_N_LESS] = n_less
+    head[layout.C_BASES] += 1
+    bases = i64(h, layout.BASES)
+    record = number * mask_layout.BASE_WORDS
+    bases[record + mask_layout.B_SLICE] = slice_row if slice_row > 0 else -1
+    bases[record + mask_layout.B_TOKENS] = tokens_start
+    bases[record + mask_layout.B_LENGTH] = length
+    bases[record + mask_layout.B_GROUPS] = groups
+    bases[record + mask_layout.B_N_GROUPS] = (head[layout.ENDS_USED] - groups) // mask_layout.GROUP_WORDS
+    bases[record + mask_layout.B_PARENT] = parent
+    bases[record + mask_layout.B_LESS] = head[layout.TOKENS_USED]
+    bases[record + mask_layout.B_N_LESS] = n_less
     for i in range(n_less):
-        i32(h, TOKEN_LISTS)[head[TOKENS_USED] + i] = i64(h, STACK)[saved + i]
-    head[TOKENS_USED] += n_less
-    head[N_BASES] = number + 1
+        i32(h, layout.TOKEN_LISTS)[head[layout.TOKENS_USED] + i] = i64(h, layout.STACK)[saved + i]
+    head[layout.TOKENS_USED] += n_less
+    head[layout.N_BASES] = number + 1
     return number
 
 
@@ -261,19 +206,19 @@ def _new_base(h, state, tops, plainer, parent):
 def _set_apart(h, start):
     """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status."""
     head = header(h)
-    tokens = i32(h, TOKEN_LISTS)
+    tokens = i32(h, layout.TOKEN_LISTS)
     kept = start
     count = np.int64(0)
-    for i in range(start, head[TOKENS_USED]):
+    for i in range(start, head[layout.TOKENS_USED]):
         token = np.int64(tokens[i])
         if token >= 0:
             tokens[kept] = token
             kept += 1
         elif push(h, ~token) < 0:
-            return np.int64(GROW)
+            return np.int64(statuses.GROW)
         else:
             count += 1
-    head[TOKENS_USED] = kept
+    head[layout.TOKENS_USED] = kept
     return count
 
 
@@ -284,29 +229,29 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters are left out: the slice mask holds them.
     """
     head = header(h)
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    chars = i32(h, TRIE_CHARS)
-    transitions = i32(h, TRANSITIONS)
-    records = i64(h, LEXER_STATES)
-    slice_end = head[SLICE_END] if skip_chars >= 0 else np.int64(0)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    chars = i32(h, layout.TRIE_CHARS)
+    transitions = i32(h, layout.TRANSITIONS)
+    records = i64(h, layout.LEXER_STATES)
+    slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
-    end = node + skips[node] if node >= 0 else head[N_NODES]
-    saved = head[STACK_TOP]
-    levels = head[MAX_DEPTH] + 2
-    if not has_room(h, STACK, saved + 3 * levels):
-        return np.int64(GROW)
-    head[STACK_TOP] = saved + 3 * levels
-    words = i64(h, STACK)  # by depth: states from base on, then nodes, then whether the node has its end
+    end = node + skips[node] if node >= 0 else head[layout.N_NODES]
+    saved = head[layout.STACK_TOP]
+    levels = head[layout.MAX_DEPTH] + 2
+    if not has_room(h, layout.STACK, saved + 3 * levels):
+        return np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = saved + 3 * levels
+    words = i64(h, layout.STACK)  # by depth: states from base on, then nodes, then whether the node has its end
     base = saved - top_depth
     words[saved] = state
     words[saved + levels] = node
     words[saved + 2 * levels] = 0
-    out = i32(h, TOKEN_LISTS)
+    out = i32(h, layout.TOKEN_LISTS)
     room = out.shape[0]
-    used = head[TOKENS_USED]
+    used = head[layout.TOKENS_USED]
     visited = 0
     at = first_node
     while at < end:
@@ -321,7 +266,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             own = transition(h, begun, byte)
             if own < 0:
                 return own
-            if own != BEFORE:
+            if own != lexer_layout.BEFORE:
                 at += skips[at]
                 continue
         after = np.int64(transitions[before * 256 + byte])
@@ -332,26 +277,26 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         if after == 0:
             at += skips[at]
             continue
-        if after == BEFORE:
+        if after == lexer_layout.BEFORE:
             if words[depth - 1 + 2 * levels] == 0:
                 words[depth - 1 + 2 * levels] = 1
-                scanned = records[before * LEXER_WORDS + L_LONGEST]
+                scanned = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
                 if add_end(h, words[depth - 1 + levels], scanned, before) < 0:
-                    return np.int64(GROW)
+                    return np.int64(statuses.GROW)
             at += skips[at]
             continue
         token = tokens[at]
         if token >= 0:
             if used == room:
-                has_room(h, TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
-                return np.int64(GROW)
+                has_room(h, layout.TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
+                return np.int64(statuses.GROW)
             out[used] = token
             used += 1
-        if after & ENDS_BIT:
-            after &= STATE_MASK
-            if skips[at] > 1 and add_end(h, at, records[after * LEXER_WORDS + L_ACCEPTED], 0) < 0:
-                return np.int64(GROW)
-            after = records[after * LEXER_WORDS + L_REST]
+        if after & lexer_layout.ENDS_BIT:
+            after &= lexer_layout.STATE_MASK
+            if skips[at] > 1 and add_end(h, at, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], 0) < 0:
+                return np.int64(statuses.GROW)
+            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
             if after == 0:
                 at += skips[at]
                 continue
@@ -359,10 +304,10 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         words[depth + levels] = at
         words[depth + 2 * levels] = 0
         at += 1
-    head[TOKENS_USED] = used
-    head[STACK_TOP] = saved
-    head[C_NODES] += visited
-    return np.int64(0 if spend(h, visited >> NODES_BITS) else LIMIT_WORK)
+    head[layout.TOKENS_USED] = used
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    return np.int64(0 if spend(h, visited >> mask_layout.NODES_BITS) else statuses.LIMIT_WORK)
 
 
 @kernel
@@ -374,27 +319,29 @@ def _walk_beside(h, state, plainer, node, begun):
     there; one that scans nothing only takes it away.
     """
     head = header(h)
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    records = i64(h, LEXER_STATES)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    records = i64(h, layout.LEXER_STATES)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
-    end = node + skips[node] if node >= 0 else head[N_NODES]
-    saved = head[STACK_TOP]
-    levels = head[MAX_DEPTH] + 2
-    if not has_room(h, STACK, saved + 3 * levels):
-        return np.int64(GROW)
-    head[STACK_TOP] = saved + 3 * levels
-    words = i64(h, STACK)  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
+    end = node + skips[node] if node >= 0 else head[layout.N_NODES]
+    saved = head[layout.STACK_TOP]
+    levels = head[layout.MAX_DEPTH] + 2
+    if not has_room(h, layout.STACK, saved + 3 * levels):
+        return np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = saved + 3 * levels
+    words = i64(
+        h, layout.STACK
+    )  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
     base = saved - top_depth
     words[saved] = state
     words[saved + levels] = plainer
     words[saved + 2 * levels] = -1
-    if records[state * LEXER_WORDS + L_LONGEST]:
+    if records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]:
         place = add_end(h, node, 0, 0)
         if place < 0:
-            return np.int64(GROW)
+            return np.int64(statuses.GROW)
         words[saved + 2 * levels] = place
     visited = 0
     at = node + 1
@@ -408,47 +355,47 @@ def _walk_beside(h, state, plainer, node, begun):
             own = transition(h, begun, byte)
             if own < 0:
                 return own
-            if own != BEFORE:
+            if own != lexer_layout.BEFORE:
                 at += skips[at]
                 continue
         after = transition(h, before, byte) if before else np.int64(0)
         beside = transition(h, other, byte) if other else np.int64(0)
         if after < 0 or beside < 0:
             return min(after, beside)
-        if after == BEFORE:
+        if after == lexer_layout.BEFORE:
             place = words[depth - 1 + 2 * levels]
-            ends = i64(h, ENDS)
-            ends[place + E_SCANNED] = records[before * LEXER_WORDS + L_LONGEST]
-            ends[place + E_BEGUN] = before
+            ends = i64(h, layout.ENDS)
+            ends[place + mask_layout.E_SCANNED] = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+            ends[place + mask_layout.E_BEGUN] = before
             at += skips[at]
             continue
-        if beside == BEFORE:
+        if beside == lexer_layout.BEFORE:
             beside = np.int64(0)
         if after == beside:
             at += skips[at]
             continue
         token = np.int64(tokens[at])
         if token >= 0 and (after == 0 or beside == 0):
-            used = head[TOKENS_USED]
-            if not has_room(h, TOKEN_LISTS, used + 1):
-                return np.int64(GROW)
-            i32(h, TOKEN_LISTS)[used] = token if after else ~token
-            head[TOKENS_USED] = used + 1
+            used = head[layout.TOKENS_USED]
+            if not has_room(h, layout.TOKEN_LISTS, used + 1):
+                return np.int64(statuses.GROW)
+            i32(h, layout.TOKEN_LISTS)[used] = token if after else ~token
+            head[layout.TOKENS_USED] = used + 1
         scanned = np.int64(0)
         scanned_beside = np.int64(0)
-        if beside & ENDS_BIT:
-            beside &= STATE_MASK
-            scanned_beside = records[beside * LEXER_WORDS + L_ACCEPTED]
-            beside = records[beside * LEXER_WORDS + L_REST]
-        if after & ENDS_BIT:
-            after &= STATE_MASK
-            scanned = records[after * LEXER_WORDS + L_ACCEPTED]
-            after = records[after * LEXER_WORDS + L_REST]
+        if beside & lexer_layout.ENDS_BIT:
+            beside &= lexer_layout.STATE_MASK
+            scanned_beside = records[beside * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+            beside = records[beside * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        if after & lexer_layout.ENDS_BIT:
+            after &= lexer_layout.STATE_MASK
+            scanned = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
         place = np.int64(-1)
-        if skips[at] > 1 and (scanned != scanned_beside or records[after * LEXER_WORDS + L_LONGEST]):
+        if skips[at] > 1 and (scanned != scanned_beside or records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]):
             place = add_end(h, at, scanned, 0)
             if place < 0:
-                return np.int64(GROW)
+                return np.int64(statuses.GROW)
         if after == beside:
             at += skips[at]
             continue
@@ -456,6 +403,6 @@ def _walk_beside(h, state, plainer, node, begun):
         words[depth + levels] = beside
         words[depth + 2 * levels] = place
         at += 1
-    head[STACK_TOP] = saved
-    head[C_NODES] += visited
-    return np.int64(0 if spend(h, visited >> NODES_BITS) else LIMIT_WORK)
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    return np.int64(0 if spend(h, visited >> mask_layout.NODES_BITS) else statuses.LIMIT_WORK)

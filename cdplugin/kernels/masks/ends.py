@@ -5,48 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.regex.expressions import push
-from cdplugin.kernels.store.arena import (
-    ENDS,
-    ENDS_USED,
-    GROW,
-    K_ENDS,
-    LOW_32,
-    N_NODES,
-    STACK,
-    STACK_TOP,
-    TRIE_SKIP,
-    WORK_LEFT,
-    has_room,
-    header,
-    i32,
-    i64,
-    intern,
-    length_of,
-    sort_range,
-    sort_unique,
-    word_of,
-)
-
-# in ENDS, an end and a group: its ends as a value of (node, begun) pairs, and how many nodes are below them
-E_NODE, E_SCANNED, E_BEGUN = range(3)
-END_WORDS = 3
-G_SCANNED, G_ENDS, G_NODES = range(3)
-GROUP_WORDS = 3
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, sort_range, sort_unique, word_of
 
 
 @kernel
 def add_end(h, node, scanned, begun):
     """Append an end; its place in ENDS, or ``GROW``."""
     head = header(h)
-    at = head[ENDS_USED]
-    if not has_room(h, ENDS, at + END_WORDS):
-        return np.int64(GROW)
-    ends = i64(h, ENDS)
-    ends[at + E_NODE] = node
-    ends[at + E_SCANNED] = scanned
-    ends[at + E_BEGUN] = begun
-    head[ENDS_USED] = at + END_WORDS
+    at = head[layout.ENDS_USED]
+    if not has_room(h, layout.ENDS, at + mask_layout.END_WORDS):
+        return np.int64(statuses.GROW)
+    ends = i64(h, layout.ENDS)
+    ends[at + mask_layout.E_NODE] = node
+    ends[at + mask_layout.E_SCANNED] = scanned
+    ends[at + mask_layout.E_BEGUN] = begun
+    head[layout.ENDS_USED] = at + mask_layout.END_WORDS
     return at
 
 
@@ -56,34 +32,36 @@ def group_ends(h, start, theirs, n_theirs):
     ``theirs`` on are taken over, less the nodes at which there is an end. The place of the first group, ``start``; or ``GROW``.
     """
     head = header(h)
-    own = (head[ENDS_USED] - start) // END_WORDS
-    base = head[STACK_TOP]
-    if not has_room(h, STACK, base + (END_WORDS + 1) * own) or not has_room(h, ENDS, head[ENDS_USED] + GROUP_WORDS * n_theirs):
-        return np.int64(GROW)
-    head[STACK_TOP] = base + (END_WORDS + 1) * own
-    words = i64(h, STACK)
-    ends = i64(h, ENDS)
+    own = (head[layout.ENDS_USED] - start) // mask_layout.END_WORDS
+    base = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, base + (mask_layout.END_WORDS + 1) * own) or not has_room(
+        h, layout.ENDS, head[layout.ENDS_USED] + mask_layout.GROUP_WORDS * n_theirs
+    ):
+        return np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = base + (mask_layout.END_WORDS + 1) * own
+    words = i64(h, layout.STACK)
+    ends = i64(h, layout.ENDS)
     for k in range(own):
-        words[base + k] = ends[start + END_WORDS * k + E_NODE]
+        words[base + k] = ends[start + mask_layout.END_WORDS * k + mask_layout.E_NODE]
     sort_range(words, base, own)
-    for k in range(END_WORDS * own):
+    for k in range(mask_layout.END_WORDS * own):
         words[base + own + k] = ends[start + k]
     group = start
-    head[WORK_LEFT] -= 8 * own
-    for other in range(theirs, theirs + GROUP_WORDS * n_theirs, GROUP_WORDS):
-        head[WORK_LEFT] -= length_of(h, ends[other + G_ENDS])
-        if not _meets(h, ends[other + G_ENDS], base, own):
-            for k in range(GROUP_WORDS):
+    head[layout.WORK_LEFT] -= 8 * own
+    for other in range(theirs, theirs + mask_layout.GROUP_WORDS * n_theirs, mask_layout.GROUP_WORDS):
+        head[layout.WORK_LEFT] -= length_of(h, ends[other + mask_layout.G_ENDS])
+        if not _meets(h, ends[other + mask_layout.G_ENDS], base, own):
+            for k in range(mask_layout.GROUP_WORDS):
                 ends[group + k] = ends[other + k]
-            group += GROUP_WORDS
-        elif _push_others(h, ends[other + G_ENDS], ends[other + G_SCANNED], base, own) < 0:
-            head[STACK_TOP] = base
-            return np.int64(GROW)
+            group += mask_layout.GROUP_WORDS
+        elif _push_others(h, ends[other + mask_layout.G_ENDS], ends[other + mask_layout.G_SCANNED], base, own) < 0:
+            head[layout.STACK_TOP] = base
+            return np.int64(statuses.GROW)
     group = _write_groups(h, group, base + own)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     if group < 0:
         return group
-    head[ENDS_USED] = group
+    head[layout.ENDS_USED] = group
     return start
 
 
@@ -92,7 +70,7 @@ def _meets(h, ends, nodes, count):
     """Whether a node of the pairs ``ends`` is among the sorted ``STACK[nodes:nodes + count]``."""
     if count == 0:
         return False
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     first, last = words[nodes], words[nodes + count - 1]
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
@@ -106,9 +84,9 @@ def _push_others(h, ends, scanned, nodes, count):
     """Push the pairs ``ends``, as ends, whose nodes are not among the sorted ``STACK[nodes:nodes + count]``; 0 or a status."""
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
-        if not _is_among(i64(h, STACK), nodes, count, node):
+        if not _is_among(i64(h, layout.STACK), nodes, count, node):
             if push(h, node) < 0 or push(h, scanned) < 0 or push(h, word_of(h, ends, i + 1)) < 0:
-                return np.int64(GROW)
+                return np.int64(statuses.GROW)
     return np.int64(0)
 
 
@@ -118,16 +96,18 @@ def _write_groups(h, group, first):
     nothing are left out.
     """
     head = header(h)
-    count = (head[STACK_TOP] - first) // END_WORDS
-    order = head[STACK_TOP]
+    count = (head[layout.STACK_TOP] - first) // mask_layout.END_WORDS
+    order = head[layout.STACK_TOP]
     pairs = order + count
-    if not has_room(h, STACK, pairs + 2 * count) or not has_room(h, ENDS, group + GROUP_WORDS * count):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    ends = i64(h, ENDS)
-    skips = i32(h, TRIE_SKIP)
+    if not has_room(h, layout.STACK, pairs + 2 * count) or not has_room(
+        h, layout.ENDS, group + mask_layout.GROUP_WORDS * count
+    ):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    ends = i64(h, layout.ENDS)
+    skips = i32(h, layout.TRIE_SKIP)
     for i in range(count):
-        words[order + i] = (words[first + END_WORDS * i + E_SCANNED] << 32) | i
+        words[order + i] = (words[first + mask_layout.END_WORDS * i + mask_layout.E_SCANNED] << 32) | i
     sort_unique(words, order, count)
     i = 0
     while i < count:
@@ -135,21 +115,21 @@ def _write_groups(h, group, first):
         size = 0
         below = np.int64(0)
         while i < count and words[order + i] >> 32 == scanned:
-            source = first + END_WORDS * (words[order + i] & LOW_32)
-            node = words[source + E_NODE]
+            source = first + mask_layout.END_WORDS * (words[order + i] & layout.LOW_32)
+            node = words[source + mask_layout.E_NODE]
             words[pairs + size] = node
-            words[pairs + size + 1] = words[source + E_BEGUN]
-            below += skips[node] if node >= 0 else head[N_NODES]
+            words[pairs + size + 1] = words[source + mask_layout.E_BEGUN]
+            below += skips[node] if node >= 0 else head[layout.N_NODES]
             size += 2
             i += 1
         if scanned:
-            value = intern(h, K_ENDS, pairs, size)
+            value = intern(h, layout.K_ENDS, pairs, size)
             if value < 0:
-                return np.int64(GROW)
-            ends[group + G_SCANNED] = scanned
-            ends[group + G_ENDS] = value
-            ends[group + G_NODES] = below
-            group += GROUP_WORDS
+                return np.int64(statuses.GROW)
+            ends[group + mask_layout.G_SCANNED] = scanned
+            ends[group + mask_layout.G_ENDS] = value
+            ends[group + mask_layout.G_NODES] = below
+            group += mask_layout.GROUP_WORDS
     return group
 
 

@@ -16,94 +16,18 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import (
-    BEFORE,
-    ENDS_BIT,
-    L_LONGEST,
-    L_ROLES,
-    L_VALUE,
-    LEXER_WORDS,
-    STATE_MASK,
-    saturated,
-    transition,
-)
-from cdplugin.kernels.lexer.tracked import TEXT_BIT, has_role, lexer_state_of
-from cdplugin.kernels.masks.bases import (
-    B_GROUPS,
-    B_LENGTH,
-    B_LESS,
-    B_N_GROUPS,
-    B_N_LESS,
-    B_PARENT,
-    B_SLICE,
-    B_TOKENS,
-    BASE_WORDS,
-    NODES_BITS,
-    base_after,
-    base_of,
-    close_list,
-)
-from cdplugin.kernels.masks.ends import G_ENDS, G_NODES, G_SCANNED, GROUP_WORDS
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import saturated, transition
+from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.masks.bases import base_after, base_of, close_list
 from cdplugin.kernels.masks.tracked_walk import walk_marked
-from cdplugin.kernels.parser.cursors import ACCEPT_MARK, plain_start, single, step, step_bytes
-from cdplugin.kernels.parser.earley import R_LONGEST, R_START, ROW_WORDS, advance
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.cursors import plain_start, single, step, step_bytes
+from cdplugin.kernels.parser.earley import advance
 from cdplugin.kernels.regex.expressions import push
-from cdplugin.kernels.store.arena import (
-    BASES,
-    C_MASK_HITS,
-    C_MASK_MISSES,
-    C_NODES,
-    C_SUBWALKS,
-    ENDS,
-    GROW,
-    HAS_KEPT,
-    K_STATE,
-    KEEPS,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    LIMIT_WORK,
-    LOW_32,
-    M_MASK,
-    MASKS,
-    MAX_DEPTH,
-    N_MASKS,
-    N_NODES,
-    NEXT,
-    ROWS,
-    SLICE_MASKS,
-    STACK,
-    STACK_TOP,
-    TOKEN_BYTES,
-    TOKEN_LISTS,
-    TOKEN_OFFSETS,
-    TOKEN_RANGES,
-    TOKENS_USED,
-    TRANSITIONS,
-    TRIE_BYTE,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    WORDS,
-    WORK_LEFT,
-    X_N_RANGES,
-    X_RANGES,
-    has_room,
-    header,
-    i32,
-    i64,
-    intern,
-    length_of,
-    memo_get,
-    memo_put,
-    spend,
-    u8,
-    word_of,
-)
-
-# record of a mask: its base, the tokens that the row adds, and its doubts: so many open ones, or those that are allowed
-MASK_BASE, MASK_TOKENS, MASK_LENGTH, MASK_DOUBTS, MASK_N_DOUBTS, MASK_N_DECIDED = range(6)
-MASK_WORDS = 6
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, memo_get, memo_put, spend, u8, word_of
 
 SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
 
@@ -112,65 +36,65 @@ SMALL = 48  # nodes below the ends of a group up to which they are walked for ea
 def mask_of(h, row, state):
     """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status."""
     head = header(h)
-    state = saturated(h, state, head[MAX_DEPTH])
+    state = saturated(h, state, head[layout.MAX_DEPTH])
     if state < 0:
         return state
     base = base_of(h, state)
     if base < 0:
         return base
-    known = memo_get(h, M_MASK, row, base)
+    known = memo_get(h, layout.M_MASK, row, base)
     if known >= 0:
-        head[C_MASK_HITS] += 1
+        head[layout.C_MASK_HITS] += 1
         return known
-    head[C_MASK_MISSES] += 1
-    number = head[N_MASKS]
-    if not has_room(h, MASKS, (number + 1) * MASK_WORDS):
-        return np.int64(GROW)
-    bottom = head[STACK_TOP]
+    head[layout.C_MASK_MISSES] += 1
+    number = head[layout.N_MASKS]
+    if not has_room(h, layout.MASKS, (number + 1) * mask_layout.MASK_WORDS):
+        return np.int64(statuses.GROW)
+    bottom = head[layout.STACK_TOP]
     status = _reach(h, row, base)
     if status < 0:
         return status
-    start = head[TOKENS_USED]
+    start = head[layout.TOKENS_USED]
     length = _delta(h, bottom, start)
-    doubts = head[TOKENS_USED]
-    status = length if length <= -10 else _doubts(h, bottom, row, state)
-    head[STACK_TOP] = bottom
-    if status <= -10:
-        head[TOKENS_USED] = start
-        return status + 10
-    masks = i64(h, MASKS)
-    masks[number * MASK_WORDS + MASK_BASE] = base
-    masks[number * MASK_WORDS + MASK_TOKENS] = start
-    masks[number * MASK_WORDS + MASK_LENGTH] = length
-    masks[number * MASK_WORDS + MASK_DOUBTS] = doubts
-    is_open = has_role(h, state, KEEPS)
-    masks[number * MASK_WORDS + MASK_N_DOUBTS] = head[TOKENS_USED] - doubts if is_open else 0
-    masks[number * MASK_WORDS + MASK_N_DECIDED] = 0 if is_open else head[TOKENS_USED] - doubts
-    head[N_MASKS] = number + 1
-    return memo_put(h, M_MASK, row, base, number)
+    doubts = head[layout.TOKENS_USED]
+    status = length if length < 0 else _doubts(h, bottom, row, state)
+    head[layout.STACK_TOP] = bottom
+    if status < 0:
+        head[layout.TOKENS_USED] = start
+        return status
+    masks = i64(h, layout.MASKS)
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_BASE] = base
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_TOKENS] = start
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_LENGTH] = length
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS] = doubts
+    is_open = has_role(h, state, layout.TRACKS)
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS] = head[layout.TOKENS_USED] - doubts if is_open else 0
+    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DECIDED] = 0 if is_open else head[layout.TOKENS_USED] - doubts
+    head[layout.N_MASKS] = number + 1
+    return memo_put(h, layout.M_MASK, row, base, number)
 
 
 @kernel
 def _reach(h, row, base):
     """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status."""
     head = header(h)
-    at = head[STACK_TOP]
+    at = head[layout.STACK_TOP]
     if push(h, row) < 0 or push(h, base) < 0:
-        return np.int64(GROW)
-    while at < head[STACK_TOP]:
-        row = i64(h, STACK)[at]
-        base = i64(h, STACK)[at + 1]
+        return np.int64(statuses.GROW)
+    while at < head[layout.STACK_TOP]:
+        row = i64(h, layout.STACK)[at]
+        base = i64(h, layout.STACK)[at + 1]
         at += 2
-        if not spend(h, 4 + i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
-            return np.int64(LIMIT_WORK)
-        groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
-        for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
-            group = groups + GROUP_WORDS * g
-            if i64(h, ENDS)[group + G_NODES] > SMALL:
-                next_row = advance(h, row, i64(h, ENDS)[group + G_SCANNED])
+        if not spend(h, 4 + i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+            return np.int64(statuses.LIMIT_WORK)
+        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
+        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+            group = groups + mask_layout.GROUP_WORDS * g
+            if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
+                next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 if next_row > 0 and _has_shadow(h, next_row):
                     continue  # walked instead
-                status = next_row if next_row < 0 else _push_after(h, next_row, i64(h, ENDS)[group + G_ENDS])
+                status = next_row if next_row < 0 else _push_after(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
                     return status
     return np.int64(0)
@@ -179,99 +103,103 @@ def _reach(h, row, base):
 @kernel
 def _delta(h, bottom, start):
     """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length; a status less 10 on failure.
+    length, or a status.
     """
     head = header(h)
     dense = False
-    for at in range(bottom, head[STACK_TOP], 2):
-        row = i64(h, STACK)[at]
-        base = i64(h, STACK)[at + 1]
+    for at in range(bottom, head[layout.STACK_TOP], 2):
+        row = i64(h, layout.STACK)[at]
+        base = i64(h, layout.STACK)[at + 1]
         if at > bottom:
             status = _add_base(h, base, start, dense)
             if status < 0:
-                return status - 10
+                return status
             dense = status == 1
-        groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
-        for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
-            group = groups + GROUP_WORDS * g
-            small = i64(h, ENDS)[group + G_NODES] <= SMALL
-            if small or head[HAS_KEPT]:
-                next_row = advance(h, row, i64(h, ENDS)[group + G_SCANNED])
+        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
+        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+            group = groups + mask_layout.GROUP_WORDS * g
+            small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
+            if small or head[layout.HAS_TRACKED]:
+                next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 status = np.int64(min(next_row, 0))
-                if head[HAS_KEPT] and next_row > 0 and (small or _has_shadow(h, next_row)):
-                    status = walk_marked(h, next_row, i64(h, ENDS)[group + G_ENDS], False)
+                if head[layout.HAS_TRACKED] and next_row > 0 and (small or _has_shadow(h, next_row)):
+                    status = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
                 elif small and next_row > 0:
-                    status = _walk_group(h, next_row, i64(h, ENDS)[group + G_ENDS])
+                    status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
-                    return status - 10
+                    return status
     if not dense:
-        length = np.int64(close_list(h, start))
-        return length if length > -2 else np.int64(GROW - 10)
+        return np.int64(close_list(h, start))
     _fold(h, start)
-    return np.int64(-1)
+    return np.int64(mask_layout.AS_BITMASK)
 
 
 @kernel
 def _has_shadow(h, row):
     """Whether a lexeme may come at the boundary before ``row`` that depends on the text of an earlier one."""
     return (
-        header(h)[HAS_KEPT] != 0
-        and i64(h, LEXER_STATES)[i64(h, ROWS)[row * ROW_WORDS + R_START] * LEXER_WORDS + L_ROLES] >> NEXT != 0
+        header(h)[layout.HAS_TRACKED] != 0
+        and i64(h, layout.LEXER_STATES)[
+            i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START] * lexer_layout.LEXER_WORDS
+            + lexer_layout.L_ROLES
+        ]
+        >> layout.NEXT
+        != 0
     )
 
 
 @kernel
 def _doubts(h, bottom, row, state):
     """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``. If no text matters in ``state``,
-    they are decided now. 0; a status less 10 on failure.
+    they are decided now. 0 or a status.
     """
     head = header(h)
-    if not head[HAS_KEPT]:
+    if not head[layout.HAS_TRACKED]:
         return np.int64(0)
-    start = head[TOKENS_USED]
-    for at in range(bottom, head[STACK_TOP], 2):
-        from_row = i64(h, STACK)[at]
-        base = i64(h, STACK)[at + 1]
-        groups = i64(h, BASES)[base * BASE_WORDS + B_GROUPS]
-        for g in range(i64(h, BASES)[base * BASE_WORDS + B_N_GROUPS]):
-            group = groups + GROUP_WORDS * g
-            next_row = advance(h, from_row, i64(h, ENDS)[group + G_SCANNED])
-            if next_row > 0 and (i64(h, ENDS)[group + G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_marked(h, next_row, i64(h, ENDS)[group + G_ENDS], True)
+    start = head[layout.TOKENS_USED]
+    for at in range(bottom, head[layout.STACK_TOP], 2):
+        from_row = i64(h, layout.STACK)[at]
+        base = i64(h, layout.STACK)[at + 1]
+        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
+        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+            group = groups + mask_layout.GROUP_WORDS * g
+            next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
+            if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
+                next_row = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
             if next_row < 0:
-                return np.int64(next_row - 10)
-    if has_role(h, state, KEEPS):
+                return np.int64(next_row)
+    if has_role(h, state, layout.TRACKS):
         return np.int64(0)
     cursor = single(row, state, np.int64(0))
     kept = start
-    for i in range(start, head[TOKENS_USED]):
-        token = np.int64(i32(h, TOKEN_LISTS)[i])
-        offsets = i64(h, TOKEN_OFFSETS)
+    for i in range(start, head[layout.TOKENS_USED]):
+        token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
+        offsets = i64(h, layout.TOKEN_OFFSETS)
         if not spend(h, 8):
-            return np.int64(LIMIT_WORK - 10)
-        after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+            return np.int64(statuses.LIMIT_WORK)
+        after = step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
         if after < 0:
-            return np.int64(after - 10)
+            return np.int64(after)
         if after > 0:
-            i32(h, TOKEN_LISTS)[kept] = token
+            i32(h, layout.TOKEN_LISTS)[kept] = token
             kept += 1
-    head[TOKENS_USED] = kept
+    head[layout.TOKENS_USED] = kept
     return np.int64(0)
 
 
 @kernel
 def _push_after(h, row, ends):
     """Push ``row`` with each base of what it starts with, below the ends of a group; 0 or a status."""
-    for kind in (R_START, R_LONGEST):
-        state = i64(h, ROWS)[row * ROW_WORDS + kind]
+    for kind in (parser_layout.R_START, parser_layout.R_LONGEST):
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + kind]
         if state == 0:
             continue
-        state = saturated(h, state, header(h)[MAX_DEPTH])
+        state = saturated(h, state, header(h)[layout.MAX_DEPTH])
         after = state if state < 0 else base_after(h, ends, state)
         if after < 0:
             return after
         if push(h, row) < 0 or push(h, after) < 0:
-            return np.int64(GROW)
+            return np.int64(statuses.GROW)
     return np.int64(0)
 
 
@@ -281,7 +209,7 @@ def _walk_group(h, row, ends):
     cursor = plain_start(h, row)
     if cursor < 0:
         return cursor
-    if cursor >> 32 and cursor & STATE_MASK == 0:  # only the end may come
+    if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
         return np.int64(0)
     for i in range(0, length_of(h, ends), 2):
         status = _walk_below(h, cursor, word_of(h, ends, i), word_of(h, ends, i + 1))
@@ -296,35 +224,35 @@ def _add_base(h, base, start, dense):
     ids after it), 0 if it is ids still; or ``GROW``.
     """
     head = header(h)
-    words = head[WORDS]
+    words = head[layout.WORDS]
     while base >= 0:
-        record = base * BASE_WORDS
-        first = i64(h, BASES)[record + B_TOKENS]
-        length = i64(h, BASES)[record + B_LENGTH]
-        base = i64(h, BASES)[record + B_PARENT]
+        record = base * mask_layout.BASE_WORDS
+        first = i64(h, layout.BASES)[record + mask_layout.B_TOKENS]
+        length = i64(h, layout.BASES)[record + mask_layout.B_LENGTH]
+        base = i64(h, layout.BASES)[record + mask_layout.B_PARENT]
         if length == 0:
             continue
-        used = head[TOKENS_USED]
-        if not dense and (length < 0 or used - start + length > words):
-            if not has_room(h, TOKEN_LISTS, used + words):
-                return np.int64(GROW)
-            tokens = i32(h, TOKEN_LISTS)
+        used = head[layout.TOKENS_USED]
+        if not dense and (length == mask_layout.AS_BITMASK or used - start + length > words):
+            if not has_room(h, layout.TOKEN_LISTS, used + words):
+                return np.int64(statuses.GROW)
+            tokens = i32(h, layout.TOKEN_LISTS)
             for i in range(used - 1, start - 1, -1):  # make room for the bitmask before the ids
                 tokens[i + words] = tokens[i]
             for i in range(start, start + words):
                 tokens[i] = 0
-            head[TOKENS_USED] = used + words
+            head[layout.TOKENS_USED] = used + words
             dense = True
-        head[WORK_LEFT] -= (words if length < 0 else length) >> 2
+        head[layout.WORK_LEFT] -= (words if length == mask_layout.AS_BITMASK else length) >> 2
         if dense:
-            _add_list(h, first, length, i32(h, TOKEN_LISTS)[start : start + words])
+            _add_list(h, first, length, i32(h, layout.TOKEN_LISTS)[start : start + words])
         else:
-            if not has_room(h, TOKEN_LISTS, used + length):
-                return np.int64(GROW)
-            tokens = i32(h, TOKEN_LISTS)
+            if not has_room(h, layout.TOKEN_LISTS, used + length):
+                return np.int64(statuses.GROW)
+            tokens = i32(h, layout.TOKEN_LISTS)
             for i in range(length):
                 tokens[used + i] = tokens[first + i]
-            head[TOKENS_USED] = used + length
+            head[layout.TOKENS_USED] = used + length
     return np.int64(1 if dense else 0)
 
 
@@ -332,12 +260,12 @@ def _add_base(h, base, start, dense):
 def _fold(h, start):
     """Put the ids after a bitmask at ``start`` into it."""
     head = header(h)
-    words = head[WORDS]
-    tokens = i32(h, TOKEN_LISTS)
-    for i in range(start + words, head[TOKENS_USED]):
+    words = head[layout.WORDS]
+    tokens = i32(h, layout.TOKEN_LISTS)
+    for i in range(start + words, head[layout.TOKENS_USED]):
         token = tokens[i]
         tokens[start + (token >> 5)] |= np.int32(1 << (token & 31))
-    head[TOKENS_USED] = start + words
+    head[layout.TOKENS_USED] = start + words
 
 
 @kernel
@@ -347,23 +275,23 @@ def _walk_below(h, cursor, top_node, begun):
     ``begun``: 0, or a lexer state whose own bytes are left out at the first level.
     """
     head = header(h)
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    transitions = i32(h, TRANSITIONS)
-    saved = head[STACK_TOP]
-    if not has_room(h, STACK, saved + head[MAX_DEPTH] + 2):
-        return np.int64(GROW)
-    cursors = i64(h, STACK)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    transitions = i32(h, layout.TRANSITIONS)
+    saved = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
+        return np.int64(statuses.GROW)
+    cursors = i64(h, layout.STACK)
     base = saved - depths[top_node] if top_node >= 0 else saved
-    out = i32(h, TOKEN_LISTS)
+    out = i32(h, layout.TOKEN_LISTS)
     room = out.shape[0]
-    used = head[TOKENS_USED]
-    head[STACK_TOP] = saved + head[MAX_DEPTH] + 2
+    used = head[layout.TOKENS_USED]
+    head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
     cursors[saved] = cursor
     node = np.int64(top_node + 1)
-    end = top_node + skips[top_node] if top_node >= 0 else head[N_NODES]
+    end = top_node + skips[top_node] if top_node >= 0 else head[layout.N_NODES]
     visited = 0
     while node < end:
         visited += 1
@@ -374,14 +302,14 @@ def _walk_below(h, cursor, top_node, begun):
             own = transition(h, begun, byte)
             if own < 0:
                 return own
-            if own != BEFORE:
+            if own != lexer_layout.BEFORE:
                 node += skips[node]
                 continue
         after = np.int64(-1)
         if before >> 32:  # one pair: most bytes stay inside a lexeme or are dead
-            after = np.int64(transitions[(before & STATE_MASK) * 256 + byte])
+            after = np.int64(transitions[(before & lexer_layout.STATE_MASK) * 256 + byte])
             if after > 0:
-                after = np.int64(-1) if after & ENDS_BIT else ((before >> 32) << 32) | after
+                after = np.int64(-1) if after & lexer_layout.ENDS_BIT else ((before >> 32) << 32) | after
         if after < 0:
             after = step(h, before, byte)
             if after < 0:
@@ -392,25 +320,25 @@ def _walk_below(h, cursor, top_node, begun):
         token = tokens[node]
         if token >= 0:
             if used == room:
-                has_room(h, TOKEN_LISTS, room + 1)
-                return np.int64(GROW)
+                has_room(h, layout.TOKEN_LISTS, room + 1)
+                return np.int64(statuses.GROW)
             out[used] = token
             used += 1
         cursors[depth] = after
         node += 1
-    head[TOKENS_USED] = used
-    head[STACK_TOP] = saved
-    head[C_NODES] += visited
-    head[C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
+    head[layout.TOKENS_USED] = used
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    head[layout.C_SUBWALKS] += 1
+    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
 
 
 @kernel
 def _add_list(h, start, length, out):
     """OR a token list into the mask row ``out``."""
-    tokens = i32(h, TOKEN_LISTS)
-    if length == -1:
-        for i in range(header(h)[WORDS]):
+    tokens = i32(h, layout.TOKEN_LISTS)
+    if length == mask_layout.AS_BITMASK:
+        for i in range(header(h)[layout.WORDS]):
             out[i] |= tokens[start + i]
         return
     for i in range(start, start + length):
@@ -421,56 +349,66 @@ def _add_list(h, start, length, out):
 @kernel
 def _write_mask(h, number, out):
     """Write mask ``number`` over the mask row ``out``."""
-    masks = i64(h, MASKS)
-    record = number * MASK_WORDS
-    bases = i64(h, BASES)
-    words = header(h)[WORDS]
-    base = masks[record + MASK_BASE]
-    parent = bases[base * BASE_WORDS + B_PARENT]
+    masks = i64(h, layout.MASKS)
+    record = number * mask_layout.MASK_WORDS
+    bases = i64(h, layout.BASES)
+    words = header(h)[layout.WORDS]
+    base = masks[record + mask_layout.MASK_BASE]
+    parent = bases[base * mask_layout.BASE_WORDS + mask_layout.B_PARENT]
     whole = base if parent < 0 else parent
-    slice_row = bases[whole * BASE_WORDS + B_SLICE]
+    slice_row = bases[whole * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
     if slice_row >= 0:
-        slices = i32(h, SLICE_MASKS)
+        slices = i32(h, layout.SLICE_MASKS)
         offset = slice_row * words
         for i in range(words):
             out[i] = slices[offset + i]
     else:
         for i in range(words):
             out[i] = 0
-    _add_list(h, bases[whole * BASE_WORDS + B_TOKENS], bases[whole * BASE_WORDS + B_LENGTH], out)
+    _add_list(
+        h,
+        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
+        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+        out,
+    )
     if parent >= 0:
-        tokens = i32(h, TOKEN_LISTS)
-        first = bases[base * BASE_WORDS + B_LESS]
-        for i in range(first, first + bases[base * BASE_WORDS + B_N_LESS]):
+        tokens = i32(h, layout.TOKEN_LISTS)
+        first = bases[base * mask_layout.BASE_WORDS + mask_layout.B_LESS]
+        for i in range(first, first + bases[base * mask_layout.BASE_WORDS + mask_layout.B_N_LESS]):
             token = tokens[i]
             out[token >> 5] &= ~np.int32(1 << (token & 31))
-        _add_list(h, bases[base * BASE_WORDS + B_TOKENS], bases[base * BASE_WORDS + B_LENGTH], out)
-    _add_list(h, masks[record + MASK_TOKENS], masks[record + MASK_LENGTH], out)
-    if masks[record + MASK_N_DECIDED]:
-        _add_list(h, masks[record + MASK_DOUBTS], masks[record + MASK_N_DECIDED], out)
+        _add_list(
+            h,
+            bases[base * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
+            bases[base * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+            out,
+        )
+    _add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
+    if masks[record + mask_layout.MASK_N_DECIDED]:
+        _add_list(h, masks[record + mask_layout.MASK_DOUBTS], masks[record + mask_layout.MASK_N_DECIDED], out)
 
 
 @kernel
 def _add_doubts(h, number, pair, out):
     """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status."""
-    masks = i64(h, MASKS)
-    first = masks[number * MASK_WORDS + MASK_DOUBTS]
-    last = first + masks[number * MASK_WORDS + MASK_N_DOUBTS]
-    cursor = single(pair >> 32, pair & LOW_32, np.int64(0))
-    if pair & TEXT_BIT:
-        top = header(h)[STACK_TOP]
+    masks = i64(h, layout.MASKS)
+    first = masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS]
+    last = first + masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]
+    cursor = single(pair >> 32, pair & layout.LOW_32, np.int64(0))
+    if pair & lexer_layout.TEXT_BIT:
+        top = header(h)[layout.STACK_TOP]
         if push(h, pair) < 0:
-            return np.int64(GROW)
-        header(h)[STACK_TOP] = top
-        cursor = intern(h, K_STATE, top, 1)
+            return np.int64(statuses.GROW)
+        header(h)[layout.STACK_TOP] = top
+        cursor = intern(h, layout.K_STATE, top, 1)
         if cursor < 0:
             return cursor
     for i in range(first, last):
-        token = np.int64(i32(h, TOKEN_LISTS)[i])
-        offsets = i64(h, TOKEN_OFFSETS)
+        token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
+        offsets = i64(h, layout.TOKEN_OFFSETS)
         if not spend(h, 8):
-            return np.int64(LIMIT_WORK)
-        after = step_bytes(h, cursor, u8(h, TOKEN_BYTES), offsets[token], offsets[token + 1])
+            return np.int64(statuses.LIMIT_WORK)
+        after = step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
         if after < 0:
             return after
         if after > 0:
@@ -485,7 +423,7 @@ def fill(h, cursor, out):
     """
     head = header(h)
     if cursor >> 32:
-        state = cursor & STATE_MASK
+        state = cursor & lexer_layout.STATE_MASK
         if state > 0:
             number = mask_of(h, (cursor >> 32) - 1, state)
             if number < 0:
@@ -497,24 +435,24 @@ def fill(h, cursor, out):
         beside = out
         for i in range(length_of(h, cursor)):
             pair = word_of(h, cursor, i)
-            if pair != ACCEPT_MARK:
-                number = mask_of(h, pair >> 32, lexer_state_of(h, pair & LOW_32))
+            if pair != parser_layout.ACCEPTS_HERE:
+                number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
                 if number < 0:
                     return number
                 if count == 1:
                     beside = np.empty(len(out), np.int32)
                 _write_mask(h, number, beside)
                 if count:
-                    for k in range(head[WORDS]):
+                    for k in range(head[layout.WORDS]):
                         out[k] |= beside[k]
                 count += 1
-                if i64(h, MASKS)[number * MASK_WORDS + MASK_N_DOUBTS]:
+                if i64(h, layout.MASKS)[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]:
                     status = _add_doubts(h, number, pair, out)
                     if status < 0:
                         return status
         if count:
             return 0
-    for i in range(head[WORDS]):
+    for i in range(head[layout.WORDS]):
         out[i] = 0
     return 0
 
@@ -523,11 +461,11 @@ def fill(h, cursor, out):
 def add_terminals(h, cursor, out):
     """OR the tokens of the token terminals that may come at ``cursor`` into ``out``; 0 or a status."""
     if cursor >> 32:
-        return _add_terminals_of(h, (cursor >> 32) - 1, cursor & STATE_MASK, out)
+        return _add_terminals_of(h, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, out)
     for i in range(length_of(h, cursor) if cursor > 0 else 0):
         pair = word_of(h, cursor, i)
-        if pair != ACCEPT_MARK:
-            status = _add_terminals_of(h, pair >> 32, lexer_state_of(h, pair & LOW_32), out)
+        if pair != parser_layout.ACCEPTS_HERE:
+            status = _add_terminals_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32), out)
             if status < 0:
                 return status
     return np.int64(0)
@@ -536,21 +474,21 @@ def add_terminals(h, cursor, out):
 @kernel
 def _add_terminals_of(h, row, state, out):
     """:func:`add_terminals` for one pair."""
-    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
     if matched:
         row = advance(h, row, matched)
         if row < 0:
             return row
-        state = i64(h, ROWS)[row * ROW_WORDS + R_START]
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
     if state == 0:
         return np.int64(0)
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
-    lexemes = i64(h, LEXEMES)
-    ranges = i64(h, TOKEN_RANGES)
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    lexemes = i64(h, layout.LEXEMES)
+    ranges = i64(h, layout.TOKEN_RANGES)
     for i in range(length_of(h, value)):
-        record = (word_of(h, value, i) >> 32) * LEXEME_WORDS
-        first = lexemes[record + X_RANGES]
-        for r in range(first, first + lexemes[record + X_N_RANGES]):
+        record = (word_of(h, value, i) >> 32) * layout.LEXEME_WORDS
+        first = lexemes[record + layout.X_RANGES]
+        for r in range(first, first + lexemes[record + layout.X_N_RANGES]):
             for token in range(ranges[2 * r], ranges[2 * r + 1] + 1):
                 out[token >> 5] |= np.int32(1 << (token & 31))
     return np.int64(0)

@@ -6,21 +6,9 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i64, view_u8
-from cdplugin.kernels.store.arena import (
-    GROW,
-    LIMIT_WORK,
-    STACK,
-    TRIE_BYTE,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    has_room,
-    i32,
-    i64,
-    spend,
-    u8,
-)
-
-NOT_SPELT = 1 << 40  # plus a place: nothing spells the text from there on
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, i32, i64, spend, u8
 
 
 @kernel
@@ -30,17 +18,17 @@ def spell(h, text_address, n, banned_address):
 
     ``banned_address``: int64 words, a count and tokens not to be taken. Work: bytes × longest token × children of a node.
     """
-    if not has_room(h, STACK, 3 * (n + 1)):
-        return np.int64(GROW)
+    if not has_room(h, layout.STACK, 3 * (n + 1)):
+        return np.int64(statuses.GROW)
     text = view_u8(text_address, n)
     words = i64(
-        h, STACK
+        h, layout.STACK
     )  # the tokens to the end of the text; from n + 1 on, what is taken at a place; from 2 n + 2 on, its bytes
     chosen, length = n + 1, 2 * n + 2
     words[n] = 0
     for start in range(n - 1, -1, -1):
         if not spend(h, 32):
-            return np.int64(LIMIT_WORK)
+            return np.int64(statuses.LIMIT_WORK)
         words[start] = n + 1
         words[chosen + start] = -1
         words[length + start] = 0
@@ -49,7 +37,7 @@ def spell(h, text_address, n, banned_address):
     at = np.int64(0)
     while at < n:
         if words[chosen + at] < 0:
-            return NOT_SPELT + at
+            return mask_layout.NOT_SPELT + at
         words[count] = words[chosen + at]  # what is written over is behind
         at += words[length + at]
         count += 1
@@ -59,10 +47,10 @@ def spell(h, text_address, n, banned_address):
 @kernel
 def _choose(h, text, start, n, banned_address):
     """Find the token to take at a place; those after it have theirs."""
-    trie_byte = u8(h, TRIE_BYTE)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    words = i64(h, STACK)
+    trie_byte = u8(h, layout.TRIE_BYTE)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    words = i64(h, layout.STACK)
     chosen, length = n + 1, 2 * n + 2
     root = np.int64(0)
     while root < trie_byte.shape[0]:  # two children may have one byte (plain text, and the rest); below them one

@@ -11,39 +11,15 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import BEFORE, L_ROLES, L_VALUE, LEXER_WORDS, STATE_MASK, saturated, transition
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.tracked import lexer_state_of
-from cdplugin.kernels.masks.bases import NODES_BITS
-from cdplugin.kernels.parser.cursors import ACCEPT_MARK, plain_start, step
-from cdplugin.kernels.store.arena import (
-    C_NODES,
-    C_SUBWALKS,
-    GROW,
-    LEXER_STATES,
-    LIMIT_WORK,
-    LOW_32,
-    MAX_DEPTH,
-    N_NODES,
-    SHADOW,
-    STACK,
-    STACK_TOP,
-    TOKEN_LISTS,
-    TOKENS_USED,
-    TRIE_BYTE,
-    TRIE_DEPTH,
-    TRIE_SKIP,
-    TRIE_TOKEN,
-    UNSURE,
-    has_room,
-    header,
-    i32,
-    i64,
-    length_of,
-    spend,
-    u8,
-    word_of,
-)
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.cursors import plain_start, step
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, spend, u8, word_of
 
 RICH = 3  # plain characters, any of which may come: these are more texts than there can be values to avoid
 _DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; else the row, plus 1, in whose shadow it is
@@ -55,7 +31,7 @@ def walk_marked(h, row, ends, doubtful):
     cursor = plain_start(h, row)
     if cursor < 0:
         return cursor
-    if cursor >> 32 and cursor & STATE_MASK == 0:  # only the end may come
+    if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
         return np.int64(0)
     for i in range(0, length_of(h, ends), 2):
         status = _walk(h, cursor, word_of(h, ends, i), word_of(h, ends, i + 1), doubtful)
@@ -70,21 +46,21 @@ def _walk(h, cursor, top_node, begun, doubtful):
     the first level.
     """
     head = header(h)
-    bytes_ = u8(h, TRIE_BYTE)
-    depths = i32(h, TRIE_DEPTH)
-    skips = i32(h, TRIE_SKIP)
-    tokens = i32(h, TRIE_TOKEN)
-    saved = head[STACK_TOP]
-    levels = head[MAX_DEPTH] + 2
-    if not has_room(h, STACK, saved + 2 * levels):
-        return np.int64(GROW)
-    words = i64(h, STACK)  # by depth: cursors from base on, then marks
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    saved = head[layout.STACK_TOP]
+    levels = head[layout.MAX_DEPTH] + 2
+    if not has_room(h, layout.STACK, saved + 2 * levels):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)  # by depth: cursors from base on, then marks
     base = saved - depths[top_node] if top_node >= 0 else saved
-    head[STACK_TOP] = saved + 2 * levels
+    head[layout.STACK_TOP] = saved + 2 * levels
     words[saved] = cursor
     words[saved + levels] = _mark(h, np.int64(0), cursor)
     node = np.int64(top_node + 1)
-    end = top_node + skips[top_node] if top_node >= 0 else head[N_NODES]
+    end = top_node + skips[top_node] if top_node >= 0 else head[layout.N_NODES]
     visited = 0
     while node < end:
         visited += 1
@@ -94,7 +70,7 @@ def _walk(h, cursor, top_node, begun, doubtful):
             own = transition(h, begun, byte)
             if own < 0:
                 return own
-            if own != BEFORE:
+            if own != lexer_layout.BEFORE:
                 node += skips[node]
                 continue
         after = step(h, words[depth - 1], byte)
@@ -110,36 +86,40 @@ def _walk(h, cursor, top_node, begun, doubtful):
             if sure < 0:
                 return sure
             if (sure == 0) == doubtful:
-                used = head[TOKENS_USED]
-                if not has_room(h, TOKEN_LISTS, used + 1):
-                    return np.int64(GROW)
-                i32(h, TOKEN_LISTS)[used] = token
-                head[TOKENS_USED] = used + 1
+                used = head[layout.TOKENS_USED]
+                if not has_room(h, layout.TOKEN_LISTS, used + 1):
+                    return np.int64(statuses.GROW)
+                i32(h, layout.TOKEN_LISTS)[used] = token
+                head[layout.TOKENS_USED] = used + 1
         words[depth] = after
         words[depth + levels] = mark
         node += 1
-    head[STACK_TOP] = saved
-    head[C_NODES] += visited
-    head[C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> NODES_BITS)) else LIMIT_WORK)
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    head[layout.C_SUBWALKS] += 1
+    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
 
 
 @kernel
 def _mark(h, before, cursor):
     """The mark of a cursor after one whose mark is ``before``."""
-    records = i64(h, LEXER_STATES)
+    records = i64(h, layout.LEXER_STATES)
     if cursor >> 32:
-        roles = records[(cursor & STATE_MASK) * LEXER_WORDS + L_ROLES]
-        if (roles >> UNSURE) & 1:
+        roles = records[(cursor & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES]
+        if (roles >> layout.UNSURE) & 1:
             return np.int64(_DIRTY)
-        if (roles >> SHADOW) & 1:
+        if (roles >> layout.SHADOW) & 1:
             return cursor >> 32 if before == 0 or before == cursor >> 32 else np.int64(_DIRTY)
         return np.int64(0 if before == 0 else _DIRTY)
     if before != 0:
         return np.int64(_DIRTY)
     for i in range(length_of(h, cursor)):
         pair = word_of(h, cursor, i)
-        if pair != ACCEPT_MARK and records[lexer_state_of(h, pair & LOW_32) * LEXER_WORDS + L_ROLES] >> SHADOW:
+        if (
+            pair != parser_layout.ACCEPTS_HERE
+            and records[lexer_state_of(h, pair & layout.LOW_32) * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES]
+            >> layout.SHADOW
+        ):
             return np.int64(_DIRTY)
     return np.int64(0)
 
@@ -149,10 +129,10 @@ def _is_rich(h, cursor, mark):
     """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status."""
     if mark == _DIRTY or cursor >> 32 == 0:
         return np.int64(0)
-    state = saturated(h, cursor & STATE_MASK, header(h)[MAX_DEPTH])
+    state = saturated(h, cursor & lexer_layout.STATE_MASK, header(h)[layout.MAX_DEPTH])
     if state < 0:
         return state
-    if length_of(h, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]) != 1:
+    if length_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) != 1:
         return np.int64(0)
     chars = plain_chars(h, state)
     return np.int64(chars if chars < 0 else (1 if chars >> 1 >= RICH else 0))

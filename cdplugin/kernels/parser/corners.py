@@ -10,32 +10,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.expressions import push
-from cdplugin.kernels.store.arena import DATA as DATA_TABLE
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    DOT_SYMBOL,
-    GROW,
-    GROW_TABLE,
-    GROW_TO,
-    K_CORNERS,
-    K_FIRST,
-    K_ORIGIN,
-    LIMIT_WORK,
-    LOW_32,
-    M_CORNERS,
-    M_FIRST,
-    M_RESTRICT,
-    MARKS,
-    NEED_RULES,
-    NULLABLE,
-    RULE_HEADS,
-    RULE_LISTS,
-    STACK,
-    STACK_TOP,
-    STAMP,
-    V_AUX,
-    VALUE_WORDS,
-    VALUES,
-    WORK_LEFT,
     header,
     i64,
     intern,
@@ -49,9 +25,7 @@ from cdplugin.kernels.store.arena import (
     word_of,
 )
 
-END_OF_RULE = -1
 MANY = 24  # entries of an origin from which on it is restricted to each of their corners at once
-NOT_EXPANDED = -2  # head of the rule list of a nonterminal whose rules come when it is first predicted
 
 
 @kernel
@@ -60,87 +34,87 @@ def left_corners(h, nonterminal):
 
     Both are memoised; returns the id of the corners or a status.
     """
-    known = memo_get(h, M_CORNERS, nonterminal, 0)
+    known = memo_get(h, layout.M_CORNERS, nonterminal, 0)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
-    marks = i64(h, MARKS)
-    head[STAMP] += 1
-    stamp = head[STAMP]
-    symbols = i64(h, DOT_SYMBOL)
-    rule_heads = i64(h, RULE_HEADS)
-    rule_lists = i64(h, RULE_LISTS)
-    nullable = i64(h, NULLABLE)
+    base = head[layout.STACK_TOP]
+    marks = i64(h, layout.VISIT_STAMPS)
+    head[layout.STAMP] += 1
+    stamp = head[layout.STAMP]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    rule_heads = i64(h, layout.RULE_HEADS)
+    rule_lists = i64(h, layout.RULE_LISTS)
+    nullable = i64(h, layout.NULLABLE)
     marks[nonterminal] = stamp
     if push(h, nonterminal) < 0:
-        return GROW
+        return statuses.GROW
     at = base
-    while at < head[STACK_TOP]:  # breadth first: the corners stay on the stack
-        left = i64(h, STACK)[at]
+    while at < head[layout.STACK_TOP]:  # breadth first: the corners stay on the stack
+        left = i64(h, layout.STACK)[at]
         at += 1
         if not spend(h, 2):
-            return LIMIT_WORK
+            return statuses.LIMIT_WORK
         entry = rule_heads[left]
-        if entry == NOT_EXPANDED:
+        if entry == layout.NOT_EXPANDED:
             return need_rules(h, at - 1, at)
         while entry >= 0:
             dot = rule_lists[2 * entry]
             entry = rule_lists[2 * entry + 1]
-            head[WORK_LEFT] -= 2
+            head[layout.WORK_LEFT] -= 2
             while symbols[dot] >= 0:
                 symbol = symbols[dot]
                 if marks[symbol] != stamp:
                     marks[symbol] = stamp
                     if push(h, symbol) < 0:
-                        return GROW
+                        return statuses.GROW
                 if not nullable[symbol]:
                     break
                 dot += 1
-    end = head[STACK_TOP]
+    end = head[layout.STACK_TOP]
     for at in range(base, end):
-        left = i64(h, STACK)[at]
+        left = i64(h, layout.STACK)[at]
         entry = rule_heads[left]
         while entry >= 0:
             dot = rule_lists[2 * entry]
             entry = rule_lists[2 * entry + 1]
             while symbols[dot] >= 0 and nullable[symbols[dot]]:
                 dot += 1
-            if symbols[dot] < END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
-                return GROW
-    n_first = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
-    first = intern(h, K_FIRST, end, n_first)
-    if first < 0 or memo_put(h, M_FIRST, nonterminal, 0, first) < 0:
-        return GROW
-    n_corners = sort_unique(i64(h, STACK), base, end - base)
-    corners = intern(h, K_CORNERS, base, n_corners)
-    head[STACK_TOP] = base
+            if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
+                return statuses.GROW
+    n_first = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
+    first = intern(h, layout.K_FIRST, end, n_first)
+    if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
+        return statuses.GROW
+    n_corners = sort_unique(i64(h, layout.STACK), base, end - base)
+    corners = intern(h, layout.K_CORNERS, base, n_corners)
+    head[layout.STACK_TOP] = base
     if corners < 0:
-        return GROW
-    return memo_put(h, M_CORNERS, nonterminal, 0, corners)
+        return statuses.GROW
+    return memo_put(h, layout.M_CORNERS, nonterminal, 0, corners)
 
 
 @kernel
 def need_rules(h, start, end):
     """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs."""
-    words = i64(h, STACK)
-    heads = i64(h, RULE_HEADS)
+    words = i64(h, layout.STACK)
+    heads = i64(h, layout.RULE_HEADS)
     missing = start
     for i in range(start, end):
-        if heads[words[i]] == NOT_EXPANDED:
+        if heads[words[i]] == layout.NOT_EXPANDED:
             words[missing] = words[i]
             missing += 1
     if missing == start:
         return 0
-    header(h)[GROW_TO] = start
-    header(h)[GROW_TABLE] = missing
-    return NEED_RULES
+    header(h)[layout.REQUEST_B] = start
+    header(h)[layout.REQUEST_A] = missing
+    return statuses.NEED_RULES
 
 
 @kernel
 def contains(h, value, word):
     """Whether the sorted sequence of ``value`` holds ``word``."""
-    data = i64(h, DATA_TABLE)
+    data = i64(h, layout.DATA)
     low = offset_of(h, value)
     high = low + length_of(h, value)
     end = high
@@ -158,7 +132,7 @@ def first_at(h, value, high_word):
     """Position in a sorted sequence of pairs of the first one whose first word is ``high_word`` (or of what follows it):
     of a lexeme in a ``K_FIRST``, of a nonterminal in a ``K_ORIGIN``.
     """
-    data = i64(h, DATA_TABLE)
+    data = i64(h, layout.DATA)
     offset = offset_of(h, value)
     low = np.int64(0)
     high = length_of(h, value)
@@ -178,16 +152,16 @@ def restrict(h, origin, nonterminal):
     count = length_of(h, origin)
     if count == 0:
         return origin
-    known = memo_get(h, M_RESTRICT, origin, nonterminal)
+    known = memo_get(h, layout.M_RESTRICT, origin, nonterminal)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if count >= MANY:
         status = _restrict_to_each(h, origin)
         if status < 0:
             return status
-        known = memo_get(h, M_RESTRICT, origin, nonterminal)
+        known = memo_get(h, layout.M_RESTRICT, origin, nonterminal)
         if known >= 0:
             return known
     else:
@@ -196,49 +170,49 @@ def restrict(h, origin, nonterminal):
             corners = left_corners(h, entry >> 32)
             if corners < 0:
                 return corners
-            head[WORK_LEFT] -= 4
+            head[layout.WORK_LEFT] -= 4
             if contains(h, corners, nonterminal) and push(h, entry) < 0:
-                return GROW
+                return statuses.GROW
     result = origin
-    if head[STACK_TOP] - base < count:
-        result = intern(h, K_ORIGIN, base, head[STACK_TOP] - base)
-    head[STACK_TOP] = base
+    if head[layout.STACK_TOP] - base < count:
+        result = intern(h, layout.K_ORIGIN, base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = base
     if result < 0:
         return result
-    return memo_put(h, M_RESTRICT, origin, nonterminal, result)
+    return memo_put(h, layout.M_RESTRICT, origin, nonterminal, result)
 
 
 @kernel
 def _restrict_to_each(h, origin):
     """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status."""
-    if i64(h, VALUES)[origin * VALUE_WORDS + V_AUX]:  # done before
+    if i64(h, layout.VALUES)[origin * layout.VALUE_WORDS + layout.V_AUX]:  # done before
         return 0
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     for i in range(length_of(h, origin)):
         corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
             return corners
         if not spend(h, 2 * length_of(h, corners)):
-            return LIMIT_WORK
+            return statuses.LIMIT_WORK
         for c in range(length_of(h, corners)):
             if push(h, pack(word_of(h, corners, c), i)) < 0:
-                return GROW
-    end = base + sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
-    head[STACK_TOP] = end
+                return statuses.GROW
+    end = base + sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = end
     pair = base
     while pair < end:
-        corner = i64(h, STACK)[pair] >> 32
-        while pair < end and i64(h, STACK)[pair] >> 32 == corner:
-            if push(h, word_of(h, origin, i64(h, STACK)[pair] & LOW_32)) < 0:
-                return GROW
+        corner = i64(h, layout.STACK)[pair] >> 32
+        while pair < end and i64(h, layout.STACK)[pair] >> 32 == corner:
+            if push(h, word_of(h, origin, i64(h, layout.STACK)[pair] & layout.LOW_32)) < 0:
+                return statuses.GROW
             pair += 1
-        result = intern(h, K_ORIGIN, end, head[STACK_TOP] - end)
-        head[STACK_TOP] = end
+        result = intern(h, layout.K_ORIGIN, end, head[layout.STACK_TOP] - end)
+        head[layout.STACK_TOP] = end
         if result < 0:
             return result
-        if memo_put(h, M_RESTRICT, origin, corner, result) < 0:
-            return GROW
-    head[STACK_TOP] = base
-    i64(h, VALUES)[origin * VALUE_WORDS + V_AUX] = 1
+        if memo_put(h, layout.M_RESTRICT, origin, corner, result) < 0:
+            return statuses.GROW
+    head[layout.STACK_TOP] = base
+    i64(h, layout.VALUES)[origin * layout.VALUE_WORDS + layout.V_AUX] = 1
     return 0

@@ -18,47 +18,15 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.counted import after_plain
-from cdplugin.kernels.lexer.lexer import (
-    BEFORE,
-    ENDS_BIT,
-    L_ACCEPTED,
-    L_LONGEST,
-    L_REST,
-    L_VALUE,
-    LEXER_WORDS,
-    STATE_MASK,
-    lexer_state,
-    transition,
-)
-from cdplugin.kernels.lexer.tracked import TEXT_BIT, first_text, has_role, lexer_state_of, text_after, text_in, with_values
-from cdplugin.kernels.parser.earley import R_ACCEPTS, R_LONGEST, R_START, ROW_WORDS, advance, unite_rows
+from cdplugin.kernels.lexer.lexer import lexer_state, transition
+from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, text_in, with_values
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.earley import advance, unite_rows
 from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    GROW,
-    HAS_CLOCKS,
-    HAS_TERMINALS,
-    K_ACCEPTED,
-    K_STATE,
-    KEEPS,
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    LIMIT_PAIRS,
-    LIMIT_WORK,
-    LOW_32,
-    M_STEP,
-    MAX_PAIRS,
-    ROWS,
-    STACK,
-    STACK_TOP,
-    TOKEN_BYTES,
-    TOKEN_OFFSETS,
-    TOKEN_RANGES,
-    X_N_RANGES,
-    X_RANGES,
-    X_SYMBOL,
-    X_TICK,
     has_room,
     header,
     i64,
@@ -74,9 +42,6 @@ from cdplugin.kernels.store.arena import (
     word_of,
 )
 
-ACCEPT_BIT = 1 << 31
-ACCEPT_MARK = -1
-
 
 @kernel
 def single(row, state, accepts):
@@ -87,32 +52,32 @@ def single(row, state, accepts):
 @kernel
 def start_of(h, row):
     """The cursor at the boundary before ``row``, or ``GROW``."""
-    record = row * ROW_WORDS
-    rows = i64(h, ROWS)
-    exact = rows[record + R_START]
-    longest = rows[record + R_LONGEST]
-    if (exact == 0 or longest == 0) and not has_role(h, exact, KEEPS):
-        return single(row, exact + longest, rows[record + R_ACCEPTS])
+    record = row * parser_layout.ROW_WORDS
+    rows = i64(h, layout.ROWS)
+    exact = rows[record + parser_layout.R_START]
+    longest = rows[record + parser_layout.R_LONGEST]
+    if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
+        return single(row, exact + longest, rows[record + parser_layout.R_ACCEPTS])
     head = header(h)
-    base = head[STACK_TOP]
-    accepts = rows[record + R_ACCEPTS]
+    base = head[layout.STACK_TOP]
+    accepts = rows[record + parser_layout.R_ACCEPTS]
     if _add_boundary(h, base, row) < 0:
-        return np.int64(GROW)
+        return np.int64(statuses.GROW)
     return _cursor_of(h, base, accepts)
 
 
 @kernel
 def plain_start(h, row):
     """:func:`start_of` for masks, where no pair carries a text."""
-    rows = i64(h, ROWS)
-    exact = rows[row * ROW_WORDS + R_START]
-    longest = rows[row * ROW_WORDS + R_LONGEST]
-    accepts = rows[row * ROW_WORDS + R_ACCEPTS]
+    rows = i64(h, layout.ROWS)
+    exact = rows[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+    longest = rows[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST]
+    accepts = rows[row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
     if exact == 0 or longest == 0:
         return single(row, exact + longest, accepts)
-    base = header(h)[STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     if _add_pair(h, base, row, exact) < 0 or _add_pair(h, base, row, longest) < 0:
-        return np.int64(GROW)
+        return np.int64(statuses.GROW)
     return _cursor_of(h, base, accepts)
 
 
@@ -120,16 +85,16 @@ def plain_start(h, row):
 def accepts_at(h, cursor):
     """1 if the text may end here, else 0; or a status."""
     if cursor >> 32:
-        if cursor & ACCEPT_BIT:
+        if cursor & parser_layout.ACCEPT_BIT:
             return np.int64(1)
-        return _accepts_after(h, (cursor >> 32) - 1, cursor & STATE_MASK)
+        return _accepts_after(h, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
     if cursor == 0:
         return np.int64(0)
     for i in range(length_of(h, cursor)):
         pair = word_of(h, cursor, i)
-        if pair == ACCEPT_MARK:
+        if pair == parser_layout.ACCEPTS_HERE:
             return np.int64(1)
-        accepts = _accepts_after(h, pair >> 32, pair & LOW_32)
+        accepts = _accepts_after(h, pair >> 32, pair & layout.LOW_32)
         if accepts != 0:
             return accepts
     return np.int64(0)
@@ -138,11 +103,11 @@ def accepts_at(h, cursor):
 @kernel
 def _accepts_after(h, row, state):
     """1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
-    matched = i64(h, LEXER_STATES)[lexer_state_of(h, state) * LEXER_WORDS + L_LONGEST]
+    matched = i64(h, layout.LEXER_STATES)[lexer_state_of(h, state) * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
     if matched == 0:
         return np.int64(0)
     after = advance(h, row, matched)
-    return after if after < 0 else i64(h, ROWS)[after * ROW_WORDS + R_ACCEPTS]
+    return after if after < 0 else i64(h, layout.ROWS)[after * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
 
 
 @kernel
@@ -150,22 +115,22 @@ def step(h, cursor, byte):
     """The cursor after ``byte``: 0 if nothing legal begins so; or a status."""
     if cursor >> 32 == 0:
         return step_set(h, cursor, byte)
-    state = cursor & STATE_MASK
+    state = cursor & lexer_layout.STATE_MASK
     row = (cursor >> 32) - 1
     after = transition(h, state, byte)
     if after <= 0:
         return after
-    if after & ENDS_BIT == 0:
+    if after & lexer_layout.ENDS_BIT == 0:
         return single(row, after, 0)
-    records = i64(h, LEXER_STATES)
-    if after == BEFORE:
-        row = advance(h, row, records[state * LEXER_WORDS + L_LONGEST])
+    records = i64(h, layout.LEXER_STATES)
+    if after == lexer_layout.BEFORE:
+        row = advance(h, row, records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
         if row < 0:
             return row
         return _step_boundary(h, row, byte)
-    after &= STATE_MASK
-    rest = records[after * LEXER_WORDS + L_REST]
-    next_row = advance(h, row, records[after * LEXER_WORDS + L_ACCEPTED])
+    after &= lexer_layout.STATE_MASK
+    rest = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+    next_row = advance(h, row, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
     if next_row < 0:
         return next_row
     if rest == 0:
@@ -176,18 +141,18 @@ def step(h, cursor, byte):
 @kernel
 def _step_boundary(h, row, byte):
     """The cursor after ``byte`` from the boundary before ``row``; 0 or a status."""
-    rows = i64(h, ROWS)
-    exact = rows[row * ROW_WORDS + R_START]
-    longest = rows[row * ROW_WORDS + R_LONGEST]
+    rows = i64(h, layout.ROWS)
+    exact = rows[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+    longest = rows[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST]
     if exact == 0 or longest == 0:
         if exact + longest == 0:
             return np.int64(0)
         after = transition(h, exact + longest, byte)
         if after <= 0:
             return after
-        if after & ENDS_BIT == 0 and not has_role(h, exact, KEEPS):
+        if after & lexer_layout.ENDS_BIT == 0 and not has_role(h, exact, layout.TRACKS):
             return single(row, after, 0)
-    base = header(h)[STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     accepts = _follow_boundary(h, base, row, byte)
     return accepts if accepts < 0 else _cursor_of(h, base, accepts)
 
@@ -195,10 +160,10 @@ def _step_boundary(h, row, byte):
 @kernel
 def _pair_cursor(h, next_row, row, rest):
     """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``."""
-    rows = i64(h, ROWS)
-    first = rows[next_row * ROW_WORDS + R_START]
-    accepts = rows[next_row * ROW_WORDS + R_ACCEPTS]
-    if rows[next_row * ROW_WORDS + R_LONGEST] == 0 and not has_role(h, first, KEEPS):
+    rows = i64(h, layout.ROWS)
+    first = rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_START]
+    accepts = rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+    if rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST] == 0 and not has_role(h, first, layout.TRACKS):
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest:
@@ -206,7 +171,7 @@ def _pair_cursor(h, next_row, row, rest):
             if next_row < 0:
                 return next_row
             return single(next_row, rest, accepts)
-    base = header(h)[STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     status = _add_boundary(h, base, next_row)
     if status >= 0:
         status = _add_pair(h, base, row, rest)
@@ -218,24 +183,24 @@ def step_set(h, state, byte):
     """:func:`step` for an interned set of pairs; memoised."""
     if state == 0:
         return np.int64(0)
-    known = memo_get(h, M_STEP, state, byte)
+    known = memo_get(h, layout.M_STEP, state, byte)
     if known >= 0:
         return known
-    base = header(h)[STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     accepts = np.int64(0)
     for i in range(length_of(h, state)):
-        if not spend(h, 4 + ((header(h)[STACK_TOP] - base) >> 2)):
-            return np.int64(LIMIT_WORK)
+        if not spend(h, 4 + ((header(h)[layout.STACK_TOP] - base) >> 2)):
+            return np.int64(statuses.LIMIT_WORK)
         pair = word_of(h, state, i)
-        if pair != ACCEPT_MARK:
-            status = _follow(h, base, pair >> 32, pair & LOW_32, byte)
+        if pair != parser_layout.ACCEPTS_HERE:
+            status = _follow(h, base, pair >> 32, pair & layout.LOW_32, byte)
             if status < 0:
                 return status
             accepts |= status
     result = _cursor_of(h, base, accepts)
     if result < 0:
         return result
-    return memo_put(h, M_STEP, state, byte, result)
+    return memo_put(h, layout.M_STEP, state, byte, result)
 
 
 # --- sets of pairs under construction: STACK[base:top] ------------------------------------------------------------------------
@@ -246,13 +211,13 @@ def _follow(h, base, row, state, byte):
     """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end at a boundary there, else 0; or a
     status.
     """
-    if state & TEXT_BIT:
+    if state & lexer_layout.TEXT_BIT:
         return _follow_text(h, base, row, state, byte)
     after = transition(h, state, byte)
     if after <= 0:
         return after
-    if after == BEFORE:
-        row = advance(h, row, i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST])
+    if after == lexer_layout.BEFORE:
+        row = advance(h, row, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
         if row < 0:
             return row
         return _follow_boundary(h, base, row, byte)
@@ -263,9 +228,9 @@ def _follow(h, base, row, state, byte):
 def _follow_boundary(h, base, row, byte):
     """:func:`_follow` from the boundary before ``row``: nothing has begun there, so no lexeme ends before the byte."""
     accepts = np.int64(0)
-    for group in (R_START, R_LONGEST):
-        state = i64(h, ROWS)[row * ROW_WORDS + group]
-        if has_role(h, state, KEEPS):
+    for group in (parser_layout.R_START, parser_layout.R_LONGEST):
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + group]
+        if has_role(h, state, layout.TRACKS):
             text = first_text(h, state)
             after = text if text < 0 else _follow_text(h, base, row, text, byte)
             if after < 0:
@@ -288,21 +253,21 @@ def _follow_text(h, base, row, text, byte):
     if after <= 0:
         return after
     accepts = np.int64(0)
-    if after & ENDS_BIT:
-        after &= STATE_MASK
+    if after & lexer_layout.ENDS_BIT:
+        after &= lexer_layout.STATE_MASK
         whole = text_after(h, text, byte, after)
         if whole < 0:
             return whole
-        ended = with_values(h, i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED], whole)
+        ended = with_values(h, i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], whole)
         next_row = ended if ended < 0 else advance(h, row, ended)
         if next_row < 0:
             return next_row
-        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
-        after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
-    if has_role(h, after, KEEPS):
+        after = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+    if has_role(h, after, layout.TRACKS):
         after = text_after(h, text, byte, after)
         if after < 0:
             return after
@@ -314,16 +279,16 @@ def _follow_text(h, base, row, text, byte):
 def _land(h, base, row, after):
     """Add the pairs of a transition's target; 1 if the text may end at a boundary there, else 0; or a status."""
     accepts = np.int64(0)
-    if after & ENDS_BIT:
-        after &= STATE_MASK
-        next_row = advance(h, row, i64(h, LEXER_STATES)[after * LEXER_WORDS + L_ACCEPTED])
+    if after & lexer_layout.ENDS_BIT:
+        after &= lexer_layout.STATE_MASK
+        next_row = advance(h, row, i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
         if next_row < 0:
             return next_row
-        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
-        after = i64(h, LEXER_STATES)[after * LEXER_WORDS + L_REST]
+        after = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
     status = _add_pair(h, base, row, after)
     return status if status < 0 else accepts
 
@@ -331,37 +296,37 @@ def _land(h, base, row, after):
 @kernel
 def _add_boundary(h, base, row):
     """Add the pairs at the boundary before ``row``; 0 or a status."""
-    state = i64(h, ROWS)[row * ROW_WORDS + R_START]
-    if has_role(h, state, KEEPS):
+    state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+    if has_role(h, state, layout.TRACKS):
         state = first_text(h, state)
         if state < 0:
             return state
     status = _add_pair(h, base, row, state)
     if status < 0:
         return status
-    return _add_pair(h, base, row, i64(h, ROWS)[row * ROW_WORDS + R_LONGEST])
+    return _add_pair(h, base, row, i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST])
 
 
 @kernel
 def _cursor_of(h, base, accepts):
     """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status."""
     head = header(h)
-    count = head[STACK_TOP] - base
-    if count > head[MAX_PAIRS]:
-        return np.int64(LIMIT_PAIRS)
-    if not has_room(h, STACK, base + count + 1):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    head[STACK_TOP] = base
-    if count == 1 and words[base] & TEXT_BIT == 0:
-        return single(words[base] >> 32, words[base] & LOW_32, accepts)
+    count = head[layout.STACK_TOP] - base
+    if count > head[layout.MAX_PAIRS]:
+        return np.int64(statuses.LIMIT_PAIRS)
+    if not has_room(h, layout.STACK, base + count + 1):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    head[layout.STACK_TOP] = base
+    if count == 1 and words[base] & lexer_layout.TEXT_BIT == 0:
+        return single(words[base] >> 32, words[base] & layout.LOW_32, accepts)
     if accepts:
-        words[base + count] = ACCEPT_MARK
+        words[base + count] = parser_layout.ACCEPTS_HERE
         count += 1
     if count == 0:
         return np.int64(0)
     sort_range(words, base, count)
-    return intern(h, K_STATE, base, count)
+    return intern(h, layout.K_STATE, base, count)
 
 
 @kernel
@@ -370,21 +335,21 @@ def _add_pair(h, base, row, state):
     if state == 0:
         return np.int64(0)
     head = header(h)
-    words = i64(h, STACK)
-    for i in range(base, head[STACK_TOP]):
-        if words[i] & LOW_32 == state:
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP]):
+        if words[i] & layout.LOW_32 == state:
             if words[i] >> 32 == row:
                 return np.int64(0)
             united = unite_rows(h, words[i] >> 32, row)
             if united < 0:
                 return united
-            i64(h, STACK)[i] = pack(united, state)
+            i64(h, layout.STACK)[i] = pack(united, state)
             return np.int64(0)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 1):
-        return np.int64(GROW)
-    i64(h, STACK)[top] = pack(row, state)
-    head[STACK_TOP] = top + 1
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 1):
+        return np.int64(statuses.GROW)
+    i64(h, layout.STACK)[top] = pack(row, state)
+    head[layout.STACK_TOP] = top + 1
     return np.int64(0)
 
 
@@ -407,47 +372,47 @@ def accept(h, cursor, token, as_text):
     head = header(h)
     after = np.int64(0)
     if as_text:
-        offsets = i64(h, TOKEN_OFFSETS)
+        offsets = i64(h, layout.TOKEN_OFFSETS)
         if offsets[token + 1] > offsets[token]:
-            text = u8(h, TOKEN_BYTES)
+            text = u8(h, layout.TOKEN_BYTES)
             if cursor >> 32:
-                after = after_plain(h, cursor & STATE_MASK, text, offsets[token], offsets[token + 1])
+                after = after_plain(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
             if after > 0:
                 after = single((cursor >> 32) - 1, after, 0)
             elif after == 0:
                 after = step_bytes(h, cursor, text, offsets[token], offsets[token + 1])
-    if after >= 0 and head[HAS_CLOCKS]:
+    if after >= 0 and head[layout.HAS_CLOCKS]:
         after = _tick(h, after)
-    if after < 0 or not head[HAS_TERMINALS]:
+    if after < 0 or not head[layout.HAS_TERMINALS]:
         return after
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     accepts = np.int64(0)
     if cursor >> 32:
-        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & STATE_MASK, token)
+        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, token)
     elif cursor:
         for i in range(length_of(h, cursor)):
             pair = word_of(h, cursor, i)
-            if pair != ACCEPT_MARK:
-                status = _follow_terminal(h, base, pair >> 32, pair & LOW_32, token)
+            if pair != parser_layout.ACCEPTS_HERE:
+                status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
                 if status < 0:
                     return status
                 accepts |= status
     if accepts < 0:
         return accepts
-    if head[STACK_TOP] == base and not accepts:
+    if head[layout.STACK_TOP] == base and not accepts:
         return after
     if after >> 32:
-        accepts |= (after & ACCEPT_BIT) >> 31
-        status = _add_pair(h, base, (after >> 32) - 1, after & STATE_MASK)
+        accepts |= (after & parser_layout.ACCEPT_BIT) >> 31
+        status = _add_pair(h, base, (after >> 32) - 1, after & lexer_layout.STATE_MASK)
         if status < 0:
             return status
     elif after:
         for i in range(length_of(h, after)):
             pair = word_of(h, after, i)
-            if pair == ACCEPT_MARK:
+            if pair == parser_layout.ACCEPTS_HERE:
                 accepts = np.int64(1)
                 continue
-            status = _add_pair(h, base, pair >> 32, pair & LOW_32)
+            status = _add_pair(h, base, pair >> 32, pair & layout.LOW_32)
             if status < 0:
                 return status
     return _cursor_of(h, base, accepts)
@@ -456,11 +421,11 @@ def accept(h, cursor, token, as_text):
 @kernel
 def stands_for(h, lexeme, token):
     """Whether ``token`` is one of those that a token terminal stands for."""
-    record = lexeme * LEXEME_WORDS
-    lexemes = i64(h, LEXEMES)
-    ranges = i64(h, TOKEN_RANGES)
-    first = lexemes[record + X_RANGES]
-    for i in range(first, first + lexemes[record + X_N_RANGES]):
+    record = lexeme * layout.LEXEME_WORDS
+    lexemes = i64(h, layout.LEXEMES)
+    ranges = i64(h, layout.TOKEN_RANGES)
+    first = lexemes[record + layout.X_RANGES]
+    for i in range(first, first + lexemes[record + layout.X_N_RANGES]):
         if ranges[2 * i] <= token <= ranges[2 * i + 1]:
             return True
     return False
@@ -474,52 +439,52 @@ def _follow_terminal(h, base, row, state, token):
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """
     state = lexer_state_of(h, state)
-    matched = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_LONGEST]
+    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
     if matched:
         row = advance(h, row, matched)
         if row < 0:
             return row
-        state = i64(h, ROWS)[row * ROW_WORDS + R_START]
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
         if state == 0:
             return np.int64(0)
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     head = header(h)
-    top = head[STACK_TOP]
+    top = head[layout.STACK_TOP]
     for i in range(length_of(h, value)):
         lexeme = word_of(h, value, i) >> 32
         if stands_for(h, lexeme, token) and push(h, lexeme) < 0:
-            return np.int64(GROW)
-    count = head[STACK_TOP] - top
+            return np.int64(statuses.GROW)
+    count = head[layout.STACK_TOP] - top
     if count == 0:
         return np.int64(0)
-    scanned = intern(h, K_ACCEPTED, top, count)
-    head[STACK_TOP] = top
+    scanned = intern(h, layout.K_ACCEPTED, top, count)
+    head[layout.STACK_TOP] = top
     if scanned < 0:
         return scanned
     next_row = advance(h, row, scanned)
     if next_row < 0:
         return next_row
     status = _add_boundary(h, base, next_row)
-    return status if status < 0 else i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
+    return status if status < 0 else i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
 
 
 @kernel
 def _tick(h, cursor):
     """The cursor after the end of a token: lexemes that count tokens count it, and end if they match and have no more."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     accepts = np.int64(0)
     if cursor >> 32:
-        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & STATE_MASK)
-        if accepts >= 0 and cursor & ACCEPT_BIT:
+        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
+        if accepts >= 0 and cursor & parser_layout.ACCEPT_BIT:
             accepts = np.int64(1)
     else:
         for i in range(length_of(h, cursor) if cursor else 0):
             pair = word_of(h, cursor, i)
-            if pair == ACCEPT_MARK:
+            if pair == parser_layout.ACCEPTS_HERE:
                 accepts = np.int64(1)
                 continue
-            status = _tick_pair(h, base, pair >> 32, pair & LOW_32)
+            status = _tick_pair(h, base, pair >> 32, pair & layout.LOW_32)
             if status < 0:
                 return status
             accepts |= status
@@ -532,30 +497,30 @@ def _tick_pair(h, base, row, state):
     status.
     """
     head = header(h)
-    text = state if state & TEXT_BIT else np.int64(0)
+    text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
     state = lexer_state_of(h, state)
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE] if state else np.int64(0)
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE] if state else np.int64(0)
     count = length_of(h, value) if state else np.int64(0)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 2 * count):
-        return np.int64(GROW)
-    words = i64(h, STACK)
-    lexemes = i64(h, LEXEMES)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 2 * count):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    lexemes = i64(h, layout.LEXEMES)
     kept = 0
     ended = 0
     for i in range(count):
         word = word_of(h, value, i)
-        ticked = lexemes[(word >> 32) * LEXEME_WORDS + X_TICK]
+        ticked = lexemes[(word >> 32) * layout.LEXEME_WORDS + layout.X_TICK]
         if ticked < 0:
             words[top + kept] = word
             kept += 1
-        elif lexemes[ticked * LEXEME_WORDS + X_TICK] == ticked and nullable(h, word & LOW_32):
-            words[top + count + ended] = lexemes[ticked * LEXEME_WORDS + X_SYMBOL]
+        elif lexemes[ticked * layout.LEXEME_WORDS + layout.X_TICK] == ticked and nullable(h, word & layout.LOW_32):
+            words[top + count + ended] = lexemes[ticked * layout.LEXEME_WORDS + layout.X_SYMBOL]
             ended += 1
         else:
-            words[top + kept] = pack(ticked, word & LOW_32)
+            words[top + kept] = pack(ticked, word & layout.LOW_32)
             kept += 1
-    head[STACK_TOP] = top + 2 * count
+    head[layout.STACK_TOP] = top + 2 * count
     sort_range(words, top, kept)
     after = lexer_state(h, top, kept)
     if after < 0:
@@ -563,19 +528,19 @@ def _tick_pair(h, base, row, state):
     accepts = np.int64(0)
     next_row = np.int64(0)
     if ended:
-        scanned = intern(h, K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
+        scanned = intern(h, layout.K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
         if scanned < 0:
             return scanned
         next_row = advance(h, row, scanned)
         if next_row < 0:
             return next_row
-        accepts = i64(h, ROWS)[next_row * ROW_WORDS + R_ACCEPTS]
-    head[STACK_TOP] = top
+        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+    head[layout.STACK_TOP] = top
     if ended:
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
-    if text and has_role(h, after, KEEPS):
+    if text and has_role(h, after, layout.TRACKS):
         after = text_in(h, text, after)
         if after < 0:
             return after

@@ -20,53 +20,12 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.lexer import lexer_state
-from cdplugin.kernels.parser.corners import END_OF_RULE, MANY, contains, first_at, left_corners, need_rules, restrict
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.corners import MANY, contains, first_at, left_corners, need_rules, restrict
 from cdplugin.kernels.parser.skips import drop_marks, is_marked, only_after_marks, others_start, push_marks
 from cdplugin.kernels.regex.expressions import push
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    C_ADVANCES,
-    CORNER_HEADS,
-    CORNER_LISTS,
-    DOT_LEFT,
-    DOT_NULL_REST,
-    DOT_SYMBOL,
-    END_SYMBOL,
-    GROW,
-    GROW_TABLE,
-    GROW_TO,
-    K_ITEMS,
-    K_ORIGIN,
-    KEEPS,
-    LEXEME_WORDS,
-    LEXEMES,
-    LIMIT_ROW,
-    LIMIT_WORK,
-    LOW_32,
-    M_ADVANCE,
-    M_COMPLETE,
-    M_FIRST,
-    M_REST,
-    M_START,
-    MARKS,
-    MAX_ROW_ITEMS,
-    N_ROWS,
-    NEED_REST,
-    NULLABLE,
-    ROWS,
-    STACK,
-    STACK_TOP,
-    STAMP,
-    V_AUX,
-    VALUE,
-    VALUE_WORDS,
-    VALUES,
-    WORK_LEFT,
-    X_EXPRESSION,
-    X_IS_SKIP,
-    X_KEPT,
-    X_KIND,
-    X_ROLE,
-    X_SKIP,
     has_room,
     header,
     i64,
@@ -80,12 +39,6 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
-from cdplugin.kernels.store.arena import DATA as DATA_TABLE
-from cdplugin.kernels.store.arena import EXACT as EXACT_KIND
-
-# record of a row; R_START and R_LONGEST: the lexer states in which its EXACT, and its LONGEST and LAZY lexemes start (0: none)
-R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS = range(5)
-ROW_WORDS = 5
 
 
 @kernel
@@ -93,48 +46,48 @@ def _push_items(h, items):
     """Push all items of a ``K_ITEMS`` value."""
     head = header(h)
     count = length_of(h, items)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + count):
-        return GROW
-    head[WORK_LEFT] -= count
-    words = i64(h, STACK)
-    data = i64(h, DATA_TABLE)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + count):
+        return statuses.GROW
+    head[layout.WORK_LEFT] -= count
+    words = i64(h, layout.STACK)
+    data = i64(h, layout.DATA)
     offset = offset_of(h, items)
     for i in range(count):
         words[top + i] = data[offset + i]
-    head[STACK_TOP] = top + count
+    head[layout.STACK_TOP] = top + count
     return 0
 
 
 @kernel
 def complete(h, nonterminal, origin):
     """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status."""
-    known = memo_get(h, M_COMPLETE, origin, nonterminal)
+    known = memo_get(h, layout.M_COMPLETE, origin, nonterminal)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     waiting = length_of(h, origin)
     # stack: the worklist of nonterminals [base, pending), then the items
-    symbols = i64(h, DOT_SYMBOL)
-    lefts = i64(h, DOT_LEFT)
-    null_rest = i64(h, DOT_NULL_REST)
-    corner_heads = i64(h, CORNER_HEADS)
-    corner_lists = i64(h, CORNER_LISTS)
-    head[STAMP] += 1
-    stamp = head[STAMP]
-    marks = i64(h, MARKS)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    null_rest = i64(h, layout.DOT_NULL_REST)
+    corner_heads = i64(h, layout.CORNER_HEADS)
+    corner_lists = i64(h, layout.CORNER_LISTS)
+    head[layout.STAMP] += 1
+    stamp = head[layout.STAMP]
+    marks = i64(h, layout.VISIT_STAMPS)
     marks[nonterminal] = stamp
     if push(h, nonterminal) < 0:
-        return GROW
+        return statuses.GROW
     at = base
-    while at < head[STACK_TOP]:  # which nonterminals are complete
-        done = i64(h, STACK)[at]
+    while at < head[layout.STACK_TOP]:  # which nonterminals are complete
+        done = i64(h, layout.STACK)[at]
         at += 1
         entry = corner_heads[done]
         while entry >= 0:
             if not spend(h, 2):
-                return LIMIT_WORK
+                return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
             left = lefts[dot]
@@ -146,22 +99,22 @@ def complete(h, nonterminal, origin):
                 if inside:
                     marks[left] = stamp
                     if push(h, left) < 0:
-                        return GROW
-    end = head[STACK_TOP]
+                        return statuses.GROW
+    end = head[layout.STACK_TOP]
     for at in range(base, end):  # what each of them gives
-        done = i64(h, STACK)[at]
+        done = i64(h, layout.STACK)[at]
         i = first_at(h, origin, done)
         if i < waiting:
             waits = word_of(h, origin, i)
-            if waits >> 32 == done and _push_items(h, waits & LOW_32) < 0:
-                return GROW
+            if waits >> 32 == done and _push_items(h, waits & layout.LOW_32) < 0:
+                return statuses.GROW
         entry = corner_heads[done]
         while entry >= 0:
             if not spend(h, 2):
-                return LIMIT_WORK
+                return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
-            if symbols[dot + 1] == END_OF_RULE:
+            if symbols[dot + 1] == layout.END_OF_RULE:
                 continue
             left = lefts[dot]
             inside = _is_predicted(h, origin, waiting, left)
@@ -170,28 +123,28 @@ def complete(h, nonterminal, origin):
             if inside:
                 restricted = restrict(h, origin, left)
                 if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
-                    return GROW
-    count = sort_unique(i64(h, STACK), end, head[STACK_TOP] - end)
-    items = intern(h, K_ITEMS, end, count)
-    head[STACK_TOP] = base
+                    return statuses.GROW
+    count = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
+    items = intern(h, layout.K_ITEMS, end, count)
+    head[layout.STACK_TOP] = base
     if items < 0:
         return items
-    return memo_put(h, M_COMPLETE, origin, nonterminal, items)
+    return memo_put(h, layout.M_COMPLETE, origin, nonterminal, items)
 
 
 @kernel
 def _restamp(h, base, stamp):
     """Computing left corners takes stamps of its own: if it did, mark the worklist again under a fresh one."""
     head = header(h)
-    if head[STAMP] == stamp:
+    if head[layout.STAMP] == stamp:
         return stamp
-    head[STAMP] += 1
-    head[WORK_LEFT] -= head[STACK_TOP] - base
-    marks = i64(h, MARKS)
-    words = i64(h, STACK)
-    for i in range(base, head[STACK_TOP]):
-        marks[words[i]] = head[STAMP]
-    return head[STAMP]
+    head[layout.STAMP] += 1
+    head[layout.WORK_LEFT] -= head[layout.STACK_TOP] - base
+    marks = i64(h, layout.VISIT_STAMPS)
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP]):
+        marks[words[i]] = head[layout.STAMP]
+    return head[layout.STAMP]
 
 
 @kernel
@@ -200,7 +153,7 @@ def _is_predicted(h, origin, waiting, nonterminal):
     if waiting >= MANY:
         restricted = restrict(h, origin, nonterminal)
         return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
-    header(h)[WORK_LEFT] -= 4 * waiting
+    header(h)[layout.WORK_LEFT] -= 4 * waiting
     for i in range(waiting):
         corners = left_corners(h, word_of(h, origin, i) >> 32)
         if corners < 0:
@@ -213,10 +166,10 @@ def _is_predicted(h, origin, waiting, nonterminal):
 @kernel
 def _push_after(h, dot, origin):
     """Push what moving over the symbol at ``dot`` gives: the item after it, and completions if the rest is nullable."""
-    if i64(h, DOT_SYMBOL)[dot + 1] != END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
-        return GROW
-    if i64(h, DOT_NULL_REST)[dot + 1]:
-        items = complete(h, i64(h, DOT_LEFT)[dot], origin)
+    if i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
+        return statuses.GROW
+    if i64(h, layout.DOT_NULL_REST)[dot + 1]:
+        items = complete(h, i64(h, layout.DOT_LEFT)[dot], origin)
         if items < 0:
             return items
         return _push_items(h, items)
@@ -229,11 +182,11 @@ def make_row(h, start, count):
     1.
     """
     head = header(h)
-    if count > head[MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
-        return LIMIT_ROW
-    head[WORK_LEFT] -= 2 * count
-    count = sort_unique(i64(h, STACK), start, count)
-    items = intern(h, K_ITEMS, start, count)
+    if count > head[layout.MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
+        return statuses.LIMIT_ROW
+    head[layout.WORK_LEFT] -= 2 * count
+    count = sort_unique(i64(h, layout.STACK), start, count)
+    items = intern(h, layout.K_ITEMS, start, count)
     if items < 0:
         return items
     return row_of(h, items)
@@ -242,13 +195,13 @@ def make_row(h, start, count):
 @kernel
 def row_of(h, items):
     """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status."""
-    number = i64(h, VALUES)[items * VALUE_WORDS + V_AUX]
+    number = i64(h, layout.VALUES)[items * layout.VALUE_WORDS + layout.V_AUX]
     if number > 0:
         return number
     head = header(h)
-    base = head[STACK_TOP]
-    symbols = i64(h, DOT_SYMBOL)
-    nullable = i64(h, NULLABLE)
+    base = head[layout.STACK_TOP]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
     count = length_of(h, items)
     accepts = 0
     # 1. the nonterminals waited for, each with the items that wait for it
@@ -256,76 +209,76 @@ def row_of(h, items):
         dot = word_of(h, items, i) >> 32
         while symbols[dot] >= 0:
             if push(h, pack(symbols[dot], i)) < 0:
-                return GROW
+                return statuses.GROW
             if not nullable[symbols[dot]]:
                 break
             dot += 1
-        if symbols[dot] == -2 - head[END_SYMBOL]:
+        if symbols[dot] == -2 - head[layout.END_SYMBOL]:
             accepts = 1
-    n_pairs = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    n_pairs = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     # 2. the origin of what this row predicts: one entry for each nonterminal waited for
     entries = base + n_pairs
-    if not has_room(h, STACK, entries + n_pairs):
-        return GROW
-    head[STACK_TOP] = entries + n_pairs
+    if not has_room(h, layout.STACK, entries + n_pairs):
+        return statuses.GROW
+    head[layout.STACK_TOP] = entries + n_pairs
     n_waited = 0
     pair = base
     while pair < entries:
-        waited = i64(h, STACK)[pair] >> 32
-        top = head[STACK_TOP]
+        waited = i64(h, layout.STACK)[pair] >> 32
+        top = head[layout.STACK_TOP]
         if not spend(h, 8):
-            return LIMIT_WORK
-        while pair < entries and i64(h, STACK)[pair] >> 32 == waited:
-            item = word_of(h, items, i64(h, STACK)[pair] & LOW_32)
+            return statuses.LIMIT_WORK
+        while pair < entries and i64(h, layout.STACK)[pair] >> 32 == waited:
+            item = word_of(h, items, i64(h, layout.STACK)[pair] & layout.LOW_32)
             dot = item >> 32
             while symbols[dot] >= 0:
                 if symbols[dot] == waited:
-                    status = _push_after(h, dot, item & LOW_32)
+                    status = _push_after(h, dot, item & layout.LOW_32)
                     if status < 0:
                         return status
                 if not nullable[symbols[dot]]:
                     break
                 dot += 1
             pair += 1
-        if head[STACK_TOP] - top > head[MAX_ROW_ITEMS]:
-            return LIMIT_ROW
-        head[WORK_LEFT] -= 2 * (head[STACK_TOP] - top)
-        given = sort_unique(i64(h, STACK), top, head[STACK_TOP] - top)
-        gives = intern(h, K_ITEMS, top, given)
+        if head[layout.STACK_TOP] - top > head[layout.MAX_ROW_ITEMS]:
+            return statuses.LIMIT_ROW
+        head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - top)
+        given = sort_unique(i64(h, layout.STACK), top, head[layout.STACK_TOP] - top)
+        gives = intern(h, layout.K_ITEMS, top, given)
         if gives < 0:
             return gives
-        i64(h, STACK)[entries + n_waited] = pack(waited, gives)
+        i64(h, layout.STACK)[entries + n_waited] = pack(waited, gives)
         n_waited += 1
-        head[STACK_TOP] = top
-    origin = intern(h, K_ORIGIN, entries, n_waited)
+        head[layout.STACK_TOP] = top
+    origin = intern(h, layout.K_ORIGIN, entries, n_waited)
     if origin < 0:
         return origin
     for w in range(n_waited):
-        i64(h, STACK)[base + w] = i64(h, STACK)[entries + w] >> 32
-    head[STACK_TOP] = base + n_waited
+        i64(h, layout.STACK)[base + w] = i64(h, layout.STACK)[entries + w] >> 32
+    head[layout.STACK_TOP] = base + n_waited
     status = need_rules(h, base, base + n_waited)  # of all at once: each request for rules begins this row anew
     if status < 0:
         return status
     # 3. the lexemes that may come next
-    first_state = _start_state(h, items, base, n_waited, R_START)
+    first_state = _start_state(h, items, base, n_waited, parser_layout.R_START)
     if first_state < 0:
         return first_state
-    longest_state = _start_state(h, items, base, n_waited, R_LONGEST)
+    longest_state = _start_state(h, items, base, n_waited, parser_layout.R_LONGEST)
     if longest_state < 0:
         return longest_state
-    head[STACK_TOP] = base
-    number = head[N_ROWS]
-    if not has_room(h, ROWS, (number + 1) * ROW_WORDS):
-        return GROW
-    records = i64(h, ROWS)
-    record = number * ROW_WORDS
-    records[record + R_ITEMS] = items
-    records[record + R_ORIGIN] = origin
-    records[record + R_START] = first_state
-    records[record + R_LONGEST] = longest_state
-    records[record + R_ACCEPTS] = accepts
-    i64(h, VALUES)[items * VALUE_WORDS + V_AUX] = number
-    head[N_ROWS] = number + 1
+    head[layout.STACK_TOP] = base
+    number = head[layout.N_ROWS]
+    if not has_room(h, layout.ROWS, (number + 1) * parser_layout.ROW_WORDS):
+        return statuses.GROW
+    records = i64(h, layout.ROWS)
+    record = number * parser_layout.ROW_WORDS
+    records[record + parser_layout.R_ITEMS] = items
+    records[record + parser_layout.R_ORIGIN] = origin
+    records[record + parser_layout.R_START] = first_state
+    records[record + parser_layout.R_LONGEST] = longest_state
+    records[record + parser_layout.R_ACCEPTS] = accepts
+    i64(h, layout.VALUES)[items * layout.VALUE_WORDS + layout.V_AUX] = number
+    head[layout.N_ROWS] = number + 1
     return number
 
 
@@ -336,87 +289,89 @@ def _start_state(h, items, waited, n_waited, group):
     Where LONGEST lexemes have a skip, it starts with them, but not in the first row of a text.
     """
     head = header(h)
-    end_symbol = head[END_SYMBOL]
-    symbols = i64(h, DOT_SYMBOL)
-    nullable = i64(h, NULLABLE)
-    base = head[STACK_TOP]
+    end_symbol = head[layout.END_SYMBOL]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    base = head[layout.STACK_TOP]
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
         while symbols[dot] >= 0 and nullable[symbols[dot]]:
             dot += 1
-        if symbols[dot] < END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
-            return GROW
+        if symbols[dot] < layout.END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
+            return statuses.GROW
     marked = is_marked(h, items)
     only = np.int64(-1)
-    if n_waited == 1 and head[STACK_TOP] == base and not marked:
-        only = i64(h, STACK)[waited]
-        known = memo_get(h, M_START, only, group)
+    if n_waited == 1 and head[layout.STACK_TOP] == base and not marked:
+        only = i64(h, layout.STACK)[waited]
+        known = memo_get(h, layout.M_START, only, group)
         if known >= 0:
             return known
     for w in range(n_waited):
-        nonterminal = i64(h, STACK)[waited + w]
+        nonterminal = i64(h, layout.STACK)[waited + w]
         corners = left_corners(h, nonterminal)
         if corners < 0:
             return corners
-        first = memo_get(h, M_FIRST, nonterminal, 0)
+        first = memo_get(h, layout.M_FIRST, nonterminal, 0)
         count = length_of(h, first)
         if not spend(h, 4 + count):
-            return LIMIT_WORK
-        if not has_room(h, STACK, head[STACK_TOP] + count):
-            return GROW
-        words = i64(h, STACK)
-        data = i64(h, DATA_TABLE)
+            return statuses.LIMIT_WORK
+        if not has_room(h, layout.STACK, head[layout.STACK_TOP] + count):
+            return statuses.GROW
+        words = i64(h, layout.STACK)
+        data = i64(h, layout.DATA)
         offset = offset_of(h, first)
         previous = np.int64(-1)
         for i in range(count):
             lexeme = data[offset + i] >> 32
             if lexeme != previous:
-                words[head[STACK_TOP]] = lexeme
-                head[STACK_TOP] += 1
+                words[head[layout.STACK_TOP]] = lexeme
+                head[layout.STACK_TOP] += 1
                 previous = lexeme
-    count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+    count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     if marked:
         count = only_after_marks(h, items, base, count)
-    head[STACK_TOP] = base + count
-    lexemes = i64(h, LEXEMES)
+    head[layout.STACK_TOP] = base + count
+    lexemes = i64(h, layout.LEXEMES)
     first_row = word_of(h, items, 0) >> 32 == 0
-    if group == R_LONGEST and not first_row:
+    if group == parser_layout.R_LONGEST and not first_row:
         for i in range(base, base + count):
-            skip = lexemes[i64(h, STACK)[i] * LEXEME_WORDS + X_SKIP]
+            skip = lexemes[i64(h, layout.STACK)[i] * layout.LEXEME_WORDS + layout.X_SKIP]
             if skip >= 0 and push(h, skip) < 0:
-                return GROW
-        count = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
-    words = i64(h, STACK)
+                return statuses.GROW
+        count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    words = i64(h, layout.STACK)
     kept = 0
     for i in range(base, base + count):
-        record = words[i] * LEXEME_WORDS
-        if (lexemes[record + X_KIND] == EXACT_KIND) == (group == R_START):
-            words[base + kept] = pack(words[i], lexemes[record + X_EXPRESSION])
+        record = words[i] * layout.LEXEME_WORDS
+        if (lexemes[record + layout.X_KIND] == layout.EXACT) == (group == parser_layout.R_START):
+            words[base + kept] = pack(words[i], lexemes[record + layout.X_EXPRESSION])
             kept += 1
-    head[STACK_TOP] = base + kept
+    head[layout.STACK_TOP] = base + kept
     state = lexer_state(h, base, kept)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     if state >= 0 and only >= 0 and not first_row:
-        return memo_put(h, M_START, only, group, state)
+        return memo_put(h, layout.M_START, only, group, state)
     return state
 
 
 @kernel
 def _after_skip(h, row, accepted):
     """The row after what the skips of a ``K_ACCEPTED`` value matched: a number or a status."""
-    record = row * ROW_WORDS
-    records = i64(h, ROWS)
-    if not others_start(h, records[record + R_START], accepted) and not others_start(h, records[record + R_LONGEST], accepted):
+    record = row * parser_layout.ROW_WORDS
+    records = i64(h, layout.ROWS)
+    if not others_start(h, records[record + parser_layout.R_START], accepted) and not others_start(
+        h, records[record + parser_layout.R_LONGEST], accepted
+    ):
         return row
     head = header(h)
-    base = head[STACK_TOP]
-    if _push_items(h, records[record + R_ITEMS]) < 0:
-        return GROW
+    base = head[layout.STACK_TOP]
+    if _push_items(h, records[record + parser_layout.R_ITEMS]) < 0:
+        return statuses.GROW
     drop_marks(h, base)
     if push_marks(h, accepted) < 0:
-        return GROW
-    after = make_row(h, base, head[STACK_TOP] - base)
-    head[STACK_TOP] = base
+        return statuses.GROW
+    after = make_row(h, base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = base
     return after
 
 
@@ -425,28 +380,28 @@ def advance(h, row, accepted):
     """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a
     status. If one of them is a skip, nothing is scanned.
     """
-    known = memo_get(h, M_ADVANCE, row, accepted)
+    known = memo_get(h, layout.M_ADVANCE, row, accepted)
     if known >= 0:
         return known
     head = header(h)
-    head[C_ADVANCES] += 1
-    base = head[STACK_TOP]
-    symbols = i64(h, DOT_SYMBOL)
-    nullable = i64(h, NULLABLE)
-    lefts = i64(h, DOT_LEFT)
-    record = row * ROW_WORDS
-    items = i64(h, ROWS)[record + R_ITEMS]
-    origin = i64(h, ROWS)[record + R_ORIGIN]
+    head[layout.C_ADVANCES] += 1
+    base = head[layout.STACK_TOP]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    lefts = i64(h, layout.DOT_LEFT)
+    record = row * parser_layout.ROW_WORDS
+    items = i64(h, layout.ROWS)[record + parser_layout.R_ITEMS]
+    origin = i64(h, layout.ROWS)[record + parser_layout.R_ORIGIN]
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
-            return LIMIT_WORK
-        if i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_IS_SKIP]:
-            head[STACK_TOP] = base
+            return statuses.LIMIT_WORK
+        if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            head[layout.STACK_TOP] = base
             same = _after_skip(h, row, accepted)
-            return same if same < 0 else memo_put(h, M_ADVANCE, row, accepted, same)
-        role = i64(h, LEXEMES)[lexeme * LEXEME_WORDS + X_ROLE]
-        if role == KEEPS or role == VALUE:
+            return same if same < 0 else memo_put(h, layout.M_ADVANCE, row, accepted, same)
+        role = i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_ROLE]
+        if role == layout.TRACKS or role == layout.VALUE:
             status = _scan_kept(h, items, origin, lexeme)
             if status < 0:
                 return status
@@ -456,39 +411,39 @@ def advance(h, row, accepted):
             dot = item >> 32
             while symbols[dot] >= 0 and nullable[symbols[dot]]:
                 dot += 1
-            if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & LOW_32)) < 0:
-                return GROW
+            if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & layout.LOW_32)) < 0:
+                return statuses.GROW
         for w in range(length_of(h, origin)):
             nonterminal = word_of(h, origin, w) >> 32
             corners = left_corners(h, nonterminal)
             if corners < 0:
                 return corners
-            first = memo_get(h, M_FIRST, nonterminal, 0)
+            first = memo_get(h, layout.M_FIRST, nonterminal, 0)
             for f in range(first_at(h, first, lexeme), length_of(h, first)):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
                     break
-                restricted = restrict(h, origin, lefts[entry & LOW_32])
+                restricted = restrict(h, origin, lefts[entry & layout.LOW_32])
                 if restricted < 0:
                     return restricted
-                if push(h, pack(entry & LOW_32, restricted)) < 0:
-                    return GROW
+                if push(h, pack(entry & layout.LOW_32, restricted)) < 0:
+                    return statuses.GROW
     # what several nonterminals have as a left corner was pushed for each of them
-    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
-    moves = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
-    head[STACK_TOP] = base + moves
+    head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - base)
+    moves = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = base + moves
     for i in range(base, base + moves):
         if not spend(h, 4):
-            return LIMIT_WORK
-        move = i64(h, STACK)[i]
-        status = _push_after(h, move >> 32, move & LOW_32)
+            return statuses.LIMIT_WORK
+        move = i64(h, layout.STACK)[i]
+        status = _push_after(h, move >> 32, move & layout.LOW_32)
         if status < 0:
             return status
-    after = make_row(h, base + moves, head[STACK_TOP] - base - moves)
-    head[STACK_TOP] = base
+    after = make_row(h, base + moves, head[layout.STACK_TOP] - base - moves)
+    head[layout.STACK_TOP] = base
     if after < 0:
         return after
-    return memo_put(h, M_ADVANCE, row, accepted, after)
+    return memo_put(h, layout.M_ADVANCE, row, accepted, after)
 
 
 @kernel
@@ -496,8 +451,8 @@ def _scan_kept(h, items, origin, ended):
     """Push the dots, with their origins, at which a lexeme that keeps its text is scanned: ``ended`` is its value, or its
     number, for any value; 0 or a status.
     """
-    symbols = i64(h, DOT_SYMBOL)
-    nullable = i64(h, NULLABLE)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
     for i in range(length_of(h, items)):
         item = word_of(h, items, i)
         dot = item >> 32
@@ -506,20 +461,20 @@ def _scan_kept(h, items, origin, ended):
         dot = _kept_dot(h, dot, -2 - symbols[dot], ended)
         if dot < 0:
             return dot
-        if dot and push(h, pack(dot, item & LOW_32)) < 0:
-            return GROW
+        if dot and push(h, pack(dot, item & layout.LOW_32)) < 0:
+            return statuses.GROW
     for w in range(length_of(h, origin)):
         nonterminal = word_of(h, origin, w) >> 32
         corners = left_corners(h, nonterminal)
         if corners < 0:
             return corners
-        first = memo_get(h, M_FIRST, nonterminal, 0)
+        first = memo_get(h, layout.M_FIRST, nonterminal, 0)
         for f in range(length_of(h, first)):
             if not spend(h, 4):
-                return LIMIT_WORK
+                return statuses.LIMIT_WORK
             entry = word_of(h, first, f)
-            left = i64(h, DOT_LEFT)[entry & LOW_32]
-            dot = _kept_dot(h, entry & LOW_32, entry >> 32, ended)
+            left = i64(h, layout.DOT_LEFT)[entry & layout.LOW_32]
+            dot = _kept_dot(h, entry & layout.LOW_32, entry >> 32, ended)
             if dot < 0:
                 return dot
             if dot:
@@ -527,7 +482,7 @@ def _scan_kept(h, items, origin, ended):
                 if restricted < 0:
                     return restricted
                 if push(h, pack(dot, restricted)) < 0:
-                    return GROW
+                    return statuses.GROW
     return np.int64(0)
 
 
@@ -536,20 +491,20 @@ def _kept_dot(h, dot, lexeme, ended):
     """Where the rule goes on in which ``lexeme`` stands at ``dot``: a dot before the lexeme, 0 if it is another one, or has
     that value excluded; or a status. ``ended``: a value, or the number of the lexeme, for any value.
     """
-    if lexeme < 0 or lexeme == header(h)[END_SYMBOL]:
+    if lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL]:
         return np.int64(0)
-    lexemes = i64(h, LEXEMES)
-    if lexemes[lexeme * LEXEME_WORDS + X_ROLE] != KEEPS:
+    lexemes = i64(h, layout.LEXEMES)
+    if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_ROLE] != layout.TRACKS:
         return np.int64(0)
-    if lexemes[lexeme * LEXEME_WORDS + X_KEPT] != lexemes[ended * LEXEME_WORDS + X_KEPT]:
+    if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_TRACKED] != lexemes[ended * layout.LEXEME_WORDS + layout.X_TRACKED]:
         return np.int64(0)
-    if lexemes[ended * LEXEME_WORDS + X_ROLE] != VALUE:
+    if lexemes[ended * layout.LEXEME_WORDS + layout.X_ROLE] != layout.VALUE:
         return dot
-    known = memo_get(h, M_REST, lexeme, ended)
+    known = memo_get(h, layout.M_REST, lexeme, ended)
     if known < 0:
-        header(h)[GROW_TO] = lexeme
-        header(h)[GROW_TABLE] = ended
-        return np.int64(NEED_REST)
+        header(h)[layout.REQUEST_B] = lexeme
+        header(h)[layout.REQUEST_A] = ended
+        return np.int64(statuses.NEED_REST)
     return known
 
 
@@ -560,14 +515,14 @@ def unite_rows(h, a, b):
     Marks go where one of them has none: what either allows is allowed.
     """
     head = header(h)
-    base = head[STACK_TOP]
-    records = i64(h, ROWS)
-    items_a = records[a * ROW_WORDS + R_ITEMS]
-    items_b = records[b * ROW_WORDS + R_ITEMS]
+    base = head[layout.STACK_TOP]
+    records = i64(h, layout.ROWS)
+    items_a = records[a * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]
+    items_b = records[b * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
-        return GROW
+        return statuses.GROW
     if is_marked(h, items_a) != is_marked(h, items_b):
         drop_marks(h, base)
-    row = make_row(h, base, head[STACK_TOP] - base)
-    head[STACK_TOP] = base
+    row = make_row(h, base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = base
     return row

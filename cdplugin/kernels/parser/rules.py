@@ -12,13 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import entry_kernel, kernel
-from cdplugin.kernels.parser.corners import END_OF_RULE, NOT_EXPANDED
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.store import layout
 
 _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
-
-# the first words of what arrange() returns; the tables follow
-O_NONTERMINALS, O_LEXEMES, O_DOTS, O_RULES, O_CORNERS = range(5)
-OUT_WORDS = 5
 
 
 @entry_kernel
@@ -39,7 +36,7 @@ def find_productive(lefts, offsets, symbols, barren, known, work, seeds):
     top = 0
     if len(seeds) == 0:
         for symbol in range(n):
-            heads[symbol] = END_OF_RULE
+            heads[symbol] = layout.END_OF_RULE
         for rule in range(n_rules):
             missing[rule] = _wait(offsets, symbols, rule, rule_at, heads, links)
             for at in range(offsets[rule], offsets[rule + 1]):
@@ -120,20 +117,20 @@ def arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, s
             at += 1
     new_offsets[n_rules] = at
     n = len(order) + 1
-    out = np.empty(OUT_WORDS + 3 * (at + n_rules) + 2 * n_rules + 2 * at + 3 * n, np.int64)
-    lists = OUT_WORDS + 3 * (at + n_rules)
+    out = np.empty(parser_layout.OUT_WORDS + 3 * (at + n_rules) + 2 * n_rules + 2 * at + 3 * n, np.int64)
+    lists = parser_layout.OUT_WORDS + 3 * (at + n_rules)
     corner_lists = lists + 2 * n_rules
     heads = np.empty(3 * n, np.int64)
     rule_heads = heads[:n]
     corner_heads = heads[n : 2 * n]
     is_null = heads[2 * n :]
-    rule_heads[0] = END_OF_RULE
+    rule_heads[0] = layout.END_OF_RULE
     is_null[0] = 0
     for i in range(n - 1):
-        rule_heads[i + 1] = END_OF_RULE if family_of[order[i]] < 0 else NOT_EXPANDED
+        rule_heads[i + 1] = layout.END_OF_RULE if family_of[order[i]] < 0 else layout.NOT_EXPANDED
         is_null[i + 1] = nullable[order[i]]
     for i in range(n):
-        corner_heads[i] = END_OF_RULE
+        corner_heads[i] = layout.END_OF_RULE
     _find_nullable(new_lefts, new_offsets, new_symbols, is_null)
     n_corners = _lay_out(
         new_lefts,
@@ -145,17 +142,17 @@ def arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, s
         0,
         rule_heads,
         corner_heads,
-        out[OUT_WORDS:],
+        out[parser_layout.OUT_WORDS :],
         out[lists:],
         out[corner_lists:],
     )
     end = corner_lists + 2 * n_corners
     out[end : end + 3 * n] = heads
-    out[O_NONTERMINALS] = n
-    out[O_LEXEMES] = n_lexemes
-    out[O_DOTS] = at + n_rules
-    out[O_RULES] = n_rules
-    out[O_CORNERS] = n_corners
+    out[parser_layout.O_NONTERMINALS] = n
+    out[parser_layout.O_LEXEMES] = n_lexemes
+    out[parser_layout.O_DOTS] = at + n_rules
+    out[parser_layout.O_RULES] = n_rules
+    out[parser_layout.O_CORNERS] = n_corners
     return out[: end + 3 * n]
 
 
@@ -168,7 +165,7 @@ def _reach(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, nu
     n = len(number)
     heads = np.empty(n, np.int64)
     for symbol in range(n):
-        heads[symbol] = END_OF_RULE
+        heads[symbol] = layout.END_OF_RULE
         number[symbol] = 0
     for lexeme in range(len(lexeme_number)):
         lexeme_number[lexeme] = -1
@@ -243,7 +240,7 @@ def _find_nullable(lefts, offsets, symbols, is_null):
     stack = np.empty(n, np.int64)
     top = 0
     for symbol in range(n):
-        heads[symbol] = END_OF_RULE
+        heads[symbol] = layout.END_OF_RULE
         if is_null[symbol]:
             stack[top] = symbol
             top += 1
@@ -288,7 +285,7 @@ def _lay_out(
     for rule in range(len(lefts)):
         left = lefts[rule]
         lists[2 * rule] = first_dot + dot
-        lists[2 * rule + 1] = max(rule_heads[left], END_OF_RULE)
+        lists[2 * rule + 1] = max(rule_heads[left], layout.END_OF_RULE)
         rule_heads[left] = first_rule + rule
         is_corner = True
         first = dot
@@ -302,7 +299,7 @@ def _lay_out(
                 n_corners += 1
             is_corner = is_corner and symbol >= 0 and is_null[symbol] != 0
             dot += 1
-        dots[dot] = END_OF_RULE
+        dots[dot] = layout.END_OF_RULE
         null_rest = 1
         for at in range(dot, first - 1, -1):
             if at < dot and (dots[at] < 0 or is_null[dots[at]] == 0):

@@ -8,24 +8,11 @@ have a marked skip before them start in such a row.
 from __future__ import annotations
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.lexer import L_VALUE, LEXER_WORDS
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.expressions import push
-from cdplugin.kernels.store.arena import (
-    LEXEME_WORDS,
-    LEXEMES,
-    LEXER_STATES,
-    STACK,
-    STACK_TOP,
-    X_IS_SKIP,
-    X_SKIP,
-    header,
-    i64,
-    length_of,
-    pack,
-    word_of,
-)
-
-MARK_DOT = 2  # the end of the rule S' -> S END; the "origin" of a mark is a skip
+from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.arena import header, i64, length_of, pack, word_of
 
 
 @kernel
@@ -33,8 +20,8 @@ def is_marked(h, items):
     """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold marks."""
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
-        if dot >= MARK_DOT:
-            return dot == MARK_DOT
+        if dot >= parser_layout.SKIP_ITEM_DOT:
+            return dot == parser_layout.SKIP_ITEM_DOT
     return False
 
 
@@ -43,8 +30,8 @@ def push_marks(h, accepted):
     """Push a mark for each skip of a ``K_ACCEPTED`` value; a status."""
     for a in range(length_of(h, accepted)):
         skip = word_of(h, accepted, a)
-        if i64(h, LEXEMES)[skip * LEXEME_WORDS + X_IS_SKIP]:
-            status = push(h, pack(MARK_DOT, skip))
+        if i64(h, layout.LEXEMES)[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            status = push(h, pack(parser_layout.SKIP_ITEM_DOT, skip))
             if status < 0:
                 return status
     return 0
@@ -54,24 +41,24 @@ def push_marks(h, accepted):
 def drop_marks(h, base):
     """Take the marks out of the items ``STACK[base:top]``."""
     head = header(h)
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     kept = base
-    for i in range(base, head[STACK_TOP]):
-        if words[i] >> 32 != MARK_DOT:
+    for i in range(base, head[layout.STACK_TOP]):
+        if words[i] >> 32 != parser_layout.SKIP_ITEM_DOT:
             words[kept] = words[i]
             kept += 1
-    head[STACK_TOP] = kept
+    head[layout.STACK_TOP] = kept
 
 
 @kernel
 def only_after_marks(h, items, start, count):
     """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a marked skip before them; how many."""
-    words = i64(h, STACK)
-    lexemes = i64(h, LEXEMES)
+    words = i64(h, layout.STACK)
+    lexemes = i64(h, layout.LEXEMES)
     kept = 0
     for i in range(start, start + count):
-        skip = lexemes[words[i] * LEXEME_WORDS + X_SKIP]
-        if skip >= 0 and _holds(h, items, pack(MARK_DOT, skip)):
+        skip = lexemes[words[i] * layout.LEXEME_WORDS + layout.X_SKIP]
+        if skip >= 0 and _holds(h, items, pack(parser_layout.SKIP_ITEM_DOT, skip)):
             words[start + kept] = words[i]
             kept += 1
     return kept
@@ -82,11 +69,11 @@ def others_start(h, state, accepted):
     """Whether a lexeme starts in a lexer state (0: none) that may have none of the skips in ``accepted`` before it."""
     if state == 0:
         return False
-    lexemes = i64(h, LEXEMES)
-    value = i64(h, LEXER_STATES)[state * LEXER_WORDS + L_VALUE]
+    lexemes = i64(h, layout.LEXEMES)
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
     for i in range(length_of(h, value)):
-        record = (word_of(h, value, i) >> 32) * LEXEME_WORDS
-        if not lexemes[record + X_IS_SKIP] and not _holds(h, accepted, lexemes[record + X_SKIP]):
+        record = (word_of(h, value, i) >> 32) * layout.LEXEME_WORDS
+        if not lexemes[record + layout.X_IS_SKIP] and not _holds(h, accepted, lexemes[record + layout.X_SKIP]):
             return True
     return False
 

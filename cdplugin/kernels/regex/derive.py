@@ -20,35 +20,8 @@ from cdplugin.kernels.regex.expressions import (
     nullable,
     push,
 )
-from cdplugin.kernels.store.arena import (
-    C_DERIVATIVES,
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_EMPTY,
-    K_EPSILON,
-    K_LITERALS,
-    K_NOT,
-    K_REPEAT,
-    LIMIT_WORK,
-    LITERAL_BYTES,
-    LITERAL_OFFSETS,
-    M_DERIVATIVE,
-    STACK,
-    STACK_TOP,
-    WORK_LEFT,
-    header,
-    i64,
-    kind_of,
-    length_of,
-    memo_get,
-    memo_put,
-    spend,
-    u8,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, u8, word_of
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
 
@@ -56,8 +29,8 @@ FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class save
 @kernel
 def _literal_child(h, e, byte):
     """Range of the literals of ``e`` that go on with ``byte``: ``(low, high)``, empty if ``low == high``."""
-    offsets = i64(h, LITERAL_OFFSETS)
-    text = u8(h, LITERAL_BYTES)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
     low = word_of(h, e, 0)
     high = word_of(h, e, 1)
     depth = word_of(h, e, 2)
@@ -84,36 +57,36 @@ def _literal_child(h, e, byte):
 @kernel
 def _leaf_derivative(h, e, byte):
     """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
-    of which starts with ``byte``; -9 for anything else.
+    of which starts with ``byte``; ``UNKNOWN`` for anything else.
     """
     kind = kind_of(h, e)
-    if kind == K_BYTES:
+    if kind == layout.K_BYTES:
         return EPSILON if (word_of(h, e, byte >> 6) >> (byte & 63)) & 1 else EMPTY
-    if kind == K_LITERALS:
+    if kind == layout.K_LITERALS:
         low, high = _literal_child(h, e, byte)
         return make_literals(h, low, high, word_of(h, e, 2) + 1)
-    if kind == K_EMPTY or kind == K_EPSILON:
+    if kind == layout.K_EMPTY or kind == layout.K_EPSILON:
         return EMPTY
-    if kind == K_CAT:  # the branches of a character class, and of names spelt in every way, are of these shapes
+    if kind == layout.K_CAT:  # the branches of a character class, and of names spelt in every way, are of these shapes
         first = word_of(h, e, 0)
         first_kind = kind_of(h, first)
-        if first_kind == K_BYTES:
+        if first_kind == layout.K_BYTES:
             return word_of(h, e, 1) if (word_of(h, first, byte >> 6) >> (byte & 63)) & 1 else EMPTY
-        if first_kind == K_LITERALS and not nullable(h, first):
+        if first_kind == layout.K_LITERALS and not nullable(h, first):
             low, high = _literal_child(h, first, byte)
             if low == high:
                 return EMPTY
-    return -9
+    return statuses.UNKNOWN
 
 
 @kernel
 def _known_derivative(h, e, byte):
-    """Derivative if it is a leaf's or memoised; -9 if it has to be computed; or a status."""
+    """Derivative if it is a leaf's or memoised; ``UNKNOWN`` if it has to be computed; or a status."""
     result = _leaf_derivative(h, e, byte)
-    if result != -9:
+    if result != statuses.UNKNOWN:
         return result
-    result = memo_get(h, M_DERIVATIVE, e, byte)
-    return result if result >= 0 else -9
+    result = memo_get(h, layout.M_DERIVATIVE, e, byte)
+    return result if result >= 0 else statuses.UNKNOWN
 
 
 @kernel
@@ -123,65 +96,65 @@ def derive(h, e, byte):
     Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``.
     """
     result = _known_derivative(h, e, byte)
-    if result != -9:
+    if result != statuses.UNKNOWN:
         return result
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return GROW
-    while head[STACK_TOP] > base:
+        return statuses.GROW
+    while head[layout.STACK_TOP] > base:
         if not spend(h, 4):
-            return LIMIT_WORK
-        e = i64(h, STACK)[head[STACK_TOP] - 1]
-        if memo_get(h, M_DERIVATIVE, e, byte) >= 0:
-            head[STACK_TOP] -= 1
+            return statuses.LIMIT_WORK
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
+        if memo_get(h, layout.M_DERIVATIVE, e, byte) >= 0:
+            head[layout.STACK_TOP] -= 1
             continue
         kind = kind_of(h, e)
-        n = length_of(h, e) if kind == K_ALT or kind == K_AND else 1
-        if kind == K_CAT and nullable(h, word_of(h, e, 0)):
+        n = length_of(h, e) if kind == layout.K_ALT or kind == layout.K_AND else 1
+        if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)):
             n = 2
-        head[WORK_LEFT] -= 2 * n
+        head[layout.WORK_LEFT] -= 2 * n
         missing = False
         for i in range(n):
             part = word_of(h, e, i)
             known = _known_derivative(h, part, byte)
-            if known == -9:
+            if known == statuses.UNKNOWN:
                 missing = True
                 if push(h, part) < 0:
-                    return GROW
+                    return statuses.GROW
             elif known < 0:
                 return known
         if missing:
             continue
-        head[C_DERIVATIVES] += 1
-        top = head[STACK_TOP]
-        if kind == K_CAT:
+        head[layout.C_DERIVATIVES] += 1
+        top = head[layout.STACK_TOP]
+        if kind == layout.K_CAT:
             result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
             if result >= 0 and n == 2:
                 if push(h, result) < 0 or push(h, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
-                    return GROW
+                    return statuses.GROW
                 result = make_alt(h, top, 2)
-                head[STACK_TOP] = top
-        elif kind == K_REPEAT:
+                head[layout.STACK_TOP] = top
+        elif kind == layout.K_REPEAT:
             low = word_of(h, e, 1)
             high = word_of(h, e, 2)
             rest = make_repeat(h, word_of(h, e, 0), max(low - 1, 0), high - 1 if high > 0 else high)
             if rest < 0:
                 return rest
             result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), rest)
-        elif kind == K_NOT:
+        elif kind == layout.K_NOT:
             result = make_not(h, _known_derivative(h, word_of(h, e, 0), byte))
         else:
             for i in range(n):
                 if push(h, _known_derivative(h, word_of(h, e, i), byte)) < 0:
-                    return GROW
-            result = make_alt(h, top, n) if kind == K_ALT else make_and(h, top, n)
-            head[STACK_TOP] = top
+                    return statuses.GROW
+            result = make_alt(h, top, n) if kind == layout.K_ALT else make_and(h, top, n)
+            head[layout.STACK_TOP] = top
         if result < 0:
             return result
-        if memo_put(h, M_DERIVATIVE, e, byte, result) < 0:
-            return GROW
-        head[STACK_TOP] -= 1
+        if memo_put(h, layout.M_DERIVATIVE, e, byte, result) < 0:
+            return statuses.GROW
+        head[layout.STACK_TOP] -= 1
     return result
 
 
@@ -193,58 +166,58 @@ def refine_class(h, e, byte, byte_class, most_visits):
     ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes (for each part, where ``e`` begins with an ``&``), and
     where literals go on with ``byte``. Returns how many nodes it looked at, or ``GROW``.
     """
-    joint = word_of(h, e, 0) if kind_of(h, e) == K_CAT else e
-    if kind_of(h, joint) == K_AND:
+    joint = word_of(h, e, 0) if kind_of(h, e) == layout.K_CAT else e
+    if kind_of(h, joint) == layout.K_AND:
         most_visits *= length_of(h, joint)
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return GROW
+        return statuses.GROW
     visits = 0
-    while head[STACK_TOP] > base:
-        head[STACK_TOP] -= 1
-        e = i64(h, STACK)[head[STACK_TOP]]
+    while head[layout.STACK_TOP] > base:
+        head[layout.STACK_TOP] -= 1
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         kind = kind_of(h, e)
         visits += 1
         give_up = visits > most_visits
-        if kind == K_BYTES:
+        if kind == layout.K_BYTES:
             inside = (word_of(h, e, byte >> 6) >> (byte & 63)) & 1
             for i in range(4):
                 word = word_of(h, e, i)
                 byte_class[i] &= word if inside else ~word
-        elif kind == K_LITERALS:
+        elif kind == layout.K_LITERALS:
             low, high = _literal_child(h, e, byte)
             if low < high:
                 give_up = True
             else:
                 give_up = give_up or not _drop_literal_heads(h, e, byte_class)
-        elif kind == K_CAT:
+        elif kind == layout.K_CAT:
             if push(h, word_of(h, e, 0)) < 0:
-                return GROW
+                return statuses.GROW
             if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return GROW
-        elif kind == K_NOT or kind == K_REPEAT:
+                return statuses.GROW
+        elif kind == layout.K_NOT or kind == layout.K_REPEAT:
             if push(h, word_of(h, e, 0)) < 0:
-                return GROW
-        elif kind == K_ALT or kind == K_AND:
+                return statuses.GROW
+        elif kind == layout.K_ALT or kind == layout.K_AND:
             for i in range(length_of(h, e)):
                 if push(h, word_of(h, e, i)) < 0:
-                    return GROW
+                    return statuses.GROW
         if give_up:
             for i in range(4):
                 byte_class[i] = 0
             byte_class[byte >> 6] = np.int64(1) << (byte & 63)
             break
-    head[STACK_TOP] = base
-    head[WORK_LEFT] -= visits
+    head[layout.STACK_TOP] = base
+    head[layout.WORK_LEFT] -= visits
     return visits
 
 
 @kernel
 def _drop_literal_heads(h, e, byte_class):
     """Remove the first bytes of a literal set from ``byte_class``; False if they are too many to be worth it."""
-    offsets = i64(h, LITERAL_OFFSETS)
-    text = u8(h, LITERAL_BYTES)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
     low = word_of(h, e, 0)
     high = word_of(h, e, 1)
     depth = word_of(h, e, 2)

@@ -25,36 +25,8 @@ from cdplugin.kernels.regex.expressions import (
     repeats_within,
 )
 from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
-from cdplugin.kernels.store.arena import (
-    FUEL,
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_EPSILON,
-    K_LITERALS,
-    K_NOT,
-    K_REPEAT,
-    LIMIT_FUEL,
-    LIMIT_WORK,
-    LITERAL_OFFSETS,
-    STACK,
-    STACK_TOP,
-    V_AUX,
-    V_FLAGS,
-    VALUE_WORDS,
-    VALUES,
-    WORK_LEFT,
-    flags_of,
-    has_room,
-    header,
-    i64,
-    kind_of,
-    length_of,
-    spend,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, kind_of, length_of, spend, word_of
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
@@ -75,9 +47,9 @@ def is_nonempty(h, e):
     over derivatives; the chain that led to a match, or all that was seen, is marked, so that the next state's question is
     mostly answered.
     """
-    fuel = header(h)[FUEL]
+    fuel = header(h)[layout.FUEL]
     status = _decide(h, e, min(fuel, _IN_ALL))
-    if status != LIMIT_FUEL or fuel <= _IN_ALL:
+    if status != statuses.LIMIT_FUEL or fuel <= _IN_ALL:
         return status
     status = _is_refuted(h, e)
     if status:
@@ -93,8 +65,8 @@ def is_nonempty(h, e):
 @kernel
 def is_plainly_nonempty(h, e):
     """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status."""
-    status = _decide(h, e, min(header(h)[FUEL], _IN_ALL))
-    return 0 if status == LIMIT_FUEL else status
+    status = _decide(h, e, min(header(h)[layout.FUEL], _IN_ALL))
+    return 0 if status == statuses.LIMIT_FUEL else status
 
 
 @kernel
@@ -112,7 +84,7 @@ def _decide(h, e, fuel):
     status = by_length(h, e, 0)
     if status == UNDECIDED:
         status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
-        if status != LIMIT_FUEL:
+        if status != statuses.LIMIT_FUEL:
             return status
         status = by_length(h, e, FEW_NODES)
         if status == UNDECIDED:
@@ -126,28 +98,28 @@ def _decide(h, e, fuel):
 def _decide_by_search(h, e, fuel):
     """:func:`is_nonempty` by a search with so much fuel. Marks what was found."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     status, found = _search(h, e, fuel)
-    values = i64(h, VALUES)
-    words = i64(h, STACK)
-    for i in range(base, head[STACK_TOP], 2):
-        record = words[i] * VALUE_WORDS + V_FLAGS
+    values = i64(h, layout.VALUES)
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP], 2):
+        record = words[i] * layout.VALUE_WORDS + layout.V_FLAGS
         values[record] &= ~np.int64(SEEN)
         if status == 0:
             values[record] |= IS_EMPTY
     while found >= 0:
-        values[words[found] * VALUE_WORDS + V_FLAGS] |= NONEMPTY
+        values[words[found] * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY
         found = words[found + 1]
     if status >= 0:
         _mark(h, e, status)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     return status
 
 
 @kernel
 def _mark(h, e, matches):
     """Note on ``e`` whether it matches anything."""
-    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
+    i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
 
 
 @kernel
@@ -155,31 +127,31 @@ def _is_refuted(h, e):
     """1 if two parts of ``e``, an ``&`` or what begins with one, have no match in common, a complement and another; for a
     union, if that is so for each of its parts. 0 if it is not soon found, or a status.
     """
-    is_union = kind_of(h, e) == K_ALT
+    is_union = kind_of(h, e) == layout.K_ALT
     pairs_left = _MOST_PAIRS
     for u in range(length_of(h, e) if is_union else 1):
         whole = word_of(h, e, u) if is_union else e
         flags = flags_of(h, whole)
         if flags & IS_EMPTY:
             continue
-        joint = word_of(h, whole, 0) if kind_of(h, whole) == K_CAT else whole
-        n_parts = length_of(h, joint) if kind_of(h, joint) == K_AND and not flags & KNOWN_NONEMPTY else 0
+        joint = word_of(h, whole, 0) if kind_of(h, whole) == layout.K_CAT else whole
+        n_parts = length_of(h, joint) if kind_of(h, joint) == layout.K_AND and not flags & KNOWN_NONEMPTY else 0
         status = 0
         for i in range(n_parts):
             denied = word_of(h, joint, i)
-            if kind_of(h, denied) != K_NOT:
+            if kind_of(h, denied) != layout.K_NOT:
                 continue
             for j in range(n_parts):
                 part = word_of(h, joint, j)
-                if status == 0 and pairs_left > 0 and kind_of(h, part) != K_NOT:
+                if status == 0 and pairs_left > 0 and kind_of(h, part) != layout.K_NOT:
                     pairs_left -= 1
                     status = _is_contained(h, part, word_of(h, denied, 0))
             if status or pairs_left == 0:
                 break
         if status <= 0:
             return status
-        i64(h, VALUES)[whole * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
-    i64(h, VALUES)[e * VALUE_WORDS + V_FLAGS] |= IS_EMPTY
+        i64(h, layout.VALUES)[whole * layout.VALUE_WORDS + layout.V_FLAGS] |= IS_EMPTY
+    i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_FLAGS] |= IS_EMPTY
     return 1
 
 
@@ -188,7 +160,7 @@ def _is_contained(h, e, outer):
     """1 if it is soon found that ``outer`` matches all that ``e`` does: as repetitions, the one's body in the other's, or by a
     short search. 0 if not, or a status.
     """
-    is_union = kind_of(h, outer) == K_ALT
+    is_union = kind_of(h, outer) == layout.K_ALT
     for i in range(length_of(h, outer) if is_union else 1):
         member = word_of(h, outer, i) if is_union else outer
         if repeats_within(h, e, member):
@@ -202,18 +174,18 @@ def _is_contained(h, e, outer):
 def _are_disjoint(h, e, denied):
     """1 if a short search shows that ``e & ~denied`` matches nothing. 0 if not, or a status."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     complement = make_not(h, denied)
     if complement < 0:
         return complement
     if push(h, e) < 0 or push(h, complement) < 0:
-        return np.int64(GROW)
+        return np.int64(statuses.GROW)
     both = make_and(h, base, 2)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     if both < 0:
         return both
     status = _decide(h, both, _FOR_A_PAIR)
-    return np.int64(1 - status if status >= 0 else 0 if status == LIMIT_FUEL else status)
+    return np.int64(1 - status if status >= 0 else 0 if status == statuses.LIMIT_FUEL else status)
 
 
 @kernel
@@ -224,7 +196,7 @@ def _search(h, e, fuel):
     Leaves its entries on the stack: two words, an expression and the entry that it was reached from.
     """
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     nowhere = np.int64(-1)
     byte_class = np.empty(4, np.int64)
     covered = np.empty(4, np.int64)
@@ -238,11 +210,11 @@ def _search(h, e, fuel):
         return status, nowhere
     while True:
         if n_heap < 0 and fuel < best_first_below:
-            n_heap = (head[STACK_TOP] - next_in_breadth) >> 1
+            n_heap = (head[layout.STACK_TOP] - next_in_breadth) >> 1
             heap = np.empty(2 * n_heap + 64, np.int64)
-            if _heap_push_range(h, heap, 0, next_in_breadth, head[STACK_TOP]) < 0:
-                return GROW, nowhere
-        if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[STACK_TOP]):
+            if _heap_push_range(h, heap, 0, next_in_breadth, head[layout.STACK_TOP]) < 0:
+                return statuses.GROW, nowhere
+        if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[layout.STACK_TOP]):
             return 0, nowhere
         entry = next_in_breadth
         if n_heap < 0:
@@ -250,8 +222,8 @@ def _search(h, e, fuel):
         else:
             n_heap -= 1
             entry = -_heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
-        first_new = head[STACK_TOP]
-        e = i64(h, STACK)[entry]
+        first_new = head[layout.STACK_TOP]
+        e = i64(h, layout.STACK)[entry]
         covered[:] = 0
         for byte in range(256):  # one byte of each class
             if (covered[byte >> 6] >> (byte & 63)) & 1:
@@ -259,7 +231,7 @@ def _search(h, e, fuel):
             byte_class[:] = -1
             visits = refine_class(h, e, byte, byte_class, _MOST_VISITS)
             if visits < 0:
-                return GROW, nowhere
+                return statuses.GROW, nowhere
             for i in range(4):
                 covered[i] |= byte_class[i]
             child = derive(h, e, byte)
@@ -267,20 +239,20 @@ def _search(h, e, fuel):
                 return child, nowhere
             fuel -= 1 + (visits >> _VISITS_BITS)
             if not spend(h, 8):
-                return LIMIT_WORK, nowhere
+                return statuses.LIMIT_WORK, nowhere
             if fuel < 0:
-                return LIMIT_FUEL, nowhere
+                return statuses.LIMIT_FUEL, nowhere
             status = _enter(h, child, entry, most_nodes)
             if status:
                 return status, (entry if status > 0 else nowhere)
         if n_heap >= 0:
-            count = n_heap + ((head[STACK_TOP] - first_new) >> 1)
+            count = n_heap + ((head[layout.STACK_TOP] - first_new) >> 1)
             if count > heap.shape[0]:
                 longer = np.empty(2 * count, np.int64)
                 longer[:n_heap] = heap[:n_heap]
                 heap = longer
-            if _heap_push_range(h, heap, n_heap, first_new, head[STACK_TOP]) < 0:
-                return GROW, nowhere
+            if _heap_push_range(h, heap, n_heap, first_new, head[layout.STACK_TOP]) < 0:
+                return statuses.GROW, nowhere
             n_heap = count
 
 
@@ -290,14 +262,14 @@ def _enter(h, e, origin, most_nodes):
     union does not. 1 if one of them is known to match something, else 0; or a status. ``most_nodes``: of :func:`by_length`.
     """
     head = header(h)
-    is_union = kind_of(h, e) == K_ALT
-    if not has_room(h, STACK, head[STACK_TOP] + 2 * (length_of(h, e) if is_union else 1)):
-        return GROW
-    values = i64(h, VALUES)
-    words = i64(h, STACK)
+    is_union = kind_of(h, e) == layout.K_ALT
+    if not has_room(h, layout.STACK, head[layout.STACK_TOP] + 2 * (length_of(h, e) if is_union else 1)):
+        return statuses.GROW
+    values = i64(h, layout.VALUES)
+    words = i64(h, layout.STACK)
     for i in range(length_of(h, e) if is_union else 1):
         part = word_of(h, e, i) if is_union else e
-        flags = values[part * VALUE_WORDS + V_FLAGS]
+        flags = values[part * layout.VALUE_WORDS + layout.V_FLAGS]
         if part == EMPTY or flags & (IS_EMPTY | SEEN):
             continue
         if flags & KNOWN_NONEMPTY:
@@ -310,10 +282,10 @@ def _enter(h, e, origin, most_nodes):
             if status:
                 return 1
             continue
-        values[part * VALUE_WORDS + V_FLAGS] |= SEEN
-        words[head[STACK_TOP]] = part
-        words[head[STACK_TOP] + 1] = origin
-        head[STACK_TOP] += 2
+        values[part * layout.VALUE_WORDS + layout.V_FLAGS] |= SEEN
+        words[head[layout.STACK_TOP]] = part
+        words[head[layout.STACK_TOP] + 1] = origin
+        head[layout.STACK_TOP] += 2
     return 0
 
 
@@ -323,7 +295,7 @@ def _heap_push_range(h, heap, count, first, last):
     is the bytes that the entry needs and, so that the latest comes first, minus its place. ``GROW`` if the stack is too short.
     """
     for entry in range(first, last, 2):
-        needs = bytes_needed(h, i64(h, STACK)[entry])
+        needs = bytes_needed(h, i64(h, layout.STACK)[entry])
         if needs < 0:
             return needs
         word = (needs << 32) - entry
@@ -363,33 +335,33 @@ def bytes_needed(h, e):
     The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind.
     """
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return GROW
-    while head[STACK_TOP] > base:
-        part = i64(h, STACK)[head[STACK_TOP] - 1]
-        head[WORK_LEFT] -= 2 + length_of(h, part)
+        return statuses.GROW
+    while head[layout.STACK_TOP] > base:
+        part = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
+        head[layout.WORK_LEFT] -= 2 + length_of(h, part)
         if _known_needs(h, part) >= 0:
-            head[STACK_TOP] -= 1
+            head[layout.STACK_TOP] -= 1
             continue
         kind = kind_of(h, part)
-        needs = np.int64(_FAR if kind == K_ALT else 0)
+        needs = np.int64(_FAR if kind == layout.K_ALT else 0)
         missing = False
-        for i in range(1 if kind == K_REPEAT else length_of(h, part)):
+        for i in range(1 if kind == layout.K_REPEAT else length_of(h, part)):
             known = _known_needs(h, word_of(h, part, i))
             if known < 0:
                 missing = True
                 if push(h, word_of(h, part, i)) < 0:
-                    head[STACK_TOP] = base
-                    return GROW
-            if kind == K_AND and known > 0:
+                    head[layout.STACK_TOP] = base
+                    return statuses.GROW
+            if kind == layout.K_AND and known > 0:
                 known += _OPEN_PART
-            needs = min(needs, known) if kind == K_ALT else needs + known
+            needs = min(needs, known) if kind == layout.K_ALT else needs + known
         if missing:
             continue
-        if kind == K_REPEAT:
+        if kind == layout.K_REPEAT:
             needs *= min(word_of(h, part, 1), _FAR)
-        i64(h, VALUES)[part * VALUE_WORDS + V_AUX] = min(needs, _FAR) + 1
+        i64(h, layout.VALUES)[part * layout.VALUE_WORDS + layout.V_AUX] = min(needs, _FAR) + 1
     return _known_needs(h, e)
 
 
@@ -397,12 +369,12 @@ def bytes_needed(h, e):
 def _known_needs(h, e):
     """:func:`bytes_needed` of a leaf, or of what was asked before; else -1."""
     kind = kind_of(h, e)
-    if kind == K_BYTES:
+    if kind == layout.K_BYTES:
         return 1
-    if kind == K_LITERALS:
-        offsets = i64(h, LITERAL_OFFSETS)
+    if kind == layout.K_LITERALS:
+        offsets = i64(h, layout.LITERAL_OFFSETS)
         low = word_of(h, e, 0)
         return offsets[low + 1] - offsets[low] - word_of(h, e, 2)
-    if kind == K_CAT or kind == K_ALT or kind == K_AND or kind == K_REPEAT:
-        return i64(h, VALUES)[e * VALUE_WORDS + V_AUX] - 1
-    return 0 if kind == K_EPSILON or kind == K_NOT else _FAR
+    if kind == layout.K_CAT or kind == layout.K_ALT or kind == layout.K_AND or kind == layout.K_REPEAT:
+        return i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_AUX] - 1
+    return 0 if kind == layout.K_EPSILON or kind == layout.K_NOT else _FAR

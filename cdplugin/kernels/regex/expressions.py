@@ -14,37 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.store.arena import (
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_EMPTY,
-    K_EPSILON,
-    K_LITERALS,
-    K_NOT,
-    K_REPEAT,
-    LIMIT_WIDTH,
-    LITERAL_OFFSETS,
-    MARKS,
-    MAX_WIDTH,
-    STACK,
-    STACK_TOP,
-    V_FLAGS,
-    VALUE_WORDS,
-    VALUES,
-    WORK_LEFT,
-    flags_of,
-    has_room,
-    header,
-    i64,
-    intern,
-    kind_of,
-    length_of,
-    sort_unique,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, intern, kind_of, length_of, sort_unique, word_of
 
 EMPTY, EPSILON, ALL = 1, 2, 3  # ids, interned first in every arena
 
@@ -68,8 +39,8 @@ UNBOUNDED = 1 << 20  # "any number of characters" in stay()
 def _finish(h, value, flags):
     """Store the flags of a fresh expression."""
     if value >= 0:
-        values = i64(h, VALUES)
-        values[value * VALUE_WORDS + V_FLAGS] |= flags
+        values = i64(h, layout.VALUES)
+        values[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
     return value
 
 
@@ -82,11 +53,11 @@ def nullable(h, e):
 def push(h, word):
     """Push a word on the stack: 0, or ``GROW``."""
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 1):
-        return GROW
-    i64(h, STACK)[top] = word
-    head[STACK_TOP] = top + 1
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 1):
+        return statuses.GROW
+    i64(h, layout.STACK)[top] = word
+    head[layout.STACK_TOP] = top + 1
     return 0
 
 
@@ -99,10 +70,10 @@ def make_bytes(h, w0, w1, w2, w3):
     if w0 == 0 and w1 == 0 and w2 == 0 and w3 == 0:
         return EMPTY
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 4):
-        return GROW
-    words = i64(h, STACK)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 4):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
     words[top] = w0
     words[top + 1] = w1
     words[top + 2] = w2
@@ -119,7 +90,7 @@ def make_bytes(h, w0, w1, w2, w3):
             count += 1
     if count > FEW:
         thin = 0
-    return _finish(h, intern(h, K_BYTES, top, 4), PURE | FINITE | thin)
+    return _finish(h, intern(h, layout.K_BYTES, top, 4), PURE | FINITE | thin)
 
 
 @kernel
@@ -127,19 +98,19 @@ def make_literals(h, low, high, depth):
     """The literals ``low .. high - 1`` of the sorted table, less their first ``depth`` bytes."""
     if low >= high:
         return EMPTY
-    offsets = i64(h, LITERAL_OFFSETS)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
     nullable_ = offsets[low + 1] - offsets[low] == depth
     if nullable_ and high == low + 1:
         return EPSILON
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 3):
-        return GROW
-    words = i64(h, STACK)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 3):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
     words[top] = low
     words[top + 1] = high
     words[top + 2] = depth
-    return _finish(h, intern(h, K_LITERALS, top, 3), PURE | FINITE | THIN | (NULLABLE if nullable_ else 0))
+    return _finish(h, intern(h, layout.K_LITERALS, top, 3), PURE | FINITE | THIN | (NULLABLE if nullable_ else 0))
 
 
 @kernel
@@ -156,13 +127,13 @@ def make_repeat(h, a, low, high):
         return a
     if a == ALL:
         return ALL
-    if kind_of(h, a) == K_REPEAT and word_of(h, a, 1) == 0 and word_of(h, a, 2) == -1:
+    if kind_of(h, a) == layout.K_REPEAT and word_of(h, a, 1) == 0 and word_of(h, a, 2) == -1:
         return a
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 3):
-        return GROW
-    words = i64(h, STACK)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 3):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
     words[top] = a
     words[top + 1] = low
     words[top + 2] = high
@@ -173,20 +144,20 @@ def make_repeat(h, a, low, high):
         out |= NULLABLE
     if high >= 0 and flags & FINITE:
         out |= FINITE
-    return _finish(h, intern(h, K_REPEAT, top, 3), out)
+    return _finish(h, intern(h, layout.K_REPEAT, top, 3), out)
 
 
 @kernel
 def _cat_pair(h, a, b):
     """``a b`` for an ``a`` that is no concatenation; joins neighbouring repetitions of one body."""
-    if kind_of(h, a) == K_REPEAT or a == ALL:
+    if kind_of(h, a) == layout.K_REPEAT or a == ALL:
         head_, tail = b, EPSILON
-        if kind_of(h, b) == K_CAT:
+        if kind_of(h, b) == layout.K_CAT:
             head_, tail = word_of(h, b, 0), word_of(h, b, 1)
         if a == ALL:
             if head_ == ALL:
                 return b
-        elif kind_of(h, head_) == K_REPEAT and word_of(h, head_, 0) == word_of(h, a, 0):
+        elif kind_of(h, head_) == layout.K_REPEAT and word_of(h, head_, 0) == word_of(h, a, 0):
             low = word_of(h, a, 1) + word_of(h, head_, 1)
             high = np.int64(-1)
             if word_of(h, a, 2) >= 0 and word_of(h, head_, 2) >= 0:
@@ -196,16 +167,16 @@ def _cat_pair(h, a, b):
                 return joined
             a, b = joined, tail
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 2):
-        return GROW
-    words = i64(h, STACK)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 2):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
     words[top] = a
     words[top + 1] = b
     flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE | THIN)
     if flags_of(h, a) & KNOWN_NONEMPTY and flags_of(h, b) & KNOWN_NONEMPTY:
         flags |= NONEMPTY
-    return _finish(h, intern(h, K_CAT, top, 2), flags)
+    return _finish(h, intern(h, layout.K_CAT, top, 2), flags)
 
 
 @kernel
@@ -218,43 +189,43 @@ def make_cat(h, a, b):
     if b == EPSILON:
         return a
     head = header(h)
-    base = head[STACK_TOP]
-    while kind_of(h, a) == K_CAT:
+    base = head[layout.STACK_TOP]
+    while kind_of(h, a) == layout.K_CAT:
         if push(h, word_of(h, a, 0)) < 0:
-            return GROW
+            return statuses.GROW
         a = word_of(h, a, 1)
     result = _cat_pair(h, a, b)
-    while result >= 0 and head[STACK_TOP] > base:
-        head[STACK_TOP] -= 1
-        result = _cat_pair(h, i64(h, STACK)[head[STACK_TOP]], result)
-    head[STACK_TOP] = base
+    while result >= 0 and head[layout.STACK_TOP] > base:
+        head[layout.STACK_TOP] -= 1
+        result = _cat_pair(h, i64(h, layout.STACK)[head[layout.STACK_TOP]], result)
+    head[layout.STACK_TOP] = base
     return result
 
 
 @kernel
 def make_not(h, a):
     """All byte strings that ``a`` does not match."""
-    if kind_of(h, a) == K_NOT:
+    if kind_of(h, a) == layout.K_NOT:
         return word_of(h, a, 0)
     head = header(h)
-    top = head[STACK_TOP]
-    if not has_room(h, STACK, top + 1):
-        return GROW
-    i64(h, STACK)[top] = a
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 1):
+        return statuses.GROW
+    i64(h, layout.STACK)[top] = a
     flags = flags_of(h, a)
     out = 0 if flags & NULLABLE else NULLABLE
     if flags & FINITE or a == EMPTY:
         out |= NONEMPTY
-    return _finish(h, intern(h, K_NOT, top, 1), out)
+    return _finish(h, intern(h, layout.K_NOT, top, 1), out)
 
 
 @kernel
 def make_alt(h, start, count):
     """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
     head = header(h)
-    saved = head[STACK_TOP]
+    saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     w0 = np.int64(0)
     w1 = np.int64(0)
     w2 = np.int64(0)
@@ -262,51 +233,51 @@ def make_alt(h, start, count):
     any_nullable = False
     epsilon = False
     for i in range(start, start + count):
-        e = i64(h, STACK)[i]
+        e = i64(h, layout.STACK)[i]
         if e == EMPTY:
             continue
         if e == ALL:
-            head[STACK_TOP] = saved
+            head[layout.STACK_TOP] = saved
             return ALL
-        n = length_of(h, e) if kind_of(h, e) == K_ALT else 1
+        n = length_of(h, e) if kind_of(h, e) == layout.K_ALT else 1
         for j in range(n):
-            part = word_of(h, e, j) if kind_of(h, e) == K_ALT else e
+            part = word_of(h, e, j) if kind_of(h, e) == layout.K_ALT else e
             kind = kind_of(h, part)
-            if kind == K_BYTES:
+            if kind == layout.K_BYTES:
                 w0 |= word_of(h, part, 0)
                 w1 |= word_of(h, part, 1)
                 w2 |= word_of(h, part, 2)
                 w3 |= word_of(h, part, 3)
-            elif kind == K_EPSILON:
+            elif kind == layout.K_EPSILON:
                 epsilon = True
             else:
                 any_nullable = any_nullable or nullable(h, part)
                 if push(h, part) < 0:
-                    return GROW
-    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
+                    return statuses.GROW
+    head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - base)
     bytes_ = make_bytes(h, w0, w1, w2, w3)
     if bytes_ < 0:
         return bytes_
     if bytes_ != EMPTY and push(h, bytes_) < 0:
-        return GROW
+        return statuses.GROW
     if epsilon and not any_nullable and push(h, EPSILON) < 0:
-        return GROW
-    n = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+        return statuses.GROW
+    n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     result = np.int64(EMPTY)
-    if n > head[MAX_WIDTH]:
-        result = np.int64(LIMIT_WIDTH)
+    if n > head[layout.MAX_WIDTH]:
+        result = np.int64(statuses.LIMIT_WIDTH)
     elif n == 1:
-        result = i64(h, STACK)[base]
+        result = i64(h, layout.STACK)[base]
     elif n > 1:
-        words = i64(h, STACK)
+        words = i64(h, layout.STACK)
         flags = PURE | FINITE | THIN
         gained = 0
         for i in range(base, base + n):
             part = flags_of(h, words[i])
             flags &= part
             gained |= part & (NULLABLE | NONEMPTY)
-        result = _finish(h, intern(h, K_ALT, base, n), flags | gained)
-    head[STACK_TOP] = saved
+        result = _finish(h, intern(h, layout.K_ALT, base, n), flags | gained)
+    head[layout.STACK_TOP] = saved
     return result
 
 
@@ -314,9 +285,9 @@ def make_alt(h, start, count):
 def make_and(h, start, count):
     """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
     head = header(h)
-    saved = head[STACK_TOP]
+    saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
-    head[STACK_TOP] = base
+    head[layout.STACK_TOP] = base
     w0 = np.int64(-1)
     w1 = np.int64(-1)
     w2 = np.int64(-1)
@@ -325,48 +296,48 @@ def make_and(h, start, count):
     epsilon = False
     all_nullable = True
     for i in range(start, start + count):
-        e = i64(h, STACK)[i]
+        e = i64(h, layout.STACK)[i]
         if e == EMPTY:
-            head[STACK_TOP] = saved
+            head[layout.STACK_TOP] = saved
             return EMPTY
-        n = length_of(h, e) if kind_of(h, e) == K_AND else 1
+        n = length_of(h, e) if kind_of(h, e) == layout.K_AND else 1
         for j in range(n):
-            part = word_of(h, e, j) if kind_of(h, e) == K_AND else e
+            part = word_of(h, e, j) if kind_of(h, e) == layout.K_AND else e
             if part == ALL:
                 continue
             kind = kind_of(h, part)
             all_nullable = all_nullable and nullable(h, part)
-            if kind == K_BYTES:
+            if kind == layout.K_BYTES:
                 some_bytes = True
                 w0 &= word_of(h, part, 0)
                 w1 &= word_of(h, part, 1)
                 w2 &= word_of(h, part, 2)
                 w3 &= word_of(h, part, 3)
-            elif kind == K_EPSILON:
+            elif kind == layout.K_EPSILON:
                 epsilon = True
             elif push(h, part) < 0:
-                return GROW
-    head[WORK_LEFT] -= 2 * (head[STACK_TOP] - base)
+                return statuses.GROW
+    head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - base)
     if epsilon:
-        head[STACK_TOP] = saved
+        head[layout.STACK_TOP] = saved
         return EPSILON if all_nullable else EMPTY
     if some_bytes:
         bytes_ = make_bytes(h, w0, w1, w2, w3)
         if bytes_ == EMPTY:
-            head[STACK_TOP] = saved
+            head[layout.STACK_TOP] = saved
             return EMPTY
         if bytes_ < 0 or push(h, bytes_) < 0:
-            return GROW
-    n = sort_unique(i64(h, STACK), base, head[STACK_TOP] - base)
+            return statuses.GROW
+    n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     result = np.int64(ALL)
-    if n > head[MAX_WIDTH]:
-        result = np.int64(LIMIT_WIDTH)
+    if n > head[layout.MAX_WIDTH]:
+        result = np.int64(statuses.LIMIT_WIDTH)
     elif n == 1:
-        result = i64(h, STACK)[base]
+        result = i64(h, layout.STACK)[base]
     elif n > 1 and _deny_one(h, base, n):
         result = np.int64(EMPTY)
     elif n > 1:
-        words = i64(h, STACK)
+        words = i64(h, layout.STACK)
         flags = NULLABLE
         positive = 0  # parts that are no complement of a finite language
         infinite = False  # such a part that is certainly infinite
@@ -375,14 +346,14 @@ def make_and(h, start, count):
             part = flags_of(h, words[i])
             flags &= part
             finite |= part & FINITE
-            if kind_of(h, words[i]) == K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
+            if kind_of(h, words[i]) == layout.K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
                 continue
             positive += 1
             infinite = part & PURE != 0 and part & FINITE == 0
         if positive == 0 or (positive == 1 and infinite):
             flags |= NONEMPTY  # an infinite language less finitely many words
-        result = _finish(h, intern(h, K_AND, base, n), flags | finite)
-    head[STACK_TOP] = saved
+        result = _finish(h, intern(h, layout.K_AND, base, n), flags | finite)
+    head[layout.STACK_TOP] = saved
     return result
 
 
@@ -391,16 +362,16 @@ def _deny_one(h, start, count):
     """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
     ``a & ~(a | b)``, ``x{2,9} & ~x*``. Says no where there is too much to compare: others find out.
     """
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     comparisons_left = _MOST_COMPARISONS
     some_repeat = False
     for i in range(start, start + count):
-        some_repeat = some_repeat or kind_of(h, words[i]) == K_REPEAT
+        some_repeat = some_repeat or kind_of(h, words[i]) == layout.K_REPEAT
     for i in range(start, start + count):
-        if kind_of(h, words[i]) != K_NOT:
+        if kind_of(h, words[i]) != layout.K_NOT:
             continue
         denied = word_of(h, words[i], 0)
-        is_union = kind_of(h, denied) == K_ALT
+        is_union = kind_of(h, denied) == layout.K_ALT
         for j in range(length_of(h, denied) if is_union else 1):
             part = word_of(h, denied, j) if is_union else denied
             comparisons_left -= count if some_repeat else 1
@@ -409,7 +380,7 @@ def _deny_one(h, start, count):
             at = start + np.searchsorted(words[start : start + count], part)
             if at < start + count and words[at] == part:
                 return True
-            if not some_repeat or kind_of(h, part) != K_REPEAT:
+            if not some_repeat or kind_of(h, part) != layout.K_REPEAT:
                 continue
             for k in range(start, start + count):
                 if repeats_within(h, words[k], part) and word_of(h, words[k], 0) == word_of(h, part, 0):
@@ -420,7 +391,7 @@ def _deny_one(h, start, count):
 @kernel
 def repeats_within(h, e, outer):
     """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows."""
-    if kind_of(h, e) != K_REPEAT or kind_of(h, outer) != K_REPEAT:
+    if kind_of(h, e) != layout.K_REPEAT or kind_of(h, outer) != layout.K_REPEAT:
         return False
     high, outer_high = word_of(h, e, 2), word_of(h, outer, 2)
     return word_of(h, outer, 1) <= word_of(h, e, 1) and (outer_high < 0 or 0 <= high <= outer_high)
@@ -432,22 +403,22 @@ def evaluate(h, start, count):
 
     Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
     n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``-1 slot``: load a result; ``-2
-    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in MARKS, which the
+    slot``: keep the top as result ``slot``; ``-3 id``: an expression that the arena has. Results lie in VISIT_STAMPS, which the
     owner has made large enough.
     """
     head = header(h)
-    saved = head[STACK_TOP]
-    head[STACK_TOP] = max(saved, start + count)
-    results = i64(h, MARKS)
+    saved = head[layout.STACK_TOP]
+    head[layout.STACK_TOP] = max(saved, start + count)
+    results = i64(h, layout.VISIT_STAMPS)
     at = start
     end = start + count
     result = np.int64(EMPTY)
     while at < end:
-        words = i64(h, STACK)
+        words = i64(h, layout.STACK)
         code = words[at]
         at += 1
         if code == -2:
-            results[words[at]] = words[head[STACK_TOP] - 1]
+            results[words[at]] = words[head[layout.STACK_TOP] - 1]
             at += 1
             continue
         if code == -1:
@@ -456,41 +427,41 @@ def evaluate(h, start, count):
         elif code == -3:
             result = words[at]
             at += 1
-        elif code == K_EMPTY:
+        elif code == layout.K_EMPTY:
             result = np.int64(EMPTY)
-        elif code == K_EPSILON:
+        elif code == layout.K_EPSILON:
             result = np.int64(EPSILON)
-        elif code == K_BYTES:
+        elif code == layout.K_BYTES:
             result = make_bytes(h, words[at], words[at + 1], words[at + 2], words[at + 3])
             at += 4
-        elif code == K_LITERALS:
+        elif code == layout.K_LITERALS:
             result = make_literals(h, words[at], words[at + 1], words[at + 2])
             at += 3
-        elif code == K_NOT:
-            head[STACK_TOP] -= 1
-            result = make_not(h, words[head[STACK_TOP]])
-        elif code == K_REPEAT:
-            head[STACK_TOP] -= 1
-            result = make_repeat(h, words[head[STACK_TOP]], words[at], words[at + 1])
+        elif code == layout.K_NOT:
+            head[layout.STACK_TOP] -= 1
+            result = make_not(h, words[head[layout.STACK_TOP]])
+        elif code == layout.K_REPEAT:
+            head[layout.STACK_TOP] -= 1
+            result = make_repeat(h, words[head[layout.STACK_TOP]], words[at], words[at + 1])
             at += 2
         else:
             n = words[at]
             at += 1
-            base = head[STACK_TOP] - n
-            if code == K_CAT:
-                result = words[head[STACK_TOP] - 1]
-                for i in range(head[STACK_TOP] - 2, base - 1, -1):
-                    result = make_cat(h, i64(h, STACK)[i], result)
+            base = head[layout.STACK_TOP] - n
+            if code == layout.K_CAT:
+                result = words[head[layout.STACK_TOP] - 1]
+                for i in range(head[layout.STACK_TOP] - 2, base - 1, -1):
+                    result = make_cat(h, i64(h, layout.STACK)[i], result)
                     if result < 0:
                         return result
-            elif code == K_ALT:
+            elif code == layout.K_ALT:
                 result = make_alt(h, base, n)
             else:
                 result = make_and(h, base, n)
-            head[STACK_TOP] = base
+            head[layout.STACK_TOP] = base
         if result < 0:
             return result
         if push(h, result) < 0:
-            return GROW
-    head[STACK_TOP] = saved
+            return statuses.GROW
+    head[layout.STACK_TOP] = saved
     return result

@@ -17,21 +17,8 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable, push
+from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    GROW,
-    K_AND,
-    K_CAT,
-    K_NEXT,
-    K_REPEAT,
-    LIMIT_WORK,
-    M_CHARS,
-    M_NEXT,
-    STACK,
-    STACK_TOP,
-    V_FLAGS,
-    VALUE_WORDS,
-    VALUES,
-    WORK_LEFT,
     flags_of,
     has_room,
     header,
@@ -61,11 +48,11 @@ def by_length(h, e, most_nodes):
     ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
     """
     joint = e
-    if kind_of(h, e) == K_CAT:
+    if kind_of(h, e) == layout.K_CAT:
         joint = word_of(h, e, 0)
         if flags_of(h, word_of(h, e, 1)) & KNOWN_NONEMPTY == 0:
             return np.int64(UNDECIDED)
-    if kind_of(h, joint) != K_AND:
+    if kind_of(h, joint) != layout.K_AND:
         return np.int64(UNDECIDED)
     place = _counted_part(h, joint)
     if place < 0:
@@ -74,7 +61,7 @@ def by_length(h, e, most_nodes):
     rest = _without(h, joint, place)
     if rest < 0:
         return rest
-    known = memo_get(h, M_CHARS, rest, word_of(h, counted, 0))
+    known = memo_get(h, layout.M_CHARS, rest, word_of(h, counted, 0))
     if most_nodes > 0 and (known < 0 or (known == _TOO_LARGE and most_nodes > FEW_NODES)):
         known = _measure(h, rest, word_of(h, counted, 0), most_nodes)
         if known < 0:
@@ -94,7 +81,7 @@ def _counted_part(h, joint):
     """The place of the first bounded repetition among the parts of an ``&``; -1 if there is none."""
     for i in range(length_of(h, joint)):
         part = word_of(h, joint, i)
-        if kind_of(h, part) == K_REPEAT and word_of(h, part, 2) >= 0 and not nullable(h, word_of(h, part, 0)):
+        if kind_of(h, part) == layout.K_REPEAT and word_of(h, part, 2) >= 0 and not nullable(h, word_of(h, part, 0)):
             return i
     return -1
 
@@ -103,13 +90,13 @@ def _counted_part(h, joint):
 def _without(h, joint, place):
     """The ``&`` of all parts but one; or a status."""
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     for i in range(length_of(h, joint)):
         if i != place and push(h, word_of(h, joint, i)) < 0:
-            return np.int64(GROW)
-    count = head[STACK_TOP] - base
-    result = i64(h, STACK)[base] if count == 1 else np.int64(make_and(h, base, count))
-    head[STACK_TOP] = base
+            return np.int64(statuses.GROW)
+    count = head[layout.STACK_TOP] - base
+    result = i64(h, layout.STACK)[base] if count == 1 else np.int64(make_and(h, base, count))
+    head[layout.STACK_TOP] = base
     return result
 
 
@@ -119,67 +106,67 @@ def _measure(h, start, body, most_nodes):
     the number of ``start``, ``_TOO_LARGE``, or a status.
     """
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     status = _collect(h, start, body, most_nodes)
-    values = i64(h, VALUES)
-    words = i64(h, STACK)
-    for i in range(base, head[STACK_TOP]):
-        values[words[i] * VALUE_WORDS + V_FLAGS] &= ~np.int64(MEASURED)
+    values = i64(h, layout.VALUES)
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP]):
+        values[words[i] * layout.VALUE_WORDS + layout.V_FLAGS] &= ~np.int64(MEASURED)
     if status == 0:
-        status = _measure_nodes(h, base, head[STACK_TOP] - base, body)
+        status = _measure_nodes(h, base, head[layout.STACK_TOP] - base, body)
     elif status == _TOO_LARGE:  # so are the graphs of most of these, and to find that out for each would take long
-        for i in range(base, head[STACK_TOP]):
-            if memo_put(h, M_CHARS, words[i], body, np.int64(_TOO_LARGE)) < 0:
-                return np.int64(GROW)
-    head[STACK_TOP] = base
-    return status if status < 0 else memo_get(h, M_CHARS, start, body)
+        for i in range(base, head[layout.STACK_TOP]):
+            if memo_put(h, layout.M_CHARS, words[i], body, np.int64(_TOO_LARGE)) < 0:
+                return np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = base
+    return status if status < 0 else memo_get(h, layout.M_CHARS, start, body)
 
 
 @kernel
 def _collect(h, start, body, most_nodes):
     """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status. They are left marked."""
     head = header(h)
-    values = i64(h, VALUES)
-    at = head[STACK_TOP]
+    values = i64(h, layout.VALUES)
+    at = head[layout.STACK_TOP]
     if push(h, start) < 0:
-        return np.int64(GROW)
-    values[start * VALUE_WORDS + V_FLAGS] |= MEASURED
+        return np.int64(statuses.GROW)
+    values[start * layout.VALUE_WORDS + layout.V_FLAGS] |= MEASURED
     first = at
-    while at < head[STACK_TOP]:
+    while at < head[layout.STACK_TOP]:
         if at - first >= most_nodes:
             return np.int64(_TOO_LARGE)
-        following = _next(h, i64(h, STACK)[at], body)
+        following = _next(h, i64(h, layout.STACK)[at], body)
         at += 1
         if following < 0:
             return following
         if not spend(h, 4 + length_of(h, following)):
-            return np.int64(LIMIT_WORK)
+            return np.int64(statuses.LIMIT_WORK)
         for i in range(length_of(h, following)):
             node = word_of(h, following, i)
             if flags_of(h, node) & MEASURED == 0:
                 if push(h, node) < 0:
-                    return np.int64(GROW)
-                values[node * VALUE_WORDS + V_FLAGS] |= MEASURED
+                    return np.int64(statuses.GROW)
+                values[node * layout.VALUE_WORDS + layout.V_FLAGS] |= MEASURED
     return np.int64(0)
 
 
 @kernel
 def _next(h, node, body):
     """What is left of ``node`` after one word of ``body``, for each of them: a ``K_NEXT`` value, or a status."""
-    known = memo_get(h, M_NEXT, node, body)
+    known = memo_get(h, layout.M_NEXT, node, body)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
     if push(h, node) < 0 or push(h, body) < 0:
-        return np.int64(GROW)
+        return np.int64(statuses.GROW)
     byte_class = np.empty(4, np.int64)
     covered = np.empty(4, np.int64)
     at = base
-    while at < head[STACK_TOP]:
-        left = i64(h, STACK)[at]
-        word = i64(h, STACK)[at + 1]
+    while at < head[layout.STACK_TOP]:
+        left = i64(h, layout.STACK)[at]
+        word = i64(h, layout.STACK)[at + 1]
         at += 2
         if word == EPSILON:
             continue
@@ -192,7 +179,7 @@ def _next(h, node, body):
                 refine_class(h, word, byte, byte_class, FEW_VISITS) < 0
                 or refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
             ):
-                return np.int64(GROW)
+                return np.int64(statuses.GROW)
             for i in range(4):
                 covered[i] |= byte_class[i]
             word_after = derive(h, word, byte)
@@ -210,35 +197,35 @@ def _next(h, node, body):
                 status = _push_new_pair(h, base, left_after, word_after)
             if status < 0:
                 return status
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     count = 0
-    for i in range(base, head[STACK_TOP], 2):
+    for i in range(base, head[layout.STACK_TOP], 2):
         if words[i + 1] == EPSILON:
             words[base + count] = words[i]
             count += 1
-    result = intern(h, K_NEXT, base, sort_unique(words, base, count))
-    head[STACK_TOP] = base
-    return result if result < 0 else memo_put(h, M_NEXT, node, body, result)
+    result = intern(h, layout.K_NEXT, base, sort_unique(words, base, count))
+    head[layout.STACK_TOP] = base
+    return result if result < 0 else memo_put(h, layout.M_NEXT, node, body, result)
 
 
 @kernel
 def _push_new_pair(h, base, left, word):
     """Push a pair that is not among those from ``base`` on; 0 or a status."""
     head = header(h)
-    words = i64(h, STACK)
-    if not spend(h, 1 + ((head[STACK_TOP] - base) >> 3)):
-        return np.int64(LIMIT_WORK)
-    for i in range(base, head[STACK_TOP], 2):
+    words = i64(h, layout.STACK)
+    if not spend(h, 1 + ((head[layout.STACK_TOP] - base) >> 3)):
+        return np.int64(statuses.LIMIT_WORK)
+    for i in range(base, head[layout.STACK_TOP], 2):
         if words[i] == left and words[i + 1] == word:
             return np.int64(0)
-    return np.int64(GROW if push(h, left) < 0 or push(h, word) < 0 else 0)
+    return np.int64(statuses.GROW if push(h, left) < 0 or push(h, word) < 0 else 0)
 
 
 @kernel
 def _measure_nodes(h, nodes, count, body):
     """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status."""
     head = header(h)
-    words = i64(h, STACK)
+    words = i64(h, layout.STACK)
     n_edges = np.int64(0)
     for i in range(count):
         n_edges += length_of(h, _next(h, words[nodes + i], body))
@@ -249,10 +236,10 @@ def _measure_nodes(h, nodes, count, body):
     starts = loose + count
     sources = starts + count + 1
     queue = sources + n_edges
-    if not has_room(h, STACK, queue + count):
-        return np.int64(GROW)
+    if not has_room(h, layout.STACK, queue + count):
+        return np.int64(statuses.GROW)
     if not spend(h, 4 * (count + n_edges)):
-        return np.int64(LIMIT_WORK)
+        return np.int64(statuses.LIMIT_WORK)
     for i in range(count):
         words[by_id + i] = pack(words[nodes + i], i)
         words[chars + i] = _NO_END
@@ -295,9 +282,9 @@ def _measure_nodes(h, nodes, count, body):
             if words[chars + source] == words[chars + target] + 1:
                 words[loose + source] |= words[loose + target]
     for i in range(count):
-        if memo_put(h, M_CHARS, words[nodes + i], body, 2 * words[chars + i] + words[loose + i]) < 0:
-            return np.int64(GROW)
-    head[WORK_LEFT] -= 4 * (end - queue)
+        if memo_put(h, layout.M_CHARS, words[nodes + i], body, 2 * words[chars + i] + words[loose + i]) < 0:
+            return np.int64(statuses.GROW)
+    head[layout.WORK_LEFT] -= 4 * (end - queue)
     return np.int64(0)
 
 

@@ -12,33 +12,8 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, PURE, make_cat, make_repeat, nullable, push
-from cdplugin.kernels.store.arena import (
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_EPSILON,
-    K_LITERALS,
-    K_REPEAT,
-    LIMIT_WORK,
-    LITERAL_OFFSETS,
-    M_SATURATE,
-    M_SHORTEST,
-    M_WITHIN,
-    STACK,
-    STACK_TOP,
-    WORK_LEFT,
-    flags_of,
-    header,
-    i64,
-    kind_of,
-    length_of,
-    memo_get,
-    memo_put,
-    spend,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
@@ -52,15 +27,15 @@ def saturate(h, e, longest):
     ``(R{0,n} & P) T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n -
     longest`` bytes, then the count decides nothing, and ``P T`` is left.
     """
-    known = memo_get(h, M_SATURATE, e, 0)
+    known = memo_get(h, layout.M_SATURATE, e, 0)
     if known >= 0:
         return known
     body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == K_CAT:
+    if kind_of(h, e) == layout.K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
     result = e
     kind = kind_of(h, body)
-    if kind == K_REPEAT and not nullable(h, word_of(h, body, 0)):
+    if kind == layout.K_REPEAT and not nullable(h, word_of(h, body, 0)):
         low = word_of(h, body, 1)
         high = word_of(h, body, 2)
         if high > longest or low > longest + 1:
@@ -70,7 +45,7 @@ def saturate(h, e, longest):
             if repeated < 0:
                 return repeated
             result = make_cat(h, repeated, tail)
-    elif kind == K_AND and length_of(h, body) == 2:
+    elif kind == layout.K_AND and length_of(h, body) == 2:
         for i in range(2):
             counted, other = word_of(h, body, i), word_of(h, body, 1 - i)
             out_of_reach = _out_of_reach(h, counted, other, longest)
@@ -81,13 +56,13 @@ def saturate(h, e, longest):
                 break
     if result < 0:
         return result
-    return memo_put(h, M_SATURATE, e, 0, result)
+    return memo_put(h, layout.M_SATURATE, e, 0, result)
 
 
 @kernel
 def _out_of_reach(h, counted, other, longest):
     """Whether ``counted`` is an ``R{0,n}`` that takes no word of ``other`` away within a token's reach; 1, 0 or a status."""
-    if kind_of(h, counted) != K_REPEAT or word_of(h, counted, 1) != 0 or flags_of(h, other) & PURE == 0:
+    if kind_of(h, counted) != layout.K_REPEAT or word_of(h, counted, 1) != 0 or flags_of(h, other) & PURE == 0:
         return 0
     if nullable(h, word_of(h, counted, 0)):
         return 0
@@ -111,31 +86,31 @@ def shortest(h, e):
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return GROW
-    while head[STACK_TOP] > base:
-        e = i64(h, STACK)[head[STACK_TOP] - 1]
+        return statuses.GROW
+    while head[layout.STACK_TOP] > base:
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
         if not spend(h, 4 + length_of(h, e)):
-            return np.int64(LIMIT_WORK)
+            return np.int64(statuses.LIMIT_WORK)
         kind = kind_of(h, e)
-        count = length_of(h, e) if kind == K_ALT else (2 if kind == K_CAT else 1)
+        count = length_of(h, e) if kind == layout.K_ALT else (2 if kind == layout.K_CAT else 1)
         missing = False
         for i in range(count):
             if _known_shortest(h, word_of(h, e, i)) < 0:
                 missing = True
                 if push(h, word_of(h, e, i)) < 0:
-                    return GROW
+                    return statuses.GROW
         if missing:
             continue
         first = _known_shortest(h, word_of(h, e, 0))
         minimum = first >> 20
         residue = first & FAR
-        if kind == K_CAT:
+        if kind == layout.K_CAT:
             second = _known_shortest(h, word_of(h, e, 1))
             residue = max(residue + (second >> 20), second & FAR)
             minimum += second >> 20
-        elif kind == K_ALT:
+        elif kind == layout.K_ALT:
             for i in range(1, count):
                 other = _known_shortest(h, word_of(h, e, i))
                 minimum = min(minimum, other >> 20)
@@ -144,33 +119,33 @@ def shortest(h, e):
             low = word_of(h, e, 1)
             residue = max(residue + minimum * max(low - 1, 0), minimum * low)
             minimum *= low
-        if memo_put(h, M_SHORTEST, e, 0, (min(minimum, FAR) << 20) | min(residue, FAR)) < 0:
-            return GROW
-        head[STACK_TOP] -= 1
-    return _known_shortest(h, i64(h, STACK)[base])
+        if memo_put(h, layout.M_SHORTEST, e, 0, (min(minimum, FAR) << 20) | min(residue, FAR)) < 0:
+            return statuses.GROW
+        head[layout.STACK_TOP] -= 1
+    return _known_shortest(h, i64(h, layout.STACK)[base])
 
 
 @kernel
 def _known_shortest(h, e):
-    """:func:`shortest` of a leaf, or memoised; -9 if it has to be computed."""
+    """:func:`shortest` of a leaf, or memoised; ``UNKNOWN`` if it has to be computed."""
     kind = kind_of(h, e)
-    if kind == K_EPSILON or e == EMPTY:
+    if kind == layout.K_EPSILON or e == EMPTY:
         return np.int64(0)
-    if kind == K_BYTES:
+    if kind == layout.K_BYTES:
         return np.int64((1 << 20) | 1)
-    if kind == K_LITERALS:
-        offsets = i64(h, LITERAL_OFFSETS)
+    if kind == layout.K_LITERALS:
+        offsets = i64(h, layout.LITERAL_OFFSETS)
         depth = word_of(h, e, 2)
         least = np.int64(FAR)
         most = np.int64(0)
-        header(h)[WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
+        header(h)[layout.WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
         for i in range(word_of(h, e, 0), word_of(h, e, 1)):
             length = offsets[i + 1] - offsets[i] - depth
             least = min(least, length)
             most = max(most, length)
         return (least << 20) | min(most, FAR)
-    known = memo_get(h, M_SHORTEST, e, 0)
-    return known if known >= 0 else np.int64(-9)
+    known = memo_get(h, layout.M_SHORTEST, e, 0)
+    return known if known >= 0 else np.int64(statuses.UNKNOWN)
 
 
 @kernel
@@ -180,59 +155,59 @@ def within(h, e, r):
     Small parts are compared by a search over pairs of derivatives; a larger one is taken apart, since sequences of ``r``
     may be joined, chosen from and repeated.
     """
-    known = memo_get(h, M_WITHIN, e, r)
+    known = memo_get(h, layout.M_WITHIN, e, r)
     if known >= 0:
         return known
     many = make_repeat(h, r, 0, -1)
     if many < 0:
         return many
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return GROW
+        return statuses.GROW
     answer = np.int64(1)
-    while head[STACK_TOP] > base and answer == 1:
-        head[STACK_TOP] -= 1
-        part = i64(h, STACK)[head[STACK_TOP]]
-        found = memo_get(h, M_WITHIN, part, r)
+    while head[layout.STACK_TOP] > base and answer == 1:
+        head[layout.STACK_TOP] -= 1
+        part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
+        found = memo_get(h, layout.M_WITHIN, part, r)
         if found == 1:
             continue
         found = _within_small(h, part, many)
-        if found == -9:  # too large: take it apart
+        if found == statuses.UNKNOWN:  # too large: take it apart
             kind = kind_of(h, part)
-            if kind != K_CAT and kind != K_ALT and kind != K_REPEAT:
+            if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
                 answer = np.int64(0)
                 break
-            count = length_of(h, part) if kind == K_ALT else (2 if kind == K_CAT else 1)
+            count = length_of(h, part) if kind == layout.K_ALT else (2 if kind == layout.K_CAT else 1)
             for i in range(count):
                 if push(h, word_of(h, part, i)) < 0:
-                    return GROW
+                    return statuses.GROW
         elif found < 0:
             return found
         elif found == 0:
             answer = np.int64(0)
-        elif memo_put(h, M_WITHIN, part, r, 1) < 0:
-            return GROW
-    head[STACK_TOP] = base
-    return memo_put(h, M_WITHIN, e, r, answer)
+        elif memo_put(h, layout.M_WITHIN, part, r, 1) < 0:
+            return statuses.GROW
+    head[layout.STACK_TOP] = base
+    return memo_put(h, layout.M_WITHIN, e, r, answer)
 
 
 @kernel
 def _within_small(h, e, r):
-    """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, -9 if there are too many, or a
+    """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, ``UNKNOWN`` if there are too many, or a
     status.
     """
     head = header(h)
-    base = head[STACK_TOP]
+    base = head[layout.STACK_TOP]
     if push(h, e) < 0 or push(h, r) < 0:
-        return GROW
+        return statuses.GROW
     byte_class = np.empty(4, np.int64)
     covered = np.empty(4, np.int64)
     at = base
     answer = np.int64(1)
-    while at < head[STACK_TOP] and answer == 1:
-        left = i64(h, STACK)[at]
-        right = i64(h, STACK)[at + 1]
+    while at < head[layout.STACK_TOP] and answer == 1:
+        left = i64(h, layout.STACK)[at]
+        right = i64(h, layout.STACK)[at + 1]
         at += 2
         if nullable(h, left) and not nullable(h, right):
             answer = np.int64(0)
@@ -248,7 +223,7 @@ def _within_small(h, e, r):
                 refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
                 or refine_class(h, right, byte, byte_class, FEW_VISITS) < 0
             ):
-                return GROW
+                return statuses.GROW
             for i in range(4):
                 covered[i] |= byte_class[i]
             left_after = derive(h, left, byte)
@@ -260,17 +235,17 @@ def _within_small(h, e, r):
             if right_after == EMPTY:
                 answer = np.int64(0)
                 break
-            words = i64(h, STACK)
+            words = i64(h, layout.STACK)
             new = True
-            for i in range(base, head[STACK_TOP], 2):
+            for i in range(base, head[layout.STACK_TOP], 2):
                 if words[i] == left_after and words[i + 1] == right_after:
                     new = False
                     break
             if new:
-                if head[STACK_TOP] - base >= 2 * _MOST_PAIRS:
-                    answer = np.int64(-9)
+                if head[layout.STACK_TOP] - base >= 2 * _MOST_PAIRS:
+                    answer = np.int64(statuses.UNKNOWN)
                     break
                 if push(h, left_after) < 0 or push(h, right_after) < 0:
-                    return GROW
-    head[STACK_TOP] = base
+                    return statuses.GROW
+    head[layout.STACK_TOP] = base
     return answer

@@ -13,28 +13,8 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_plainly_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable
-from cdplugin.kernels.store.arena import (
-    GROW,
-    K_ALT,
-    K_AND,
-    K_BYTES,
-    K_CAT,
-    K_NOT,
-    K_REPEAT,
-    M_ONE_CHAR,
-    M_STAY,
-    STACK,
-    STACK_TOP,
-    flags_of,
-    has_room,
-    header,
-    i64,
-    kind_of,
-    length_of,
-    memo_get,
-    memo_put,
-    word_of,
-)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, kind_of, length_of, memo_get, memo_put, word_of
 
 # --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
 
@@ -91,25 +71,25 @@ def one_char(h, e):
     """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing
     longer that starts with one. Or a status.
     """
-    known = memo_get(h, M_ONE_CHAR, e, 0)
+    known = memo_get(h, layout.M_ONE_CHAR, e, 0)
     if known >= 0:
         return known
     head = header(h)
-    base = head[STACK_TOP]
-    if not has_room(h, STACK, base + 2):
-        return GROW
-    words = i64(h, STACK)
+    base = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, base + 2):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
     words[base] = e
     words[base + 1] = 0
-    head[STACK_TOP] = base + 2
+    head[layout.STACK_TOP] = base + 2
     byte_class = np.empty(4, np.int64)
     answer = np.int64(2)
     status = np.int64(0)
     steps = 0
-    while head[STACK_TOP] > base and answer > 0 and status == 0:
-        head[STACK_TOP] -= 2
-        part = i64(h, STACK)[head[STACK_TOP]]
-        state = i64(h, STACK)[head[STACK_TOP] + 1]
+    while head[layout.STACK_TOP] > base and answer > 0 and status == 0:
+        head[layout.STACK_TOP] -= 2
+        part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
+        state = i64(h, layout.STACK)[head[layout.STACK_TOP] + 1]
         covered = np.zeros(4, np.int64)
         for byte in range(0x20, 0xF5):
             if (covered[byte >> 6] >> (byte & 63)) & 1:
@@ -120,7 +100,7 @@ def one_char(h, e):
             for i in range(4):
                 byte_class[i] = -1
             if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
-                status = np.int64(GROW)
+                status = np.int64(statuses.GROW)
                 break
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
                 if (byte_class[other >> 6] >> (other & 63)) & 1 and slice_step(state, other) == after:
@@ -139,17 +119,17 @@ def one_char(h, e):
                     if answer == 0:
                         break
             else:
-                if not has_room(h, STACK, head[STACK_TOP] + 2):
-                    status = np.int64(GROW)
+                if not has_room(h, layout.STACK, head[layout.STACK_TOP] + 2):
+                    status = np.int64(statuses.GROW)
                     break
-                words = i64(h, STACK)
-                words[head[STACK_TOP]] = child
-                words[head[STACK_TOP] + 1] = after
-                head[STACK_TOP] += 2
-    head[STACK_TOP] = base
+                words = i64(h, layout.STACK)
+                words[head[layout.STACK_TOP]] = child
+                words[head[layout.STACK_TOP] + 1] = after
+                head[layout.STACK_TOP] += 2
+    head[layout.STACK_TOP] = base
     if status < 0:
         return status
-    return memo_put(h, M_ONE_CHAR, e, 0, answer)
+    return memo_put(h, layout.M_ONE_CHAR, e, 0, answer)
 
 
 @kernel
@@ -160,11 +140,11 @@ def stay(h, e):
     turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language,
     from which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
     """
-    known = memo_get(h, M_STAY, e, 0)
+    known = memo_get(h, layout.M_STAY, e, 0)
     if known >= 0:
         return known
     body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == K_CAT:
+    if kind_of(h, e) == layout.K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
     alive = is_plainly_nonempty(h, tail)
     if alive < 0:
@@ -173,21 +153,21 @@ def stay(h, e):
     kind = kind_of(h, body)
     if not alive:
         answer = np.int64(0)
-    elif kind == K_REPEAT:
+    elif kind == layout.K_REPEAT:
         answer = _stay_repeat(h, body)
         if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
             answer -= 1  # where the lexeme may end, a longer token may go on in the next one
-    elif kind == K_ALT:
+    elif kind == layout.K_ALT:
         for i in range(length_of(h, body)):
             part = _stay_headed(h, word_of(h, body, i))
             if part < 0:
                 return part
             answer = max(answer, part & ~np.int64(1))
-    elif kind == K_AND:
+    elif kind == layout.K_AND:
         answer = _stay_less_finite(h, body)
     if answer < 0:
         return answer
-    return memo_put(h, M_STAY, e, 0, answer)
+    return memo_put(h, layout.M_STAY, e, 0, answer)
 
 
 @kernel
@@ -206,15 +186,15 @@ def _stay_repeat(h, e):
 def _stay_headed(h, e):
     """:func:`stay` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
     body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == K_CAT:
+    if kind_of(h, e) == layout.K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
     kind = kind_of(h, body)
-    if kind != K_REPEAT and kind != K_AND:
+    if kind != layout.K_REPEAT and kind != layout.K_AND:
         return np.int64(0)
     alive = is_plainly_nonempty(h, tail)
     if alive <= 0:
         return np.int64(alive)
-    return _stay_repeat(h, body) if kind == K_REPEAT else _stay_less_finite(h, body)
+    return _stay_repeat(h, body) if kind == layout.K_REPEAT else _stay_less_finite(h, body)
 
 
 @kernel
@@ -223,7 +203,7 @@ def _stay_less_finite(h, e):
     positive = np.int64(0)
     for i in range(length_of(h, e)):
         part = word_of(h, e, i)
-        if kind_of(h, part) == K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
+        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & FINITE:
             continue
         if positive > 0:
             return np.int64(0)
@@ -231,9 +211,9 @@ def _stay_less_finite(h, e):
     if positive == 0 or flags_of(h, positive) & PURE == 0:
         return np.int64(0)
     body = positive
-    if kind_of(h, positive) == K_CAT:
+    if kind_of(h, positive) == layout.K_CAT:
         body = word_of(h, positive, 0)
-    if kind_of(h, body) != K_REPEAT:
+    if kind_of(h, body) != layout.K_REPEAT:
         return np.int64(0)
     inside = _stay_repeat(h, body)
     return inside if inside < 0 or inside >= 2 * UNBOUNDED else np.int64(0)
@@ -242,9 +222,9 @@ def _stay_less_finite(h, e):
 @kernel
 def _never_starts_plain(h, e):
     """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
-    if kind_of(h, e) == K_CAT:
+    if kind_of(h, e) == layout.K_CAT:
         e = word_of(h, e, 0)
-    if kind_of(h, e) != K_BYTES:
+    if kind_of(h, e) != layout.K_BYTES:
         return False
     for byte in range(0x20, 0xF5):
         if slice_step(0, byte) >= 0 and (word_of(h, e, byte >> 6) >> (byte & 63)) & 1:

@@ -1,0 +1,70 @@
+"""``GrammarLogitsProcessor(..., trace=True)``: what the model wanted at each step, and what the mask took away.
+
+A step is filed under the tokens before it, as a digest: so beams may be permuted, duplicated and dropped, and the steps of a
+finished row are found from its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from cdplugin.queries.trace import Candidate, Preference
+
+if TYPE_CHECKING:
+    from cdplugin.adapters.prefixes import Session
+
+MOST_STEPS = 16_384
+"""Steps that are kept, of all rows together; the oldest go first."""
+CANDIDATES = 5
+"""The likeliest tokens that are kept of a step."""
+
+
+class Recorder:
+    """The steps of a generation, by the tokens before them."""
+
+    def __init__(self) -> None:
+        self._steps: dict[bytes, Preference] = {}
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        self._steps.clear()
+
+    def note(self, session: Session, rows: Iterable[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
+        """Keep what ``scores`` ``(rows, width)`` preferred before the mask, and what is left in ``masked``, of some rows."""
+        for row in rows:
+            if len(self._steps) >= MOST_STEPS:
+                del self._steps[next(iter(self._steps))]
+            before = session.ids[row, session.prompt_length : session.length]
+            self._steps[_digest(_begun(session, row), before)] = _preference(scores[row], masked[row])
+
+    def preferences(self, session: Session, row: int) -> Callable[[tuple[int, ...]], Preference | None]:
+        """What the model wanted in a row after some generated tokens; None where that was not recorded."""
+        begun = _begun(session, row)
+        return lambda tokens: self._steps.get(_digest(begun, np.array(tokens, np.int64)))
+
+
+def _begun(session: Session, row: int) -> bytes:
+    """The digest of a row's prompt."""
+    grammar = row // session.rows_per_prompt
+    return _digest(grammar.to_bytes(8, "little"), session.ids[row, : session.prompt_length])
+
+
+def _digest(begun: bytes, tokens: np.ndarray) -> bytes:
+    return blake2b(begun + np.ascontiguousarray(tokens, np.int64).tobytes(), digest_size=16).digest()
+
+
+def _preference(scores: torch.Tensor, masked: torch.Tensor) -> Preference:
+    probabilities = torch.softmax(scores.float(), -1)
+    allowed = masked > -torch.inf
+    top, ids = probabilities.topk(min(CANDIDATES, len(probabilities)))
+    kept = float(probabilities[allowed].sum()) if bool(allowed.any()) else 0.0
+    candidates = tuple(
+        Candidate(token, probability, passed)
+        for token, probability, passed in zip(ids.tolist(), top.tolist(), allowed[ids].tolist(), strict=True)
+    )
+    return Preference(candidates, min(max(1.0 - kept, 0.0), 1.0))

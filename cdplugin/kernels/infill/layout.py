@@ -1,0 +1,231 @@
+"""The layout of an infilling workspace: tables and scalars of its header, and the records in its tables.
+
+As in the arena, table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``, the scalars
+(``W_…``) follow, and tables never move inside a call. All tables are int64. The owner is
+:class:`cdplugin.infill.workspace.Workspace`, which grows a table with zeros.
+
+*Nodes* are the lexeme boundaries of the text, numbered from left to right. A *row* is a set of nodes: ``W_WIDTH`` words of
+``BITS`` or ``LIVE_BITS``, named by its offset; 0 is none.
+"""
+
+from __future__ import annotations
+
+(
+    ELEMENTS,  # the text: a byte (>= 0), GAP, or SLOT less the number of classes that it is planned with
+    ACCEPTS,  # before each element and at the end: 1 where the text may end
+    NODE_BEFORE,  # before each element and at the end: the first of the nodes there ...
+    NODE_LAST,  # ... and the one after the last of them
+    NODE_OPEN,  # node -> 1 inside a slot: all lexemes compete there
+    SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
+    SYMBOL_DOTS,  # the dots before which a symbol is expected
+    IS_FIRST,  # per dot: whether it begins a rule
+    FIRST_HEADS,  # nonterminals: where the first dots of their rules begin in FIRST_DOTS
+    FIRST_DOTS,
+    STARTS,  # the lexer states in which all lexemes start
+    CLOSURE_OF,  # lexer state -> its record in POOL
+    EFFECT_OF,  # lexer state -> its record in POOL
+    POOL,
+    QUEUE,
+    MARK,  # per lexer state: a stamp
+    LEXEME_MARK,
+    LIVE,  # (set of lexer states, row in LIVE_BITS of the nodes at which all that is in it began) in progress
+    LIVE_NEXT,
+    SNAPSHOT,  # (lexer state, row of starts in LIVE_BITS) at the hole
+    LIVE_SLOT,  # per set of lexer states (in a snapshot: per state): stamp << 32 | position
+    BITS,
+    SPANS,  # node * n_lexemes + lexeme -> row: where a lexeme that starts at the node may end
+    REST,  # node * n_dots + dot -> row: where the rest of a rule that stands at the node may end
+    DERIVED,  # node * n_nonterminals + nonterminal -> row: where it may end; the row after it: what was made of it
+    ITEMS,  # node * n_dots + dot -> row of origins: the items of the node (left of the hole)
+    OUT,  # (node or column) * n_nonterminals + nonterminal -> row: where its end leads to the end of the text
+    CLASS_OF,  # per byte of the vocabulary: the class of what is left of the token there
+    CLASS_RECORD,  # class -> its record in POOL
+    CLASS_HASH,  # open addressing: class
+    CLASS_NODE,  # class -> stamp << 32 | node, while one slot is passed
+    SLOT_CLASSES,  # per element: where its (class, node) pairs begin in CLASS_LIST, and how many
+    CLASS_LIST,
+    CROSS_MARK,
+    COLUMNS,  # records of columns: kernel offset, kernel length, items offset, items length, has OUT, starts
+    COLUMN_ITEMS,
+    COLUMN_HASH,
+    WALK,
+    WALK_AT,
+    CHECKED,  # open addressing: (column, lexer state) -> answer
+    ENDS_FROM,  # lexer state -> 1 + offset in ENDS_ROWS, 0 unknown
+    ENDS_ROWS,  # per lexeme a row: where a lexeme in that state after the hole may end
+    WORK,
+    WORK_B,
+    NT_MARK,  # per nonterminal: a stamp
+    FOLLOWS,  # lexeme (or, last, the beginning of a text) -> set of lexemes, W_SET words: what may come next
+    ALLOWED,  # node -> set of lexemes, W_SET words: what may start there, going by the lexemes that end there
+    PROFILE_OF,  # lexer state -> its record in POOL
+    OUTCOME_HASH,
+    OUTCOMES,
+    WAY_HASH,  # open addressing: stamp << 32 | way
+    WAYS,
+    DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
+    INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
+    AFTER,  # lexeme (last: a text's beginning) -> set of the dots that may be under way after it; empty if there are many
+    ALIVE,  # node -> set of the dots that may be under way there
+    REST_NODES,  # dot -> set of the nodes at which it has a row in REST
+    PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
+    RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
+    START_HASH,  # open addressing: 1 + entry of START_SETS
+    START_SETS,  # set of lexemes, whether skips may come first, the set of the lexer states in which they start
+    CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all if a skip is among them
+    SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
+    ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
+    TOUCHED,  # table << 40 | index: the entries that name rows; they are 0 again before the next text
+    REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
+    REACHED,  # (element, set of lexer states): where they lead to in ENDS_ROWS
+    REACH_PATH,
+    SKIPPED,  # lexeme -> set of the lexemes that it may stand before, as a skip; the end symbol if it may end every text
+    TARGET,  # a set of lexemes under construction
+    SET_MARK,  # per set of lexemes that match together: a stamp
+    GATHERED,  # what ends in a slot, and the row of its starts
+    PUSHED,  # open addressing: stamp << 32 | position in QUEUE
+    DOT_OUT,  # dot -> stamp, and the row of its items' OUT
+    SET_HASH,  # open addressing: set of lexer states
+    SET_HEADS,  # set of lexer states -> where in SET_STATES it begins
+    SET_STATES,
+    STEP_OF,  # set of lexer states -> a row of records in STEPS (kernels/infill/state_sets.py)
+    STEPS,
+    CLASS_SET,  # class -> 1 + the set of its states, 0 unknown
+    LIVE_BITS,  # rows of starts: of what is alive, and of ENDS
+    ENDS,  # lexeme * 64 * width + node -> row in LIVE_BITS: where a lexeme that ends at the node may start
+    ENDS_SETS,  # lexeme -> set of the nodes that it has a row in ENDS for
+    SPAN_ENDS,  # ends of a lexeme, and a word of the starts of each
+    SPAN_BLOCK,  # rows of ends of one lexeme, for 64 starts
+    BLOCK,  # 64 words
+    NEXT_SPAN_SETS,  # SPAN_SETS of this text, while that of the last one is still there
+    CHECKPOINTS,  # what is known before an element (kernels/infill/checkpoints.py)
+    CHECKPOINT_AT,  # element -> where in CHECKPOINTS
+    KEPT_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
+    NEXT_ALIVE,  # ALIVE of this text, while facts are kept that go by that of the last ones
+    FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
+    BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
+    BELOW_LISTS,  # numbers of classes, and classes
+    CLASS_MARK,  # per class: a stamp
+    END_IN_GAPS,  # lexeme -> whether it may end in a gap, whatever comes next (cdplugin.infill.room)
+    N_WORKSPACE,
+) = range(97)
+
+_S = 2 * N_WORKSPACE
+(
+    W_TABLE,
+    W_TO,
+    W_WIDTH,
+    W_STAMP,
+    W_NODES,
+    W_BITS_USED,
+    W_POOL_USED,
+    W_ELEMENTS,
+    W_HOLE,  # the element whose left side is asked for, or -1
+    W_N_LIVE,
+    W_N_SNAPSHOT,
+    W_N_SYMBOLS_NT,
+    W_N_LEXEMES,
+    W_N_DOTS,
+    W_N_STARTS,
+    W_N_CLASSES,
+    W_CLASS_CAP,  # of the slot under way: classes above it are not used in planning
+    W_CLASS_LIST_USED,
+    W_N_COLUMNS,
+    W_COLUMN_ITEMS_USED,
+    W_N_CHECKED,
+    W_MOST_STATES,
+    W_ENDS_USED,
+    W_MOST_CLASSES,
+    W_C_NODES,  # counters
+    W_C_CHECKS,
+    W_LEFT,  # nodes up to the hole
+    W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
+    W_SET,  # words of a set of lexemes
+    W_PROFILES,  # whether masks are made of profiles
+    W_WAY_STAMP,
+    W_N_WAYS,
+    W_N_START_SETS,
+    W_N_TOUCHED,
+    W_REACH_STAMP,
+    W_N_REACHED,
+    W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
+    W_TOUCHED_FACTS,
+    W_DOT_SET,  # words of a set of dots
+    W_SPLIT,  # whether a place may have several nodes
+    W_N_GATHERED,
+    W_PUSH_STAMP,
+    W_N_SETS,
+    W_STEPS_USED,
+    W_ALIVE,  # whether facts are looked for only where ALIVE says
+    W_LIVE_USED,
+    W_KEEP,  # whether facts are kept for the next text
+    W_FIRST,  # the first node of the text in SPANS and of the facts
+    W_CHANGED,  # the rightmost node whose spans changed since facts were found; -1 none
+    W_FACTS_FIRST,  # the leftmost node whose facts are kept
+    W_KEPT_WIDTH,  # W_WIDTH of all that is kept; 0: nothing is
+    W_SPAN_ROWS,  # how many rows at the beginning of BITS are for SPANS
+    W_SPANS_USED,
+    W_N_CHECKPOINTS,
+    W_CHECKPOINTS_USED,
+    W_KEPT_ELEMENTS,
+    W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
+    W_C_FACTS,
+    W_BELOW_USED,
+    W_LOOSE,  # whether each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
+    WORKSPACE_WORDS,
+) = range(_S, _S + 61)
+
+GAP, SLOT = -1, -2  # in ELEMENTS
+
+# --- records ---------------------------------------------------------------------------------------------------------------
+# A closure in POOL (infill.effects): counts, then the states and the lexemes.
+C_STATES, C_LEXEMES, C_FIRST = range(3)
+# An effect in POOL: counts, then the states, the sets of lexemes that match together at the end of a token, and the pairs
+# lexeme << 32 | class, smaller classes first.
+E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
+# A profile in POOL (infill.profiles): the number of outcomes, then a record for each.
+INSIDE, ENDS_WITH, CROSSES = range(3)  # P_KIND: the token leads to a state; ends lexemes; ends lexemes inside
+(
+    P_KIND,
+    P_WHAT,  # the state, or the set of lexemes
+    P_CLASS,  # of what is left of the token
+    P_COUNT,  # its tokens, -1: a bitmask
+    P_AT,  # where they are, counted from the profile
+    OUTCOME_WORDS,
+) = range(6)
+# A step in STEPS (infill.steps): the head, then the three lists that it counts.
+BY_SLOT, BY_GAP, BY_END, COLUMNS_OF_STEPS = range(256, 260)  # columns of STEP_OF after the 256 bytes; and how many there are
+(
+    S_NEXT,  # the next set, 0: none
+    S_BEFORE,  # sets of lexemes that end before the element; of a gap: lexemes that end in it
+    S_ENDS,  # sets of lexemes that end with it
+    S_CROSSINGS,  # pairs lexeme << 32 | class that end in it, smaller classes first
+    S_CAP,  # classes up to which they were listed
+    S_FIRST,
+) = range(6)
+# A column in COLUMNS (infill.columns).
+(
+    COL_START,  # its kernel items in COLUMN_ITEMS,
+    COL_COUNT,  # and how many there are
+    COL_ITEMS,  # its items that wait for something,
+    COL_N_ITEMS,  # and how many there are
+    COL_EXACT,  # the lexer state in which EXACT lexemes start, 0: none
+    COL_SCANS,  # 1: it only scans
+    COL_SET,  # the set of lexer states in which the others start
+    COL_TARGET,  # where in COLUMN_ITEMS the set of lexemes is that compete there (W_SPLIT)
+    COLUMN_WORDS,
+) = range(9)
+# A way in WAYS (infill.ways): the nodes (WAY_ROW) at which a rule that stands at a dot leads to a node of the row WAY_OUT.
+WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
+# A checkpoint in CHECKPOINTS (infill.checkpoints): the head, then what is alive.
+(
+    CP_FIRST,  # the first node after the element before
+    CP_NODES,  # W_NODES,
+    CP_CLASSES,  # W_CLASS_LIST_USED,
+    CP_BITS,  # W_LIVE_USED,
+    CP_N_LIVE,  # W_N_LIVE then
+    CP_LIVE,
+) = range(6)
+# What REACHED holds: element, set of lexer states, rows in ENDS_ROWS.
+REACHED_WORDS = 3
+SKIPS, WITH_EXACT = 1, 2  # what of a set of lexemes starts (infill.starts)

@@ -1,0 +1,173 @@
+"""The arena's layout: header words, tables, records, and the kinds of values and memo entries.
+
+The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity, in items, in word ``2k + 1``; the
+scalars follow. A *record* is a fixed number of int64 words at ``number * …_WORDS`` of its table; its fields are the constants
+that share its prefix (``V_``: values, ``X_``: lexemes; the lexer's, the parser's and the masks' records stand in the
+``layout`` modules of those folders).
+
+**Tables never move inside a call.** Only the Python owner (:class:`cdplugin.engine.arena.Arena`) grows a table, between
+two calls. So a kernel may hold a view of a table while it, or a kernel that it calls, writes to that table.
+
+Numba folds ``layout.NAME`` to the constant.
+"""
+
+from __future__ import annotations
+
+# --- tables: name, item, who writes ----------------------------------------------------------------------------------------
+(
+    DATA,  # int64; the words of all values, one value after the other. intern
+    VALUES,  # records V_, by value id. intern; the owner of a kind writes its V_AUX
+    INDEX,  # int32; hash table of value ids, 0: free; its length is a power of two. intern, reindex
+    MEMO_KEYS,  # int64; hash table of packed (kind, a, b), 0: free. memo_put, rememo
+    MEMO_RESULTS,  # int64; the result beside each key. memo_put, rememo
+    STACK,  # int64; operands and work lists, empty at the beginning of an operation. every kernel, above its STACK_TOP
+    OLD_KEYS,  # int64; MEMO_KEYS before it grew. the owner; rememo reads it
+    OLD_RESULTS,  # int64; MEMO_RESULTS before it grew. the owner; rememo reads it
+    TRANSITIONS,  # int32; 256 per lexer state: -1 unknown, 0 dead, else the next state and perhaps ENDS_BIT. lexer
+    LEXER_STATES,  # records L_, by lexer state. lexer; masks write L_BASE
+    ROWS,  # records R_, by row. parser.earley
+    BASES,  # records B_, by mask base. masks.bases
+    MASKS,  # records MASK_, by mask. masks.masks
+    TOKEN_LISTS,  # int32; lists of token ids, or bitmasks. masks
+    ENDS,  # int64; groups of lexeme ends, records G_. masks.ends
+    LITERAL_OFFSETS,  # int64; where each literal of the grammar begins in LITERAL_BYTES, and the end. compiler
+    LITERAL_BYTES,  # uint8; the literals, sorted. compiler
+    LEXEMES,  # records X_, by lexeme number. compiler
+    DOT_SYMBOL,  # int64 per dot: the symbol after it: a nonterminal, -2 - lexeme, or END_OF_RULE. parser.rules
+    DOT_LEFT,  # int64 per dot: the nonterminal of its rule. parser.rules
+    DOT_NULL_REST,  # int64 per dot: 1 if all that follows it may be empty. parser.rules
+    RULE_HEADS,  # int64 per nonterminal: its first entry in RULE_LISTS, END_OF_RULE or NOT_EXPANDED. parser.rules
+    RULE_LISTS,  # int64 pairs (first dot of a rule, next entry or -1). parser.rules
+    CORNER_HEADS,  # int64 per nonterminal: its first entry in CORNER_LISTS. parser.rules
+    CORNER_LISTS,  # int64 pairs (dot before the nonterminal with only nullable symbols before it, next entry). parser.rules
+    NULLABLE,  # int64 per nonterminal: 1 if it derives the empty text. parser.rules
+    VISIT_STAMPS,  # int64 per nonterminal: the STAMP of the search that saw it last. corners. Also a program's results
+    TRIE_BYTE,  # uint8 per node of the token trie, in depth-first order: its byte. masks.trie
+    TRIE_DEPTH,  # int32 per node: 1 for the children of the root. masks.trie
+    TRIE_SKIP,  # int32 per node: nodes of its subtree, itself included. masks.trie
+    TRIE_TOKEN,  # int32 per node: the token that ends there, -1: none. masks.trie
+    TRIE_CHARS,  # int32 per node of the slice trie: most characters of a token below it. vocabulary
+    SLICE_MASKS,  # int32; a bitmask per number of characters: the slice's tokens of at most so many. vocabulary
+    TOKEN_OFFSETS,  # int64; where each token begins in TOKEN_BYTES, and the end. vocabulary
+    TOKEN_BYTES,  # uint8; the bytes of all tokens. vocabulary
+    TOKEN_RANGES,  # int64; inclusive (first, last) pairs of token ids, of token terminals. compiler
+    N_TABLES,
+) = range(37)
+
+INT32_TABLES = (INDEX, TRANSITIONS, TOKEN_LISTS, TRIE_DEPTH, TRIE_SKIP, TRIE_TOKEN, TRIE_CHARS, SLICE_MASKS)
+UINT8_TABLES = (LITERAL_BYTES, TRIE_BYTE, TOKEN_BYTES)
+
+END_OF_RULE = -1  # in DOT_SYMBOL after the last symbol; in a list: no next entry
+NOT_EXPANDED = -2  # in RULE_HEADS: the nonterminal's rules are made when it is first predicted
+
+# --- scalars of the header -------------------------------------------------------------------------------------------------
+_S = 2 * N_TABLES
+(
+    N_VALUES,  # values stored, the unused id 0 included
+    DATA_USED,  # words of DATA in use
+    MEMO_USED,  # memo entries
+    STACK_TOP,  # words of STACK in use
+    REQUEST_A,  # operands of a status: see statuses. GROW: the table; NEED_RULES: the end of the nonterminals
+    REQUEST_B,  # GROW: the capacity that it needs; NEED_RULES: the first of the nonterminals
+    STAMP,  # of the last search that stamped VISIT_STAMPS
+    N_LEXER_STATES,
+    N_ROWS,
+    N_BASES,
+    N_MASKS,
+    TOKENS_USED,  # items of TOKEN_LISTS in use
+    ENDS_USED,  # words of ENDS in use
+    MAX_WIDTH,  # Limits.max_expr_width
+    FUEL,  # Limits.emptiness_fuel
+    MAX_ROW_ITEMS,  # Limits.max_row_items
+    MAX_PAIRS,  # Limits.max_pairs
+    WORDS,  # int32 words of a mask row
+    SLICE_END,  # nodes of the slice trie, which stands before the others
+    N_NODES,  # nodes of the trie
+    MAX_DEPTH,  # bytes of the longest token
+    USE_SLICES,  # 1: plain text is taken from SLICE_MASKS
+    END_SYMBOL,  # the lexeme number of END
+    N_SLICES,  # rows of SLICE_MASKS
+    MAX_CHARS,  # code points of the longest slice token
+    C_NODES,  # counters, never reset by kernels: trie nodes visited,
+    C_DERIVATIVES,  # derivatives computed,
+    C_TRANSITIONS,  # transitions filled,
+    C_ADVANCES,  # rows advanced,
+    C_MASK_HITS,  # masks found,
+    C_MASK_MISSES,  # masks computed,
+    C_BASES,  # bases walked,
+    C_SUBWALKS,  # walks below the ends of a group for one row
+    HAS_TERMINALS,  # 1: some lexeme is a set of tokens
+    HAS_CLOCKS,  # 1: some lexeme ends after a number of tokens
+    HAS_TRACKED,  # 1: some lexeme tracks its value
+    MAX_WORK,  # work is counted in units of about ten nanoseconds: what an operation is granted,
+    WORK_GRANTED,  # what this one was granted,
+    WORK_LEFT,  # what it has left,
+    WORK_DONE,  # what all before it did
+    HOLDS_WORK,  # 1: an operation is granted nothing, but goes on with what is left
+    IS_BROKEN,  # 1: every operation returns BROKEN
+    HEADER_WORDS,
+) = range(_S, _S + 43)
+
+# --- records ---------------------------------------------------------------------------------------------------------------
+(
+    V_KIND,  # of a value: its kind K_
+    V_OFFSET,  # where its words begin in DATA
+    V_LENGTH,  # how many they are
+    V_HASH,  # their 32-bit hash
+    V_FLAGS,  # flags of an expression (kernels.regex.expressions)
+    V_AUX,  # by kind: K_LEXER, K_ITEMS: number of the record, 0: none; K_BASE: 1 + mask base; K_ORIGIN: 1: restricted to all
+    VALUE_WORDS,
+) = range(7)
+
+# A lexeme has one number in the rules, and further ones where it matters whether it has begun or how many tokens it has taken.
+# To the parser (X_SYMBOL) and to the masks they are one lexeme.
+(
+    X_EXPRESSION,  # the expression that it matches
+    X_KIND,  # EXACT, LONGEST or LAZY
+    X_SKIP,  # the lexeme that may stand before this one, -1: none
+    X_RANGES,  # of a token terminal: its first pair in TOKEN_RANGES
+    X_N_RANGES,  # and how many there are
+    X_SYMBOL,  # the lexeme's number in the rules
+    X_BEGUN,  # its number after a byte
+    X_TICK,  # its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts
+    X_IS_SKIP,  # 1: it is a skip, which leaves the row as it is
+    X_ROLE,  # its role in tracking values (kernels.lexer.tracked)
+    X_TRACKED,  # the number under which a lexeme with a role ends
+    X_FENCE,  # an expression, 0: none; a LONGEST lexeme never ends before a byte that it goes on with
+    LEXEME_WORDS,
+) = range(13)
+PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE = range(6)  # X_ROLE
+EXACT, LONGEST, LAZY = range(3)  # X_KIND
+
+# --- kinds of values: what their words are ---------------------------------------------------------------------------------
+(
+    K_EMPTY,  # expressions (kernels.regex.expressions): the empty set,
+    K_EPSILON,  # the empty string,
+    K_BYTES,  # 4 words of a set of bytes,
+    K_LITERALS,  # first, end, depth: literals first..end-1 from their byte depth on,
+    K_CAT,  # first, rest,
+    K_ALT,  # parts, sorted,
+    K_AND,  # parts, sorted,
+    K_NOT,  # part,
+    K_REPEAT,  # part, least, most (-1: any number)
+    K_LEXER,  # lexer state: lexeme << 32 | expression, sorted
+    K_ITEMS,  # kernel items: dot << 32 | origin, sorted
+    K_ORIGIN,  # nonterminal << 32 | items that its completion gives, sorted
+    K_ACCEPTED,  # lexemes that end together, sorted
+    K_STATE,  # cursor of several pairs: row << 32 | lexer state, sorted, after ACCEPTS_HERE if the text may end
+    K_CORNERS,  # left corners of a nonterminal, sorted
+    K_FIRST,  # lexeme << 32 | dot that a nonterminal may begin with, sorted
+    K_AFTER,  # lexer states after one character of plain text, sorted
+    K_BASE,  # ends of a group, lexer state: key of a mask base
+    K_ENDS,  # pairs (trie node, state of LONGEST lexemes that end there or 0)
+    K_TEXT,  # text before, last byte << 32 | lexer state: text of a lexeme that tracks its value
+    K_NEXT,  # lexer states one byte further
+) = range(1, 22)
+
+# --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
+M_DERIVATIVE, M_STAY, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
+M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_WITHIN, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
+
+NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
+ID_BITS = 29  # of a memo key: kind << 2 * ID_BITS | a << ID_BITS | b
+LOW_32 = 0xFFFFFFFF

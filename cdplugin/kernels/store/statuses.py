@@ -1,0 +1,29 @@
+"""Statuses: what a kernel returns instead of a result. All are negative; results are not.
+
+Every kernel that may allocate, or spend work, returns a result or one of these. Its caller hands a status on unchanged, up to
+the entry kernel, whose Python owner acts on it: it grows a table or supplies what is missing and calls again, or it raises.
+"""
+
+from __future__ import annotations
+
+# The owner changes something and calls again.
+GROW = -1  # a table of the arena is full: header words REQUEST_A (its number) and REQUEST_B (the capacity that it needs)
+NEED_RULES = -6  # nonterminals STACK[REQUEST_B:REQUEST_A] are predicted for the first time: give them their rules
+NEED_VALUE = -7  # lexeme REQUEST_B, which tracks its value, has ended with text REQUEST_A: say which value that is (M_VALUE)
+NEED_REST = -8  # say what follows lexeme REQUEST_B of a rule when its value is REQUEST_A (M_REST)
+W_GROW = -20  # a table of the infilling workspace is full: W_TABLE and W_TO
+WIDEN = -21  # the infilling lattice has more nodes than a row has bits
+
+# The owner raises LimitExceeded.
+LIMIT_WIDTH = -2  # an expression has too many alternatives
+LIMIT_FUEL = -3  # emptiness of an expression could not be decided within the fuel
+LIMIT_ROW = -4  # an Earley row has too many items
+LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
+LIMIT_WORK = -12  # the operation has used up its work. Kernels may turn it into GROW, so the owner looks at WORK_LEFT first
+LIMIT_STATES = -22  # a gap leads to too many lexer states
+
+# The arena is lost.
+BROKEN = -13  # an exception interrupted the owner in the middle of a change: nothing of this arena may be used
+
+# Between kernels only; the owner never sees it.
+UNKNOWN = -9  # the answer has not been computed yet, or a cheap search did not find it

@@ -1,0 +1,296 @@
+"""A text, token by token: what was allowed, where in the spec it stands, what was refused and why.
+
+:meth:`cdplugin.Matcher.trace` makes a :class:`Trace`; so does :meth:`cdplugin.GrammarLogitsProcessor.trace`, with what the
+model wanted. ``Trace.text()`` is for a terminal, ``Trace.html()`` a page without scripts that loads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.queries import explain
+from cdplugin.queries.followed import Followed
+from cdplugin.queries.places import Place, PlaceFinder
+from cdplugin.vocab.vocabulary import Vocabulary
+
+MOST_STEPS = 1_000
+"""Steps of a trace, unless the caller says otherwise."""
+_MOST_TEXT = 600
+"""Characters of one explanation."""
+_MOST_FORCED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that the model rated highly: its probability before the mask, and whether the mask let it through."""
+
+    token_id: int
+    probability: float
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """What the model would have done at a step.
+
+    Attributes
+    ----------
+    candidates : the likeliest tokens before the mask, the likeliest first.
+    removed : the probability, 0 to 1, of all tokens that the mask took away.
+    reason : why the likeliest token was refused; ``""`` where it was allowed.
+    """
+
+    candidates: tuple[Candidate, ...]
+    removed: float
+    reason: str = ""
+
+    @property
+    def wanted(self) -> Candidate:
+        """The likeliest token."""
+        return self.candidates[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One place of a text, and the token that came there.
+
+    Attributes
+    ----------
+    token_id : the token; None at the last place, after which nothing came.
+    text : its bytes; empty for special tokens.
+    label : the token for a person: its text quoted, or its name.
+    start : how many bytes of the text stand before it.
+    allowed : how many tokens of the vocabulary the mask allowed here.
+    may_end : whether the text could end here.
+    accepted : whether the token was allowed; True at the last place.
+    reason : why the token was refused; ``""`` where it was not.
+    expected : what could come here: bytes, lexemes, rules, the end.
+    places : the open lexemes, their rules, and where the spec has them.
+    forced : the text that had to come here, as tokens (``forced_tokens(canonical=True)``).
+    ending : a shortest legal ending as tokens; None where none was found within its budget.
+    preference : what the model wanted; None where no model was asked.
+    """
+
+    token_id: int | None
+    text: bytes
+    label: str
+    start: int
+    allowed: int
+    may_end: bool
+    accepted: bool
+    reason: str
+    expected: str
+    places: tuple[Place, ...]
+    forced: tuple[int, ...]
+    ending: tuple[int, ...] | None
+    preference: Preference | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps of a text. ``stopped``: why the trace ends before the text does; ``""`` where it does not."""
+
+    vocab: Vocabulary = field(repr=False)
+    steps: tuple[Step, ...]
+    stopped: str = ""
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every token that was traced was allowed."""
+        return all(step.accepted for step in self.steps)
+
+    def decode(self, token_ids: Iterable[int]) -> bytes:
+        """The bytes of tokens; special tokens have none."""
+        return b"".join(self.vocab.tokens[token] or b"" for token in token_ids)
+
+    def label(self, token_id: int) -> str:
+        """A token for a person."""
+        return token_label(self.vocab, token_id)
+
+    def text(self, width: int = 120) -> str:
+        """The trace as lines of text, each at most ``width`` characters."""
+        from cdplugin.queries.trace_text import trace_text
+
+        return trace_text(self, width)
+
+    def html(self, title: str = "cdplugin trace", *, max_bytes: int = 8 << 20) -> str:
+        """A page that shows the trace: one file, no scripts, nothing loaded; at most ``max_bytes`` long (what is left out is
+        told).
+        """
+        from cdplugin.queries.trace_html import trace_html
+
+        return trace_html(self, title, max_bytes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lists, dictionaries, text and numbers only, for ``json.dumps``. Bytes that are no text become ``\\xNN``."""
+        return {"stopped": self.stopped, "accepted": self.accepted, "steps": [_step_dict(self, step) for step in self.steps]}
+
+
+def token_label(vocab: Vocabulary, token_id: int) -> str:
+    """A token for a person: its text quoted, its name, or its number."""
+    if not 0 <= token_id < vocab.size:
+        return f"token {token_id}"
+    text = vocab.tokens[token_id]
+    return explain.show(text) if text else vocab.names.get(token_id) or f"token {token_id}"
+
+
+def trace_tokens(
+    matcher: Followed,
+    token_ids: Iterable[int],
+    limit: int = MOST_STEPS,
+    preference: Callable[[tuple[int, ...]], Preference | None] | None = None,
+) -> Trace:
+    """Follow tokens from a matcher's place, which is left where it is (:meth:`cdplugin.Matcher.trace`).
+
+    ``preference(tokens)``: what the model wanted after these tokens. A token that is refused ends the trace, and so does a
+    budget that is crossed.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"trace: limit: expected a positive integer, found {limit!r}")
+    probe = matcher.fork()
+    writer = _Writer(probe, preference)
+    tokens = iter(token_ids)
+    stopped = ""
+    while True:
+        token = next(tokens, None)
+        if token is not None and len(writer.steps) == limit:
+            stopped = f"the trace has {limit} steps, the most that were asked for"
+            break
+        if token is None and (probe.is_terminated() or len(writer.steps) == limit):
+            break
+        try:
+            accepted = writer.step(token)
+        except LimitExceeded as error:
+            stopped = f"a budget was crossed at step {len(writer.steps)}: {error}"
+            break
+        if token is None:
+            break
+        if not accepted:
+            left = sum(1 for _ in tokens)
+            stopped = f"the token of step {len(writer.steps) - 1} is not allowed" + (f"; {left} come after it" if left else "")
+            break
+    return Trace(probe._here()[0].vocab, tuple(writer.steps), stopped)
+
+
+class _Writer:
+    """Follows tokens and notes each place."""
+
+    def __init__(self, matcher: Followed, preference: Callable[[tuple[int, ...]], Preference | None] | None) -> None:
+        self.steps: list[Step] = []
+        self._matcher = matcher
+        self._preference = preference
+        arena, tables, _ = matcher._here()
+        self._vocab = arena.vocab
+        self._finder = PlaceFinder(tables)
+        self._row = np.zeros((1, (self._vocab.size + 31) // 32), np.int32)
+        self._start = sum(len(self._vocab.tokens[token] or b"") for token in matcher.tokens)
+
+    def step(self, token: int | None) -> bool:
+        """Note the present place, and follow ``token``. Raises :class:`LimitExceeded`."""
+        matcher, vocab = self._matcher, self._vocab
+        known = token is not None and 0 <= token < vocab.size
+        text = (vocab.tokens[token] or b"") if token is not None and known else b""
+        matcher.fill_next_token_bitmask(self._row)
+        allowed = int(np.unpackbits(self._row.view(np.uint8)).sum())
+        may_end = matcher.is_accepting()
+        expected, places = self._here()
+        preference = self._preference(matcher.tokens) if self._preference is not None else None
+        if preference is not None:
+            preference = self._explained(preference)
+        forced = tuple(matcher.forced_tokens(canonical=True, limit=_MOST_FORCED))
+        ending = self._ending()
+        if token is None:
+            accepted, reason = True, ""
+        elif not known:
+            accepted, reason = False, f"expected a token from 0 to {vocab.size - 1}, found {token}"
+        else:
+            accepted = matcher.accept_token(token)
+            reason = "" if accepted else _cut(matcher.explain(token))
+        label = "" if token is None else token_label(vocab, token)
+        ends = text if token not in matcher.stop_token_ids else b""
+        self.steps.append(
+            Step(
+                token,
+                ends,
+                label,
+                self._start,
+                allowed,
+                may_end,
+                accepted,
+                reason,
+                expected,
+                places,
+                forced,
+                ending,
+                preference,
+            )
+        )
+        self._start += len(ends)
+        return accepted
+
+    def _here(self) -> tuple[str, tuple[Place, ...]]:
+        matcher = self._matcher
+        arena, tables, cursor = matcher._here()
+        if matcher.is_terminated():
+            return "nothing: the text has ended", ()
+        with arena.lock, arena.one_budget(arena.limits.max_step_work):
+            return _cut(explain.expected(arena, tables, cursor)), self._finder.find(arena, cursor)
+
+    def _ending(self) -> tuple[int, ...] | None:
+        try:
+            return tuple(self._matcher.shortest_completion())
+        except (LimitExceeded, EngineError):
+            return None
+
+    def _explained(self, preference: Preference) -> Preference:
+        wanted = preference.wanted
+        if wanted.allowed or not 0 <= wanted.token_id < self._vocab.size:
+            return preference
+        return Preference(preference.candidates, preference.removed, _cut(self._matcher.explain(wanted.token_id)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
+
+
+def _shown(text: bytes) -> str:
+    return text.decode("utf-8", "backslashreplace")
+
+
+def _step_dict(trace: Trace, step: Step) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "token": step.token_id,
+        "text": _shown(step.text),
+        "label": step.label,
+        "start": step.start,
+        "allowed": step.allowed,
+        "may_end": step.may_end,
+        "accepted": step.accepted,
+        "reason": step.reason,
+        "expected": step.expected,
+        "places": [{"lexeme": p.lexeme, "rule": p.rule, "where": list(p.where)} for p in step.places],
+        "forced": {"tokens": list(step.forced), "text": _shown(trace.decode(step.forced))},
+        "ending": None if step.ending is None else {"tokens": list(step.ending), "text": _shown(trace.decode(step.ending))},
+    }
+    if step.preference is not None:
+        preference = step.preference
+        out["preference"] = {
+            "removed": preference.removed,
+            "reason": preference.reason,
+            "candidates": [
+                {"token": c.token_id, "label": trace.label(c.token_id), "probability": c.probability, "allowed": c.allowed}
+                for c in preference.candidates
+            ],
+        }
+    return out

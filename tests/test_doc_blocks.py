@@ -1,0 +1,107 @@
+"""Every Python block of README and docs runs: those of a page one after the other, with the same names.
+
+A comment on the line before a block says what it needs, or why it is not run:
+
+    <!-- needs: torch transformers model -->      modules, and `model`: a small random model in the folder `name`
+    <!-- not run: starts a server -->
+
+docs/grammars.md has examples that stand for themselves (tests/test_grammar_docs.py).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tokenizers_data import smollm2
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+ELSEWHERE = {"docs/grammars.md": "tests/test_grammar_docs.py"}
+
+
+class Block(NamedTuple):
+    """A Python block: its source, its line on the page, what it needs, why it is not run."""
+
+    source: str
+    line: int
+    needs: tuple[str, ...]
+    not_run: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The blocks of a page, those inside lists and tabs included."""
+    text = page.read_text()
+    for found in re.finditer(
+        r"^(?:[ ]*<!-- (needs|not run): (.*?) -->\n)?([ ]*)```(?:python|py)\b[^\n]*\n(.*?)^\3```", text, re.M | re.S
+    ):
+        kind, what, indent, source = found.groups()
+        lines = [line.removeprefix(indent) for line in source.splitlines()]
+        line = text.count("\n", 0, found.start(4))
+        needs = tuple(what.split()) if kind == "needs" else ()
+        yield Block("\n".join(lines) + "\n", line, needs, what if kind == "not run" else "")
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small random model with a real tokenizer, as a folder that ``from_pretrained`` loads."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizer = smollm2()
+    folder = tmp_path_factory.mktemp("model")
+    torch.manual_seed(0)
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
+    config = transformers.LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_run(page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if str(page.relative_to(ROOT)) in ELSEWHERE:
+        pytest.skip(f"its examples run in {ELSEWHERE[str(page.relative_to(ROOT))]}")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    missing = ""
+    for block in blocks(page):
+        absent = [need for need in block.needs if need != "model" and importlib.util.find_spec(need) is None]
+        missing = missing or ", ".join(absent)
+        if block.not_run or missing:
+            continue
+        if "model" in block.needs:
+            names["name"] = request.getfixturevalue("model_folder")
+        source = "\n" * block.line + block.source  # so that a traceback has the page's lines
+        exec(compile(source, str(page), "exec"), names)
+    if missing:
+        pytest.skip(f"{missing} is not installed: the blocks that need it, and those after them, were not run")
+
+
+def test_the_collector_sees_what_is_there(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\na = 1\n```\n\n<!-- needs: torch model -->\n```python\nb\n```\n"
+        "<!-- not run: a server -->\n```python\nc\n```\n"
+        '=== "tab"\n\n    <!-- needs: x -->\n    ```python title="f.py"\n    if a:\n        d\n    ```\n\n```json\n{}\n```\n'
+    )
+    assert list(blocks(page)) == [
+        Block("a = 1\n", 1, (), ""),
+        Block("b\n", 6, ("torch", "model"), ""),
+        Block("c\n", 10, (), "a server"),
+        Block("if a:\n    d\n", 16, ("x",), ""),
+    ]
+
+
+def test_most_blocks_are_run() -> None:
+    found = [block for page in PAGES for block in blocks(page)]
+    assert sum(1 for block in found if not block.not_run) >= 0.8 * len(found) >= 20
