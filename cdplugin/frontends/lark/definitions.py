@@ -157,6 +157,10 @@ class Scope:
     # --- uses -------------------------------------------------------------------------------------------------------------
 
     def _check_uses(self) -> None:
+        for name, kind in self.layout.items():
+            if kind != "newline" and (name in self.terminals or name in self.imported):
+                at = self.terminals[name].at if name in self.terminals else self.grammar.at
+                self.source.fail(f"{name!r} of %indent has a definition", at, expected="a name that stands for no text")
         for definition in self.terminals.values():
             self._check_terminal(definition.body, f"the terminal {definition.name!r}")
         for node in self.grammar.ignores:

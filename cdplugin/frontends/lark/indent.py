@@ -9,8 +9,9 @@ rules are rewritten:
 - NEWLINE is empty and notes that a lead is *due*; what comes next begins with it. A rule is written once for each pair of
   flags: whether a lead is due before it and after it.
 - Rules that hold a lead have the width ``w`` of their block as their parameter, and lead with just that width.
-- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of any width ``m > w``, then what is between them under the parameter
-  ``m``. After it a lead is due in the block outside. That is how a line may go back by several blocks, and to none but those that are open.
+- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of width ``w + 1`` and what is between them, with that as its parameter; or
+  ``fresh`` itself, one column further. After it a lead is due in the block outside: so a line may go back by several blocks, to
+  none but those that are open.
 - Between brackets, rules are written once more, with lexemes before which ends of lines are ignored.
 
 A row then holds the blocks that are open as it holds any nested rule, and two places that differ in nothing that the future
@@ -28,7 +29,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part, Production, Rule
 from cdplugin.frontends.lark.indent_options import Indentation
-from cdplugin.frontends.lark.parameters import SELF, constant, needs_parameter
+from cdplugin.frontends.lark.parameters import BITS, SELF, Condition, Function, constant, needs_parameter
 from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST
 
@@ -41,17 +42,25 @@ _REGION = 0b1000  # INDENT ... DEDENT: a lead is due before and after it
 _EMPTY = 0b1001
 
 
+_NEXT: Function = ("incr", ((0, BITS),))
+
+
+def _below(width: int) -> Condition:
+    return "lt", ((0, BITS), width)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The lexemes of ``%indent``.
 
-    ``leads``: by width; ``start``: blank lines before the first line; ``end``: what may stand after the last one; ``inside``:
-    what is ignored between brackets.
+    ``leads``: by width; ``start``: blank lines before the first line; ``end``: what may stand after the last one; ``blank``:
+    a text without any line; ``inside``: what is ignored between brackets.
     """
 
     leads: list[Part]
     start: Part
     end: Part
+    blank: Part
     inside: Expr
 
 
@@ -69,17 +78,18 @@ def layout_of(draft: Draft, options: Indentation) -> Layout:
         source.fail("option comment of %indent", options.at, expected=f"comments as part of {name!r}", found=found)
     widths = _widths(options)
     if newline is None:
-        blank = expr.cat(_SPACES, expr.EPSILON if comment is None else expr.optional(comment), _LINE_FEED)
-        lines = start = expr.repeat(blank, 1)
+        line = expr.cat(_SPACES, expr.EPSILON if comment is None else expr.optional(comment), _LINE_FEED)
+        lines = start = expr.repeat(line, 1)
         leads = [expr.cat(lines, width) for width in widths]
         end = expr.cat(lines, _SPACES, expr.EPSILON if comment is None else expr.optional(comment))
         if comment is not None:
             end = expr.alt(end, expr.cat(_SPACES, without_empty(comment)))
+        blank = end
     else:
         lines = end = without_empty(newline)
         ending = expr.cat(expr.repeat(expr.ANY_CHAR), expr.literal(b"\n"))
         leads = [expr.both(lines, expr.cat(ending, width)) for width in widths]
-        start = leads[0]
+        start, blank = expr.cat(_SPACES, leads[0]), expr.cat(_SPACES, lines)
     ignored = draft.ignored()
     between = lines if newline is not None else expr.cat(lines, _SPACES)
     inside = between if ignored is None else expr.alt(without_empty(ignored), between)
@@ -87,6 +97,7 @@ def layout_of(draft: Draft, options: Indentation) -> Layout:
         [_part(lead, f"{name} and {width} columns" if width else name) for width, lead in enumerate(leads)],
         _part(start, name),
         _part(end, name),
+        _part(blank, name),
         inside,
     )
 
@@ -163,13 +174,13 @@ class _Rewriter:
         ways = [after for after in (0, 1) if self._relation[0] >> after & 1]
         if not ways:
             self._refuse_unending()
-        self._produce(0, [self._layout.start])
         for after in ways:
             whole = Part("rule", self._version(0, (0, after)), constant(0))
             for ahead in ([], [self._layout.start]):
                 self._produce(0, [*ahead, whole, *([Part("rule", end)] if after else [])])
-        if not self._may_be_empty[0]:
-            del self._new[0].productions[0]
+        if self._may_be_empty[0]:
+            for blank in (self._layout.start, self._layout.blank):
+                self._produce(0, [blank])
         while self._queue:
             self._fill(self._queue.pop())
         self._settle_parameters()
@@ -179,16 +190,15 @@ class _Rewriter:
         rule, way = version
         number = self._number[version]
         if way == "fresh":
-            for width in range(1, self._options.max_width + 1):
-                body = Part("rule", self._version(rule, (0, 1)), constant(width))
-                condition = ("lt", ((0, 64), width))
-                self._produce(number, [self._layout.leads[width], body], condition)
+            body = self._version(rule, (0, 1))
+            self._produce(number, [Part("lead", 1), Part("rule", body, _NEXT)], _below(self._options.max_width))
+            self._produce(number, [Part("rule", number, _NEXT)], _below(self._options.max_width - 1))
             return
         for production, items in zip(self._rules[rule].productions, self._items[rule], strict=True):
             if way in ("out", "in"):
-                parts = [self._inline(item, way == "in") for item in items]
-                if None not in parts:
-                    self._produce(number, [part for part in parts if part is not None], production.condition)
+                inline = [self._inline(item, way == "in") for item in items]
+                if None not in inline:
+                    self._produce(number, [part for part in inline if part is not None], production.condition)
             else:
                 assert isinstance(way, tuple)
                 for parts in self._ways(items, *way):
@@ -237,7 +247,7 @@ class _Rewriter:
         elif part.kind == "rule" and not item.inside and (self._holds_lines[part.value] or flag):
             is_line = not self._holds_lines[part.value]
             if is_line and not self._may_be_empty[part.value]:
-                yield 0, [Part("lead", None, SELF), self._known(self._inline(item, False))]
+                yield 0, [Part("lead", 0), self._known(self._inline(item, False))]
                 return
             if self._rules[part.value].takes_parameter:
                 self._refuse_parameter(part.value)
@@ -245,7 +255,7 @@ class _Rewriter:
                 if self._relation[part.value] >> 2 * flag + out & 1:
                     yield out, [Part("rule", self._version(part.value, (flag, out)), SELF)]
         else:
-            yield 0, [*([Part("lead", None, SELF)] if flag else []), self._known(self._inline(item, False))]
+            yield 0, [*([Part("lead", 0)] if flag else []), self._known(self._inline(item, False))]
 
     @staticmethod
     def _known(part: Part | None) -> Part:

@@ -171,9 +171,9 @@ class Writer:
             return self._after_one_skip(symbol, ignored)
         return symbol
 
-    def _lead(self, width: int | None, bare: bool) -> Symbol:
+    def _lead(self, width: int, bare: bool) -> Symbol:
         """What begins a line in a block of a width."""
-        assert self._layout is not None and width is not None
+        assert self._layout is not None
         return self.terminal(self._layout.leads[width], bare)
 
     def _after_one_skip(self, symbol: Symbol, skip: Symbol) -> Symbol:
@@ -207,7 +207,7 @@ class Writer:
     def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | Member:
         if part.kind == "rule":
             return self._member(part, parameter, first)
-        return self._lead(parameter, first) if part.kind == "lead" else self.terminal(part, first)
+        return self._lead((parameter or 0) + part.value, first) if part.kind == "lead" else self.terminal(part, first)
 
     def _member(self, part: Part, parameter: int | None, first: bool) -> Member:
         if part.function is None:
