@@ -30,7 +30,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
+.PHONY: help playground demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,12s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,9 @@ demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside co
 
 test: lint types warmup tests interpreted checked vllm ## everything that has to hold before a change is merged
 	@echo "all checks passed"
+
+playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
+	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
 
 quick: $(VENV)/.test ## the tests that take a moment
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not model'

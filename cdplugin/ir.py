@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from sys import getsizeof
+from itertools import chain
 from typing import NamedTuple, Union
 
 from cdplugin.errors import LimitExceeded
@@ -105,7 +105,8 @@ _RULE_BYTES, _LEXEME_BYTES, _ENTRY_BYTES = 200, 400, 160
 
 def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
     """Bytes of places in the spec, those that symbols share counted once for each."""
-    return sum(getsizeof(of_symbol) + sum(map(getsizeof, of_symbol)) for of_symbol in places if of_symbol)
+    known = [of_symbol for of_symbol in places if of_symbol]
+    return sum(map(tuple.__sizeof__, known)) + sum(map(str.__sizeof__, chain.from_iterable(known)))
 
 
 Part = Union[Symbol, Kept, "Member"]
@@ -369,7 +370,7 @@ class GrammarIR:
     def nbytes(self) -> int:
         """Bytes of the rules and what belongs to them, without the lexemes' expressions."""
         rules = sum(_RULE_BYTES + 8 * len(right) for _, right in self.rules)
-        texts = sum(map(getsizeof, filter(None, (*self.names, *self.lexeme_names))))
+        texts = sum(map(str.__sizeof__, filter(None, (*self.names, *self.lexeme_names))))
         lexemes = _LEXEME_BYTES * len(self.lexemes)
         families = {id(family): family for family, _ in self.instances.values()}
         used = sum(len(list(family.uses())) for family in families.values())

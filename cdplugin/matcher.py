@@ -160,7 +160,11 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = _integer("token id", token_id)
-        cursor = self._step(self._cursor(), token_id)
+        cursor = self._cursor()
+        if not 0 <= token_id < self._size:
+            self._check(token_id)
+        with self._arena.lock:
+            cursor = self._follow(cursor, token_id)
         if cursor == 0:
             return False
         self._cursors.append(cursor)
@@ -428,9 +432,9 @@ class Matcher:
 
     def _cursor(self) -> int:
         """The cursor, valid in the grammar's present arena."""
-        arena = self._grammar._current()
-        if arena is not self._arena or len(self._cursors) != len(self._tokens) + 1:
-            self._replay(arena)
+        arena = self._arena
+        if arena.over_budget or arena is not self._grammar._arena or len(self._cursors) != len(self._tokens) + 1:
+            self._replay(self._grammar._current())
         return self._cursors[-1]
 
     def _replay(self, arena: Arena) -> None:
@@ -458,9 +462,9 @@ class Matcher:
         """:meth:`_step` for a token of the vocabulary. The caller holds the arena's lock."""
         if cursor == TERMINATED:
             return 0
-        arena = self._arena
         if token_id in self._stop_set:
             return self._follow_stop(cursor, token_id)
+        arena = self._arena
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)

@@ -10,8 +10,10 @@ from engine_tools import TINY, cases, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.engine import arena as owner
+from cdplugin.engine import pages
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.store import layout
 
 TOKENS = [b"ab", b"abc", b'{"', b'":', b"  ", b"foo", b"password"]
 VOCAB = vocabulary(TOKENS)
@@ -137,3 +139,50 @@ def test_a_broken_arena_says_so_and_is_not_used() -> None:
     with pytest.raises(cd.CdpluginError, match="compile it again"):
         arena.call(kernels.OP_ACCEPTS, arena.start)
     assert mask(matcher) == before and grammar._arena is not arena
+
+
+# --- what growth costs ----------------------------------------------------------------------------------------------------
+
+
+THEIRS = {layout.LITERAL_OFFSETS, layout.LITERAL_BYTES, *range(layout.TRIE_BYTE, layout.TOKEN_BYTES + 1)}
+"""Tables that the vocabulary or the compiled grammar owns."""
+
+
+def bytes_of_tables(arena: Arena) -> int:
+    """Bytes of the distinct memory that an arena's own tables lie in."""
+    assert arena._block is not None
+    memory = {id(arena._block.memory): arena._block.memory.nbytes}
+    for table, array in enumerate(arena.tables):
+        if table not in THEIRS and (array.base is None or table in arena._pages):
+            base = array if array.base is None else array.base
+            memory[id(base)] = base.nbytes
+    return sum(memory.values())
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("large", [1 << 12, 1 << 17])
+def test_an_arena_knows_its_bytes_without_counting_all_tables(
+    spec: cd.Spec, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_INITIAL", TINY)
+    monkeypatch.setattr(pages, "LARGE", large)
+    compiler = cd.Compiler(vocabulary(TOKENS))
+    for seed in range(3):
+        grammar = compiler.compile_ir(spec.to_ir(compiler.limits))
+        walk(grammar.matcher(), seed, 12)
+        arena = grammar._arena
+        late = 0 if arena.expand is None else arena.expand.nbytes
+        besides = late + owner._OBJECT_BYTES + arena.header.nbytes
+        assert arena.nbytes == bytes_of_tables(arena) + besides
+        assert grammar.nbytes == grammar._tables.nbytes + arena.nbytes
+
+
+def test_the_pages_of_a_table_that_grew_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LARGE", 1 << 12)
+    arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
+    for grow in (arena.reserve, arena._grow):
+        grow(layout.TOKEN_LISTS, 2 * len(arena.tables[layout.TOKEN_LISTS]))
+        size = len(arena._pages[layout.TOKEN_LISTS])
+        before = len(pages._free.get(size, ()))
+        grow(layout.TOKEN_LISTS, 2 * len(arena.tables[layout.TOKEN_LISTS]))
+        assert len(pages._free.get(size, ())) == before + 1

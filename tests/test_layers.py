@@ -79,9 +79,11 @@ ARROWS: dict[str, set[str]] = {
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "matcher", "queries"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
+    "playground": {*GROUND, "adapters.hf", "compiler", "matcher", "queries", "specs", "vocab"},
     "cli": {
         *GROUND,
         "package",
+        "playground",
         "kernels.jit",
         "frontends.json_schema",
         "specs",

@@ -37,10 +37,10 @@ class CommandError(Exception):
 
 def load_spec(name: str, kind: str | None) -> Spec:
     """The grammar in a file; ``kind`` is told by the suffix unless given. Raises CommandError, GrammarError."""
-    from cdplugin.specs import base as specs
+    from cdplugin.specs.kinds import spec_of
 
     if kind == "json":
-        return specs.JsonObject()
+        return spec_of(kind, "")
     path = Path(name)
     kind = kind or _BY_SUFFIX.get(path.suffix)
     if kind is None:
@@ -51,16 +51,7 @@ def load_spec(name: str, kind: str | None) -> Spec:
         raise CommandError(f"{name}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise CommandError(f"{name}: expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}") from None
-    if kind == "regex":
-        return specs.Regex(text.removesuffix("\n").removesuffix("\r"))
-    if kind == "choice":
-        return specs.Choice([line for line in text.splitlines() if line])
-    if kind in ("lark", "gbnf", "ebnf"):
-        from cdplugin.specs.lark import Lark
-        from cdplugin.specs.text import Ebnf, Gbnf
-
-        return {"lark": Lark, "gbnf": Gbnf, "ebnf": Ebnf}[kind](text)
-    return specs.JsonSchema(text)
+    return spec_of(kind, text)
 
 
 def compile_for(args: argparse.Namespace) -> tuple[Vocabulary, Grammar]:
@@ -151,37 +142,11 @@ def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | Non
     print(f"{name}: {what}, line {line}, column {column}: expected {wanted}\n{context}")
 
 
-_GROUPS: tuple[tuple[str, Callable[[str], bool]], ...] = (
-    ("whitespace", lambda t: t.isspace()),
-    ("digits", lambda t: t.strip().isdigit() and t.isascii()),
-    ("words", lambda t: t.strip().isalnum() and t.isascii()),
-    ("punctuation", lambda t: t.isascii() and not any(c.isalnum() for c in t) and t.isprintable()),
-    ("mixed", lambda t: t.isascii() and t.isprintable()),
-    ("control characters", lambda t: t.isascii()),
-    ("other scripts", lambda t: True),
-)
-
-
-def group(token: bytes) -> str:
-    """The heading under which ``cdplugin mask`` lists a token."""
-    try:
-        text = token.decode("utf-8")
-    except UnicodeDecodeError:
-        return "parts of characters"
-    return next(name for name, fits in _GROUPS if fits(text))
-
-
-def show_token(token: bytes) -> str:
-    """A token for a person."""
-    try:
-        return repr(token.decode("utf-8"))
-    except UnicodeDecodeError:
-        return repr(token)[1:]
-
-
 def mask(args: argparse.Namespace) -> int:
     """``cdplugin mask``: what is allowed after a text?"""
     import numpy as np
+
+    from cdplugin.vocab.groups import SPECIAL, TokenGroups, show_token
 
     vocab, grammar = compile_for(args)
     matcher = grammar.matcher()
@@ -193,18 +158,13 @@ def mask(args: argparse.Namespace) -> int:
     bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
     matcher.fill_next_token_bitmask(bits, 0)
     allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")[: vocab.size]).tolist()
-    groups: dict[str, list[bytes]] = {}
-    for token in allowed:
-        text = vocab.tokens[token]
-        if text is not None:
-            groups.setdefault(group(text), []).append(text)
     ends = "yes" if matcher.is_accepting() else "no"
     print(f"{len(allowed)} of {vocab.size} tokens are allowed; the text may end here: {ends}")
-    for name in [*(g for g, _ in _GROUPS), "parts of characters"]:
-        if name in groups:
-            shown = sorted(groups[name], key=lambda t: (len(t), t))
-            more = " …" if len(shown) > args.samples else ""
-            print(f"  {name:<20}{len(shown):>8}   {' '.join(map(show_token, shown[: args.samples]))}{more}")
+    for sample in TokenGroups(vocab).samples(bits[0], args.samples):
+        if sample.name != SPECIAL:
+            more = " …" if sample.count > args.samples else ""
+            shown = " ".join(show_token(vocab.tokens[token] or b"") for token in sample.tokens)
+            print(f"  {sample.name:<20}{sample.count:>8}   {shown}{more}")
     print(f"  expected: {expected(matcher, _refused(allowed, vocab))}" if len(allowed) < vocab.size else "")
     return OK
 
@@ -236,6 +196,14 @@ def trace(args: argparse.Namespace) -> int:
     from cdplugin.cli import trace
 
     return OK if trace.trace(args) else REFUSED
+
+
+def playground(args: argparse.Namespace) -> int:
+    """``cdplugin playground``: a local page that shows what is allowed as one types."""
+    from cdplugin.cli import playground
+
+    playground.playground(args)
+    return OK
 
 
 def keywords(args: argparse.Namespace) -> int:
@@ -288,6 +256,10 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("text", metavar="TEXT", help="the text; @FILE reads a file, - the standard input")
     command.add_argument("--html", metavar="FILE", help="write a page (one file that loads nothing) instead of a table")
     command.add_argument("--limit", type=int, default=1_000, metavar="N", help="steps to show at most")
+    command = add("playground", playground, "A local page: what a schema or grammar allows, as you type.", spec=False)
+    command.add_argument("--port", type=int, default=8765, metavar="N", help="port on 127.0.0.1; 0: any that is free")
+    command.add_argument("--model", metavar="NAME", help="a model folder or hub name whose constrained answers a button shows")
+    command.add_argument("--open", action="store_true", help="open the page in the browser")
     command = add_plain("keywords", keywords, "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
     command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
     command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,19 +31,19 @@ _LIMIT_MESSAGES = {
 
 # first capacities, in items: enough for a small schema, so that most grammars never grow
 _INITIAL = {
-    layout.DATA: 2048,
-    layout.VALUES: 768 * layout.VALUE_WORDS,
-    layout.INDEX: 2048,
-    layout.MEMO_KEYS: 512,
-    layout.MEMO_RESULTS: 512,
-    layout.STACK: 2048,
-    layout.TRANSITIONS: 32 * 256,
-    layout.LEXER_STATES: 64 * lexer_layout.LEXER_WORDS,
-    layout.ROWS: 256,
-    layout.BASES: 64 * mask_layout.BASE_WORDS,
-    layout.MASKS: 256,
-    layout.TOKEN_LISTS: 2048,
-    layout.ENDS: 512,
+    layout.DATA: 6144,
+    layout.VALUES: 1792 * layout.VALUE_WORDS,
+    layout.INDEX: 8192,
+    layout.MEMO_KEYS: 2048,
+    layout.MEMO_RESULTS: 2048,
+    layout.STACK: 8704,
+    layout.TRANSITIONS: 128 * 256,
+    layout.LEXER_STATES: 128 * lexer_layout.LEXER_WORDS,
+    layout.ROWS: 1024,
+    layout.BASES: 128 * mask_layout.BASE_WORDS,
+    layout.MASKS: 512,
+    layout.TOKEN_LISTS: 8192,
+    layout.ENDS: 2048,
 }
 
 _FOR_WALKS = {
@@ -86,10 +86,13 @@ _NOT_OWNED = frozenset(
         layout.SLICE_MASKS,
         layout.TOKEN_OFFSETS,
         layout.TOKEN_BYTES,
+        layout.TRIE_CHILDREN,
+        layout.TRIE_FIRST_CHILD,
+        layout.TRIE_BELOW,
+        layout.TRIE_RANK,
+        layout.TRIE_LISTED,
     )
 )
-_OWNED = tuple(table for table in range(layout.N_TABLES) if table not in _NOT_OWNED)
-"""Tables that are neither the vocabulary's nor the compiled grammar's, unless they are views of its arrays."""
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
@@ -100,6 +103,10 @@ def _dtype(table: int) -> type:
     if table in layout.INT32_TABLES:
         return np.int32
     return np.uint8 if table in layout.UINT8_TABLES else np.int64
+
+
+_DTYPES = tuple(np.dtype(_dtype(table)) for table in range(layout.N_TABLES))
+_MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 
 
 @dataclass(frozen=True)
@@ -155,8 +162,7 @@ class Block:
         return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
 
 
-@dataclass(frozen=True)
-class _Room:
+class _Room(NamedTuple):
     """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``_IN_USE``)."""
 
     array: np.ndarray
@@ -165,10 +171,10 @@ class _Room:
     @classmethod
     def of(cls, table: int, items: int) -> _Room:
         """Room for so many items of a table. Raises ``MemoryError``."""
-        dtype = np.dtype(_dtype(table))
+        dtype = _DTYPES[table]
         size = items * dtype.itemsize
         if size < pages.LARGE:
-            return cls(np.zeros(items, dtype), None)
+            return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
         page, is_zero = pages.take(size)
         if not is_zero and table not in _IN_USE:
             page[:size] = 0
@@ -216,11 +222,11 @@ class Arena:
         self.over_budget = False
         self.start = 0
         self._limit = "max_step_work"
-        self._noted = 0  # bytes, when they were last counted: after each growth
         self.expand: Expand | None = None
         self.keeping: Keeping | None = None
         self.account: Account | None = None
         self._block: Block | None = None
+        self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
@@ -239,6 +245,11 @@ class Arena:
         self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
         self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
         self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
+        self.set_table(layout.TRIE_CHILDREN, vocab.trie.children)
+        self.set_table(layout.TRIE_FIRST_CHILD, vocab.trie.first_child)
+        self.set_table(layout.TRIE_BELOW, vocab.trie.below)
+        self.set_table(layout.TRIE_RANK, vocab.trie.rank)
+        self.set_table(layout.TRIE_LISTED, vocab.trie.listed)
         self.set_table(layout.TRIE_CHARS, vocab.max_chars)
         self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
         self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
@@ -275,13 +286,13 @@ class Arena:
         other = object.__new__(Arena)
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
-        other._limit, other._noted = "max_step_work", 0
+        other._limit = "max_step_work"
         other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
         other.tables = list(self.tables)
-        other._pages = {}
+        other._pages, other._own = {}, {}
         other._block = self._block.copy()
         other.set_block(other._block)
         return other
@@ -290,15 +301,22 @@ class Arena:
         """Make the tables of a block this arena's."""
         for table, array in block.tables():
             self.tables[table] = array
+            self._own.pop(table, None)
         entries = self.header[: 2 * layout.N_TABLES].reshape(-1, 2)
         entries[block.numbers] = block.places
         entries[block.numbers, 0] += block.memory.ctypes.data
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
-        if array.dtype != _dtype(table) or array.ndim != 1 or not array.flags.c_contiguous:
+        if array.dtype != _DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
             raise TypeError(f"table {table}: expected contiguous 1-D {_dtype(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
+        if array.base is None and table not in _NOT_OWNED:
+            self._own[table] = array.nbytes
+        elif table in self._pages:
+            self._own[table] = self._pages[table].nbytes
+        else:
+            self._own.pop(table, None)
         self.header[2 * table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
 
@@ -313,20 +331,15 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """Bytes of the arena's own tables, those that a clone began with included, and of what makes rules late."""
-        grown = 0
-        for table in _OWNED:
-            array = self.tables[table]
-            if table in self._pages:
-                grown += self._pages[table].nbytes
-            elif array.base is None:
-                grown += array.nbytes
         late = 0 if self.expand is None else self.expand.nbytes
-        return late + _OBJECT_BYTES + self.header.nbytes + (0 if self._block is None else self._block.memory.nbytes) + grown
+        block = 0 if self._block is None else self._block.memory.nbytes
+        return late + _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
 
     def note_size(self) -> None:
-        """Compare with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
-        nbytes = self._noted = self.nbytes
-        self.over_budget = self.over_budget or nbytes > self.max_bytes
+        """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
+        nbytes = self.nbytes
+        if nbytes > self.max_bytes:
+            self.over_budget = True
         if self.account is not None:
             self.account.note("arena", nbytes)
 
@@ -341,21 +354,26 @@ class Arena:
 
     def _finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something, until it has a result."""
-        with self.one_budget():  # an operation that begins again has done some of its work already
+        head = self.header
+        held = head[layout.HOLDS_WORK]
+        head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already
+        try:
             while result < 0:
                 self.recover(result)
                 result = kernels.engine(self.address, op, a, b, c)
+        finally:
+            head[layout.HOLDS_WORK] = held
         return result
 
     @contextmanager
-    def one_budget(self, work: int | None = None, limit: str = "max_step_work") -> Iterator[None]:
+    def one_budget(self, work: int, limit: str = "max_step_work") -> Iterator[None]:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
-        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
+        They share ``work`` units, which ``limit`` names; inside another such context: what is left of its grant.
         """
         head = self.header
         held = bool(head[layout.HOLDS_WORK])
-        if work is not None and not held:
+        if not held:
             head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
             head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
             self._limit = limit
@@ -429,37 +447,43 @@ class Arena:
 
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""
-        old = self.tables[table]
-        size = max(int((_GROWTH_SMALL if old.nbytes < 1 << 20 else _GROWTH_LARGE) * len(old)), needed)
-        tables = (table, layout.MEMO_RESULTS) if table == layout.MEMO_KEYS else (table,)
-        if not self._has_bytes(tables, size):
-            size = needed
+        length = len(self.tables[table])
+        wanted = max(int((_GROWTH_SMALL if length * _DTYPES[table].itemsize < 1 << 20 else _GROWTH_LARGE) * length), needed)
         if table in (layout.INDEX, layout.MEMO_KEYS):
-            size = 1 << (size - 1).bit_length()
-        self._replace(tables, size)
+            wanted, needed = 1 << (wanted - 1).bit_length(), 1 << (needed - 1).bit_length()
+        self._replace(_MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
 
     def reserve(self, table: int, size: int) -> None:
         """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
-        if len(self.tables[table]) < size:
-            larger = max(size, int(_GROWTH_LARGE * len(self.tables[table])))
-            self._replace((table,), larger if self._has_bytes((table,), larger) else size)
+        length = len(self.tables[table])
+        if length < size:
+            self._replace((table,), max(size, int(_GROWTH_LARGE * length)), size)
 
     def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
         """Whether some tables may have so many items each."""
-        added = sum((items - len(self.tables[table])) * np.dtype(_dtype(table)).itemsize for table in tables)
-        return self._noted + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+        added = sum([(items - len(self.tables[table])) * _DTYPES[table].itemsize for table in tables])
+        return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
-    def _replace(self, tables: Sequence[int], items: int) -> None:
-        """Put larger tables in the place of some, with the same content."""
-        if not self._has_bytes(tables, items):
+    def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
+        """Put larger tables in the place of some, with their content: of ``wanted`` items, or ``needed`` where memory is short.
+
+        Nobody may hold an old table meanwhile: its pages could not be handed on.
+        """
+        items = wanted if self._has_bytes(tables, wanted) else needed
+        if items == needed and not self._has_bytes(tables, needed):
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
         try:
             fresh = [_Room.of(table, items) for table in tables]
         except MemoryError:
             raise LimitExceeded("no memory is left for the grammar's states") from None
-        with self._changing():
+        try:
             freed = self._install(tables, fresh)
+        except BaseException as error:
+            self.abandon()
+            if isinstance(error, MemoryError):
+                raise LimitExceeded("no memory is left for the grammar's states") from None
+            raise
         pages.give(freed)
         self.note_size()
 

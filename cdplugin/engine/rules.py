@@ -122,7 +122,7 @@ class RuleSet:
             getsizeof(self.names)
             + getsizeof(self.places)
             + places_bytes(self.places)
-            + sum(map(getsizeof, filter(None, self.names)))
+            + sum(map(str.__sizeof__, filter(None, self.names)))
         )
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
@@ -199,13 +199,14 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     names = [""] * n
-    for name, number in zip(ir.names, numbers.tolist(), strict=True):
+    number_of = numbers.tolist()
+    for name, number in zip(ir.names, number_of, strict=True):
         names[number] = name
     names[0] = ""
     places: list[tuple[str, ...]] = [()] * n
     for symbol, of_symbol in ir.places.items():
         if symbol >= 0:
-            places[numbers[symbol]] = of_symbol
+            places[number_of[symbol]] = of_symbol
     places[0] = ()
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, places, n_lexemes, is_lazy)
 
@@ -440,6 +441,7 @@ class Expander:
         if self._keeping is None:
             return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
         code: list[int] = []
+        rewrite = self._rules.lexemes.rewrite
         pending = list(reversed(parts))
         while pending:
             part = pending.pop()
@@ -449,8 +451,12 @@ class Expander:
                     return None
                 code.append(-2 - lexeme)
                 pending = list(reversed(part.rest))
+            elif isinstance(part, Member):
+                code.append(self._member_code(part))
+            elif part in rewrite:
+                code += map(self._encode, rewrite[part])
             else:
-                code += [self._encode(symbol) for symbol in self._rules.lexemes.rewritten((part,))]
+                code.append(self._encode(part))
         return code
 
     def _member_code(self, member: Member) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from sys import getsizeof
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class StaticTables:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
         arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
         trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        names = sum(map(getsizeof, self.lexemes.names)) + places_bytes(self.lexemes.places)
+        names = sum(map(str.__sizeof__, self.lexemes.names)) + places_bytes(self.lexemes.places)
         tables = sum(array.nbytes for array in arrays) + names + self.rules.nbytes
         return tables + (trees if self.rules.is_lazy else 0)
 

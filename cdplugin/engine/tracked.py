@@ -55,6 +55,7 @@ class Keeping:
         self._places: dict[int, _Place] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
+        self._last: dict[int, tuple[Expr, int]] = {}
         self._keeper = {self._ends_as(lexeme_number[s]): ir.kept[s] for s in ir.twins if s in lexeme_number}
 
     @property
@@ -69,17 +70,26 @@ class Keeping:
         """
         number = self._number[kept.lexeme]
         record = self._record(number)
-        expression = int(record[layout.X_EXPRESSION])
         if kept.excluded is not None:
-            expression = self._build.without(expression, kept.excluded)
-            if not self._arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
+            expression = self._without(number, int(record[layout.X_EXPRESSION]), kept.excluded)
+            if expression == EMPTY:
                 return None
-        record[layout.X_EXPRESSION] = expression
+            record[layout.X_EXPRESSION] = expression
         record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
         record[layout.X_ROLE] = layout.TRACKS
         lexeme = self._append(record)
         self._places[lexeme] = _Place(nonterminal, kept)
         return lexeme
+
+    def _without(self, number: int, expression: int, excluded: Expr) -> int:
+        """The expression of a lexeme without what is excluded; :data:`EMPTY` if nothing is left."""
+        last, result = self._last.get(number, (None, EMPTY))
+        if last is not excluded:  # else it stands beside one that has changed
+            result = self._build.without(expression, excluded)
+            if not self._arena.call(kernels.OP_STATUS, result) & kernels.MATCHES_SOMETHING:
+                result = EMPTY
+            self._last[number] = excluded, result
+        return result
 
     def note_value(self, lexeme: int, text: int) -> None:
         """Note the value of a text (a ``K_TEXT`` value) with which a lexeme, number ``lexeme`` once begun, has ended."""

@@ -37,7 +37,8 @@ _CACHED_SIZE = 8192
 """Smaller vocabularies are built in a few milliseconds and not cached on disk."""
 
 _MAGIC = b"cdplugin vocabulary 1\n"
-_ARRAYS = ("byte", "depth", "skip", "token", "max_chars", "slice_masks", "sizes")
+_TRIE_ARRAYS = ("byte", "depth", "skip", "token", "children", "first_child", "below", "rank", "listed")
+_ARRAYS = (*_TRIE_ARRAYS, "max_chars", "slice_masks", "sizes")
 _OUTSIDE_SLICE = np.zeros(256, bool)
 _OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
 _LINE_ENDS = frozenset("\u2028\u2029")  # which "." does not match
@@ -55,6 +56,12 @@ class Trie:
     token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and
     depth, directly
         after the first one's subtree.
+    children : int32[n], the nodes ordered by parent, then by place.
+    first_child : int32[n + 3]. The children of node i are ``children[first_child[i]:first_child[i + 1]]``; those of the root
+        are node n's (the first trie) and node n + 1's (the second).
+    below : int32[n], bit k set where a byte of kind k (:data:`cdplugin.kernels.masks.trie.BYTE_KIND`) lies below the node.
+    listed : int32[...], the tokens in the order of their nodes.
+    rank : int32[n + 1], how many tokens end before a node: those of its subtree are ``listed[rank[i]:rank[i + skip[i]]]``.
     slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
     """
 
@@ -62,6 +69,11 @@ class Trie:
     depth: np.ndarray
     skip: np.ndarray
     token: np.ndarray
+    children: np.ndarray
+    first_child: np.ndarray
+    below: np.ndarray
+    rank: np.ndarray
+    listed: np.ndarray
     slice_end: int
 
     def __len__(self) -> int:
@@ -132,7 +144,7 @@ class Vocabulary:
         for array in frozen:
             array.flags.writeable = False
         self.slice_end, self.slice_chars = arrays["sizes"].tolist()
-        self.trie = Trie(arrays["byte"], arrays["depth"], arrays["skip"], arrays["token"], self.slice_end)
+        self.trie = Trie(**{name: arrays[name] for name in _TRIE_ARRAYS}, slice_end=self.slice_end)
         self.max_chars = arrays["max_chars"]
         self.slice_masks = arrays["slice_masks"]
 
@@ -330,7 +342,11 @@ class Vocabulary:
         top = min(slice_chars, MAX_SLICE_ROWS)
         masks = kernels.cumulative_masks(slice_ids, np.minimum(chars[slice_ids], top), top + 1, self.size)
         sizes = np.array([slice_end, slice_chars], np.int64)
-        return dict(zip(_ARRAYS, (byte, depth, skip, token, max_chars, masks, sizes)))
+        children = kernels.child_lists(depth, slice_end)
+        below = kernels.kinds_below(byte, depth)
+        rank = _cumulative(token >= 0).astype(np.int32)
+        listed = token[token >= 0]
+        return dict(zip(_ARRAYS, (byte, depth, skip, token, *children, below, rank, listed, max_chars, masks, sizes)))
 
 
 def _restored(

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdplugin.kernels.masks.trie import build_trie, common_prefixes, cumulative_masks, subtree_ends, subtree_maximum
+from cdplugin.kernels.masks.trie import (
+    BYTE_KIND,
+    build_trie,
+    child_lists,
+    common_prefixes,
+    cumulative_masks,
+    kinds_below,
+    subtree_ends,
+    subtree_maximum,
+)
 
 TOKEN = st.one_of(
     st.binary(min_size=1, max_size=6),
@@ -88,6 +97,37 @@ def test_maximum_and_ends(tokens: list[bytes], data: st.DataObject) -> None:
         assert best[i] == values[inside].max()
         above = [j for j in range(i) if depth[j] == depth[i] - 1]
         assert parents[i] == (above[-1] if above else -1)
+
+
+@given(st.lists(TOKEN, max_size=30), st.lists(TOKEN, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_children(first: list[bytes], second: list[bytes]) -> None:
+    halves = [flat(tokens) for tokens in (first, second)]
+    depth, slice_end = np.concatenate([half[1] for half in halves]), len(halves[0][1])
+    children, first_child = child_lists(depth, slice_end)
+    assert (children.dtype, first_child.dtype) == (np.int32, np.int32)
+    total = len(depth)
+
+    def below(start: int, end: int, at: int) -> list[int]:
+        return [i for i in range(start, end) if depth[i] == at]
+
+    for node in range(total):
+        end = next((i for i in range(node + 1, total) if depth[i] <= depth[node]), total)
+        end = min(end, slice_end) if node < slice_end else end
+        assert children[first_child[node] : first_child[node + 1]].tolist() == below(node + 1, end, depth[node] + 1)
+    assert children[first_child[total] : first_child[total + 1]].tolist() == below(0, slice_end, 1)
+    assert children[first_child[total + 1] :].tolist() == below(slice_end, total, 1)
+
+
+@given(st.lists(TOKEN, max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_kinds_below(tokens: list[bytes]) -> None:
+    byte, depth, skip, _ = flat(tokens)
+    below = kinds_below(byte, depth)
+    assert below.dtype == np.int32 and BYTE_KIND.min() >= 0 and BYTE_KIND.max() < 31
+    for node in range(len(byte)):
+        inside = byte[node + 1 : node + skip[node]]
+        assert {k for k in range(31) if below[node] >> k & 1} == set(BYTE_KIND[inside].tolist())
 
 
 def test_duplicates_follow_the_subtree() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import EMPTY, EPSILON, Expr, both, cat
+from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.matching import texts_of
@@ -284,12 +285,25 @@ class _Writer:
         low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
+            closings = (self._here.empty_brace, self._here.close_brace)
+            if self._any_order and not conditions and are_many(entries, further):
+                return ManyMembers(
+                    self.ir,
+                    entries,
+                    further,
+                    self._inner.layout.space,
+                    self._name_parts()[1],
+                    self._comma,
+                    closings,
+                    low=low,
+                    high=high,
+                ).start()
             members = Members(
                 self.ir,
                 entries,
                 further,
                 self._comma,
-                (self._here.empty_brace, self._here.close_brace),
+                closings,
                 ordered=not self._any_order,
                 low=low,
                 high=high,
@@ -320,7 +334,7 @@ class _Writer:
                 symbol = lexeme(key(name), name)
                 if children:
                     self.ir.locate(symbol, place(children).pointer)
-                entries.append(Entry(symbol, tuple(values), required))
+                entries.append(Entry(name, symbol, tuple(values), required))
             elif required:
                 self._culprit.setdefault(pointer, place(children).pointer)
                 return None
@@ -369,14 +383,20 @@ class _Writer:
         """Members whose names are not declared, no two of which have the same name: else a count would say nothing, and the
         second one could undo what a complement asks of the first. That one must not run out of names.
         """
-        layout, ir = self._inner.layout, self.ir
+        ir = self.ir
         if more.marks:
             keeper = Keeper(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
         else:
             keeper = Keeper(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
         lexeme, twin = ir.keep(self._quoted[more.key], keeper, "key")
+        space, colon = self._name_parts()
+        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, keeper, colon))
+
+    def _name_parts(self) -> tuple[tuple[Symbol, ...], Symbol]:
+        """What stands before a name that is a lexeme of its own, and what follows it."""
+        layout, ir = self._inner.layout, self.ir
         space = () if layout.space is EPSILON else (ir.lexeme(layout.space, "whitespace"),)
-        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, keeper, ir.lexeme(layout.colon, ":")))
+        return space, ir.lexeme(layout.colon, ":")
 
     def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""

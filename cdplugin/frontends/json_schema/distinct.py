@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal
 from sys import getsizeof
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from cdplugin.expr import (
@@ -110,6 +111,9 @@ def spellings_of(value: Hashable) -> Expr:
 # --- texts to exclude: a tree that is copied along one path for each new string -----------------------------------------------
 
 
+NodeT = TypeVar("NodeT", bound="_Node")
+
+
 class _Node:
     """Strings as a tree. ``edges``: first character -> (all characters of the edge, node, expression of both)."""
 
@@ -120,16 +124,31 @@ class _Node:
         """Bytes of the node alone."""
         return _NODE_BYTES + getsizeof(self.edges) + 8 * len(self.edges)
 
-    def __init__(self, ends: bool, edges: dict[str, tuple[str, _Node, Expr]]) -> None:
+    def __init__(self, ends: bool, edges: dict[str, tuple[str, Any, Expr]]) -> None:
         self.ends = ends
         self.edges = edges
         below = [expression for _, _, expression in edges.values()]
         self.expression = alt(EPSILON, *below) if ends else alt(*below)
 
-    def having(self, label: str, node: _Node) -> _Node:
+    def having(self: NodeT, label: str, node: NodeT) -> NodeT:
         """This node with another edge, or with another node at the end of one."""
-        edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
-        return _Node(self.ends, {**self.edges, label[0]: edge})
+        edge = (label, node, cat(self.spelt(label), node.expression))
+        return type(self)(self.ends, {**self.edges, label[0]: edge})
+
+    @staticmethod
+    def spelt(label: str) -> Expr:
+        """The texts that characters may be written as."""
+        return JSON_STRING.literal_any(label)
+
+
+class ByteNode(_Node):
+    """Texts as a tree whose characters stand for bytes."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def spelt(label: str) -> Expr:
+        return literal(label.encode("latin-1"))
 
 
 _NODE_BYTES, _EDGE_BYTES = 250, 500
@@ -142,22 +161,23 @@ def _common(a: str, b: str) -> int:
     return n
 
 
-def _with(root: _Node, text: str) -> _Node:
+def with_text(root: NodeT, text: str) -> NodeT:
     """The tree with one string more."""
-    path: list[tuple[_Node, str]] = []
-    node = root
+    path: list[tuple[NodeT, str]] = []
+    node: NodeT = root
+    new = type(root)
     while text:
         edge = node.edges.get(text[0])
         if edge is None:
             path.append((node, text))
-            node = _Node(False, {})
+            node = new(False, {})
             break
         label, below, _ = edge
         common = _common(label, text)
         path.append((node, label[:common]))
-        node = below if common == len(label) else _Node(False, {}).having(label[common:], below)
+        node = below if common == len(label) else new(False, {}).having(label[common:], below)
         text = text[common:]
-    node = _Node(True, node.edges)
+    node = new(True, node.edges)
     for parent, label in reversed(path):
         node = parent.having(label, node)
     return node
@@ -210,7 +230,7 @@ class Seen:
         found = self._with.get(value)
         if found is None:
             if isinstance(value, str):
-                texts = _with(self._texts, value)
+                texts = with_text(self._texts, value)
                 found = Seen(texts, self._others, self.count + 1, _path_bytes(texts, value))
             else:
                 others = {**self._others, value: spellings_of(value)}

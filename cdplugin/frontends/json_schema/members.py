@@ -25,12 +25,13 @@ _MOST_TOLD_APART = 3
 
 @dataclass(frozen=True)
 class Entry:
-    """A declared or required name: the symbol of its key, and the values that it may have.
+    """A declared or required name, the symbol of its key, and the values that it may have.
 
     ``values``: ``(symbol, marks)``; ``marks`` is a bit set of the conditions "some member is such" that a member with this
     value meets.
     """
 
+    name: str
     key: Symbol
     values: tuple[tuple[Symbol, int], ...]
     required: bool

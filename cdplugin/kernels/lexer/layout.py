@@ -14,7 +14,10 @@ from __future__ import annotations
     L_ROLES,  # bit r: some lexeme has role r (X_ROLE)
     L_OWN,  # 4 words, a set of bytes: those by which it may differ from L_SIMPLIFIED
 ) = range(10)
-LEXER_WORDS = 13
+L_N_HEADS = 13  # how many bytes may come next (lexer.heads), MANY, or -1: not computed
+L_HEADS = 14  # 3 words: these bytes, ascending, eight to a word
+L_LOOPS = 17  # bit k: every byte of kind k leads back to the state (masks.loops), -1: not computed
+LEXER_WORDS = 18
 
 # A transition: -1 unknown, 0 dead, BEFORE, or the next state, with ENDS_BIT where lexemes end in it
 ENDS_BIT = 1 << 30

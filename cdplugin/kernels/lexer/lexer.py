@@ -61,6 +61,8 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_BASE] = -1
     records[record + lexer_layout.L_LONGEST] = 0
     records[record + lexer_layout.L_SIMPLIFIED] = 0
+    records[record + lexer_layout.L_N_HEADS] = -1
+    records[record + lexer_layout.L_LOOPS] = -1
     records[record + lexer_layout.L_ROLES] = _roles(h, value) if head[layout.HAS_TRACKED] else 0
     transitions = i32(h, layout.TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):

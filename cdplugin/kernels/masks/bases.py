@@ -10,7 +10,9 @@ What comes next at a group's ends depends on the row only through the lexer stat
 several lexemes is found by a chain of bases, and a new row only has to follow the chains (:mod:`cdplugin.kernels.masks.masks`).
 
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
-there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Plain text is not walked at all: where a
+there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Below a node in whose state few bytes lead
+anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes are found by bisection; a subtree all of whose
+bytes lead back to the state (:mod:`cdplugin.kernels.masks.loops`) is taken whole. Plain text is not walked at all: where a
 lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.lexer.plain_text`), the
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
@@ -25,14 +27,19 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.heads import has_few_heads, head_from
 from cdplugin.kernels.lexer.lexer import kind, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.simplified import plainer_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
+from cdplugin.kernels.masks.loops import loops_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern_pair, length_of, spend, u8, word_of
+
+_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
+_COPIED_BITS = 4  # tokens that are taken over at the cost of a node, as a power of two
 
 
 @kernel
@@ -223,6 +230,39 @@ def _set_apart(h, start):
 
 
 @kernel
+def _next_child(h, state, node, at):
+    """The first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or what follows its subtree."""
+    head = header(h)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    starts = i32(h, layout.TRIE_FIRST_CHILD)
+    children = i32(h, layout.TRIE_CHILDREN)
+    nodes = head[layout.N_NODES]
+    after = node + i32(h, layout.TRIE_SKIP)[node] if node >= 0 else nodes
+    if node < 0:  # the root, of the slice tokens' trie or of the others'
+        node = nodes + 1
+        if at < head[layout.SLICE_END]:
+            node = nodes
+            after = head[layout.SLICE_END]
+    low = np.int64(starts[node])
+    end = np.int64(starts[node + 1])
+    byte = head_from(h, state, np.int64(bytes_[at]))
+    while byte < 256:
+        high = end
+        while low < high:  # first child whose byte is not below
+            middle = (low + high) >> 1
+            if bytes_[children[middle]] < byte:
+                low = middle + 1
+            else:
+                high = middle
+        if low == end:
+            break
+        if bytes_[children[low]] == byte:
+            return np.int64(children[low])
+        byte = head_from(h, state, np.int64(bytes_[children[low]]))
+    return after
+
+
+@kernel
 def _walk(h, state, node, begun, first_node, skip_chars):
     """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
 
@@ -234,6 +274,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
     chars = i32(h, layout.TRIE_CHARS)
+    below = i32(h, layout.TRIE_BELOW)
+    ranks = i32(h, layout.TRIE_RANK)
+    listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
     records = i64(h, layout.LEXER_STATES)
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
@@ -241,14 +284,18 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     end = node + skips[node] if node >= 0 else head[layout.N_NODES]
     saved = head[layout.STACK_TOP]
     levels = head[layout.MAX_DEPTH] + 2
-    if not has_room(h, layout.STACK, saved + 3 * levels):
+    if not has_room(h, layout.STACK, saved + 4 * levels):
         return np.int64(statuses.GROW)
-    head[layout.STACK_TOP] = saved + 3 * levels
-    words = i64(h, layout.STACK)  # by depth: states from base on, then nodes, then whether the node has its end
+    head[layout.STACK_TOP] = saved + 4 * levels
+    words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, whether few bytes go on
     base = saved - top_depth
     words[saved] = state
     words[saved + levels] = node
     words[saved + 2 * levels] = 0
+    is_narrow = has_few_heads(h, state)
+    if is_narrow < 0:
+        return is_narrow
+    words[saved + 3 * levels] = is_narrow
     out = i32(h, layout.TOKEN_LISTS)
     room = out.shape[0]
     used = head[layout.TOKENS_USED]
@@ -262,6 +309,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         depth = base + depths[at]
         before = words[depth - 1]
         byte = np.int64(bytes_[at])
+        if words[depth - 1 + 3 * levels] and head_from(h, before, byte) != byte:
+            at = _next_child(h, before, words[depth - 1 + levels], at)
+            continue
         if begun and depth == saved + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -300,9 +350,32 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if after == 0:
                 at += skips[at]
                 continue
+        if skips[at] == 1:
+            at += 1
+            continue
+        loops = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
+        if loops < 0 and skips[at] >= _LARGE:
+            loops = loops_of(h, after)
+            if loops < 0:
+                return loops
+        if loops > 0 and below[at] & ~loops == 0:
+            first, last = ranks[at + 1], ranks[at + skips[at]]
+            if used + last - first > room:
+                has_room(h, layout.TOKEN_LISTS, used + last - first)
+                return np.int64(statuses.GROW)
+            for i in range(first, last):
+                out[used] = listed[i]
+                used += 1
+            visited += (last - first) >> _COPIED_BITS
+            at += skips[at]
+            continue
         words[depth] = after
         words[depth + levels] = at
         words[depth + 2 * levels] = 0
+        is_narrow = has_few_heads(h, after)
+        if is_narrow < 0:
+            return is_narrow
+        words[depth + 3 * levels] = is_narrow
         at += 1
     head[layout.TOKENS_USED] = used
     head[layout.STACK_TOP] = saved

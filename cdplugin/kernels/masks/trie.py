@@ -112,6 +112,55 @@ def build_trie(
     return np.ascontiguousarray(byte), depth, skip, token
 
 
+def child_lists(depth: np.ndarray, slice_end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each node's children, so that one is found by its byte without a look at all before it.
+
+    Returns ``children`` int32[m], the nodes ordered by parent, then by place; and ``first_child`` int32[m + 3]: the children of
+    node ``i`` are ``children[first_child[i]:first_child[i + 1]]``. The root is node ``m`` for the first ``slice_end`` nodes and
+    ``m + 1`` for the others, which are tries of their own.
+    """
+    nodes = len(depth)
+    _, parents = subtree_ends(depth)
+    parents[parents < 0] = nodes
+    parents[slice_end:][parents[slice_end:] == nodes] = nodes + 1
+    first_child = np.zeros(nodes + 3, np.int32)
+    np.cumsum(np.bincount(parents, minlength=nodes + 2), out=first_child[1:])
+    return np.argsort(parents, kind="stable").astype(np.int32), first_child
+
+
+_GROUPS = (
+    b"abcdef",
+    b"ghijklmnopqrstuvwxyz",
+    b"ABCDEF",
+    b"GHIJKLMNOPQRSTUVWXYZ",
+    b"0123456789",
+    b"\t\n\r",
+    bytes(range(128, 256)),
+)
+_ALONE = b" _-./:@%+#?&=~,;'()\"\\<>"
+
+
+def _kinds() -> np.ndarray:
+    kinds = np.full(256, len(_GROUPS) + len(_ALONE), np.int64)  # the last kind: all others
+    for kind, members in enumerate((*_GROUPS, *(bytes([byte]) for byte in _ALONE))):
+        kinds[list(members)] = kind
+    return kinds
+
+
+BYTE_KIND = _kinds()
+"""int64[256]: the kind of each byte, below 31. Patterns tend to treat the bytes of a kind alike."""
+
+
+def kinds_below(byte: np.ndarray, depth: np.ndarray) -> np.ndarray:
+    """Which kinds of bytes (bit ``BYTE_KIND[b]``) lead on below each node: int32[m]."""
+    _, parents = subtree_ends(depth)
+    own = np.left_shift(1, BYTE_KIND[byte]).astype(np.int32)
+    below = np.zeros(len(byte), np.int32)
+    for nodes in reversed(_by_level(depth)[1:]):
+        np.bitwise_or.at(below, parents[nodes], below[nodes] | own[nodes])
+    return below
+
+
 def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The largest ``values[j]`` over the nodes ``j`` of each node's subtree: int32[n], a new array."""
     _, parents = subtree_ends(depth)

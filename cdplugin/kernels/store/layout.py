@@ -50,11 +50,30 @@ from __future__ import annotations
     SLICE_MASKS,  # int32; a bitmask per number of characters: the slice's tokens of at most so many. vocabulary
     TOKEN_OFFSETS,  # int64; where each token begins in TOKEN_BYTES, and the end. vocabulary
     TOKEN_BYTES,  # uint8; the bytes of all tokens. vocabulary
+    TRIE_CHILDREN,  # int32; the nodes by parent. masks.trie
+    TRIE_FIRST_CHILD,  # int32 per node, the two roots and one more: where its children begin in TRIE_CHILDREN. masks.trie
+    TRIE_BELOW,  # int32 per node: bit k: a byte of kind k is below it. masks.trie
+    TRIE_RANK,  # int32 per node and one more: tokens that end before it. masks.trie
+    TRIE_LISTED,  # int32; the tokens in the order of their nodes. masks.trie
     TOKEN_RANGES,  # int64; inclusive (first, last) pairs of token ids, of token terminals. compiler
     N_TABLES,
-) = range(37)
+) = range(42)
 
-INT32_TABLES = (INDEX, TRANSITIONS, TOKEN_LISTS, TRIE_DEPTH, TRIE_SKIP, TRIE_TOKEN, TRIE_CHARS, SLICE_MASKS)
+INT32_TABLES = (
+    INDEX,
+    TRANSITIONS,
+    TOKEN_LISTS,
+    TRIE_DEPTH,
+    TRIE_SKIP,
+    TRIE_TOKEN,
+    TRIE_CHARS,
+    SLICE_MASKS,
+    TRIE_CHILDREN,
+    TRIE_FIRST_CHILD,
+    TRIE_BELOW,
+    TRIE_RANK,
+    TRIE_LISTED,
+)
 UINT8_TABLES = (LITERAL_BYTES, TRIE_BYTE, TOKEN_BYTES)
 
 END_OF_RULE = -1  # in DOT_SYMBOL after the last symbol; in a list: no next entry

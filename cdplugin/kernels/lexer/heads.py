@@ -1,0 +1,152 @@
+"""The *heads* of a lexer state: the bytes that may come next, where they are few.
+
+Inside a name or a number few bytes lead anywhere, and a walk of the token trie need not look at the hundreds of siblings with
+other bytes (:func:`cdplugin.kernels.masks.bases._walk`). Heads are a superset: a byte that is not among them is certainly dead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, u8, word_of
+
+MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
+MANY = 256
+_MOST_PARTS = 64  # of the expressions that are looked at
+
+
+@kernel
+def has_few_heads(h, state):
+    """1 if the heads of a state are few, and noted in its record; 0 if they are many; or a status.
+
+    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme.
+    """
+    records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    known = records[record + lexer_layout.L_N_HEADS]
+    if known < 0:
+        known = np.int64(MANY)
+        if records[record + lexer_layout.L_LONGEST] == 0:
+            known = _find_heads(h, state)
+            if known < 0:
+                return known
+        records[record + lexer_layout.L_N_HEADS] = known
+    return np.int64(known <= MOST_HEADS)
+
+
+@kernel
+def head_from(h, state, byte):
+    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none."""
+    records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    for i in range(records[record + lexer_layout.L_N_HEADS]):
+        head = (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255
+        if head >= byte:
+            return head
+    return np.int64(256)
+
+
+@kernel
+def _find_heads(h, state):
+    """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
+
+    If they are few, they are written to the state's record, ascending, eight to a word.
+    """
+    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    found = np.zeros(4, np.int64)
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    for i in range(length_of(h, value)):
+        if push(h, word_of(h, value, i) & layout.LOW_32) < 0:
+            return np.int64(statuses.GROW)
+    parts = 0
+    is_few = True
+    while head[layout.STACK_TOP] > base and is_few:
+        head[layout.STACK_TOP] -= 1
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
+        kind = kind_of(h, e)
+        parts += 1
+        if kind == layout.K_BYTES:
+            for i in range(4):
+                found[i] |= word_of(h, e, i)
+            is_few = _count(found) <= MOST_HEADS
+        elif kind == layout.K_LITERALS:
+            is_few = _add_literal_heads(h, e, found)
+        elif kind == layout.K_NOT:
+            is_few = False
+        elif kind == layout.K_ALT:
+            parts += length_of(h, e)
+            is_few = parts <= _MOST_PARTS
+            for i in range(length_of(h, e) if is_few else 0):
+                if push(h, word_of(h, e, i)) < 0:
+                    return np.int64(statuses.GROW)
+        elif (
+            kind == layout.K_CAT or kind == layout.K_REPEAT or kind == layout.K_AND
+        ):  # a text of an intersection is one of its first part
+            if push(h, word_of(h, e, 0)) < 0:
+                return np.int64(statuses.GROW)
+            if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
+                return np.int64(statuses.GROW)
+        is_few = is_few and parts <= _MOST_PARTS
+    head[layout.STACK_TOP] = base
+    if not spend(h, parts):
+        return np.int64(statuses.LIMIT_WORK)
+    return _note(h, state, found) if is_few else np.int64(MANY)
+
+
+@kernel
+def _count(found):
+    """How many bytes a set (4 words) holds."""
+    count = 0
+    for i in range(4):
+        rest = found[i]
+        while rest:
+            rest &= rest - 1
+            count += 1
+    return count
+
+
+@kernel
+def _add_literal_heads(h, e, found):
+    """Add the first bytes of a set of literals; False if there are many."""
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
+    low, high, depth = word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
+    if offsets[low + 1] - offsets[low] == depth:
+        low += 1  # sorted: only the first can end here
+    for _ in range(MOST_HEADS):
+        if low == high:
+            return True
+        byte = np.int64(text[offsets[low] + depth])
+        found[byte >> 6] |= np.int64(1) << (byte & 63)
+        start, end = low + 1, high
+        while start < end:  # first literal with a larger byte
+            middle = (start + end) >> 1
+            if text[offsets[middle] + depth] <= byte:
+                start = middle + 1
+            else:
+                end = middle
+        low = start
+    return low == high and _count(found) <= MOST_HEADS
+
+
+@kernel
+def _note(h, state, found):
+    """Write the bytes of a set to the record of a state; how many there are, ``MANY`` if too many."""
+    count = _count(found)
+    if count > MOST_HEADS:
+        return np.int64(MANY)
+    records = i64(h, layout.LEXER_STATES)
+    first = state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS
+    for i in range(3):
+        records[first + i] = 0
+    count = 0
+    for byte in range(256):
+        if (found[byte >> 6] >> (byte & 63)) & 1:
+            records[first + (count >> 3)] |= np.int64(byte) << (8 * (count & 7))
+            count += 1
+    return np.int64(count)

@@ -1,0 +1,33 @@
+"""Specs by the name of their kind and a text: what a command line and a form have."""
+
+from __future__ import annotations
+
+from cdplugin.errors import GrammarError
+from cdplugin.specs.base import Choice, JsonObject, JsonSchema, Regex, Spec
+
+KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
+
+
+def spec_of(kind: str, text: str) -> Spec:
+    """The spec of one of :data:`KINDS` that a text holds: of a choice, a text per line; of ``json`` (any object), nothing.
+
+    Raises ``GrammarError`` for another kind and for what the spec's class refuses.
+    """
+    if kind == "json-schema":
+        return JsonSchema(text)
+    if kind == "json":
+        return JsonObject()
+    if kind == "regex":
+        return Regex(text.removesuffix("\n").removesuffix("\r"))
+    if kind == "choice":
+        return Choice([line for line in text.splitlines() if line])
+    from cdplugin.specs.lark import Lark
+    from cdplugin.specs.text import Ebnf, Gbnf
+
+    if kind == "lark":
+        return Lark(text)
+    if kind == "gbnf":
+        return Gbnf(text)
+    if kind == "ebnf":
+        return Ebnf(text)
+    raise GrammarError("no such kind of spec", expected=f"one of {', '.join(KINDS)}", found=repr(kind)[:60])

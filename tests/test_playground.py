@@ -1,0 +1,351 @@
+"""The playground: its answers against a matcher's, its HTTP against what other pages and broken clients send."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_tools import mask, vocabulary
+from hostile.specs import entries
+
+import cdplugin as cd
+from cdplugin.cli import main as cli
+from cdplugin.playground import server as playground_server
+from cdplugin.playground import service
+from cdplugin.playground.server import FILES, MOST_BODY, Server
+from cdplugin.playground.service import LIMITS, MOST_TEXT, Playground, RequestError
+from cdplugin.specs import kinds
+from cdplugin.vocab.groups import NAMES
+
+VOCAB = vocabulary([b'{"', b'": ', b"true", "ä".encode(), b"\xc3"])
+SCHEMA = json.dumps(
+    {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}
+)
+Answer = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(Playground(VOCAB)) as one:
+        thread = threading.Thread(target=one.serve_forever, args=(0.05,))
+        thread.start()
+        yield one
+        one.shutdown()
+        thread.join()
+
+
+def send(
+    server: Server, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any, Any]:
+    """Status, headers and decoded body."""
+    data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json"} if data is not None else {}
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    try:
+        connection.request(method, path, data, {**sent, **(headers or {})})
+        answer = connection.getresponse()
+        text = answer.read()
+        is_json = answer.headers.get_content_type() == "application/json"
+        return answer.status, answer.headers, json.loads(text) if is_json else text.decode()
+    finally:
+        connection.close()
+
+
+def step(server: Server, text: str, spec: str = SCHEMA, kind: str = "json-schema") -> Answer:
+    status, _, answer = send(server, "POST", "/api/step", {"kind": kind, "spec": spec, "text": text})
+    assert status == 200, answer
+    return answer
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_is_what_the_matcher_says(server: Server) -> None:
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMA))
+    rng = random.Random(3)
+    text = '{"name": "Bä", "age": 12}'
+    for _ in range(40):
+        end = rng.randrange(len(text) + 1)
+        part = text[:end]
+        answer = step(server, part)
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(part.encode()) == len(part.encode()) == answer["followed"]
+        assert answer["refused"] is None and not answer["stopped"]
+        assert answer["allowed"] == len(mask(matcher)) and answer["may_end"] == matcher.is_accepting()
+        assert sum(group["count"] for group in answer["groups"]) == answer["allowed"]
+        assert all(group["name"] in NAMES and len(group["tokens"]) == min(group["count"], 24) for group in answer["groups"])
+        assert "".join(answer["tokens"]).replace("\\xc3\\xa4", "ä") == part
+        again = step(server, part + answer["ending"]["text"])
+        assert again["may_end"] and again["refused"] is None
+
+
+def test_a_refusal_says_why(server: Server) -> None:
+    answer = step(server, '{"name": 12}')
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMA)).matcher()
+    matcher.accept_tokens(b'{"name": ')
+    assert answer["followed"] == 9 and answer["refused"]["reason"] == matcher.explain(ord("1"))
+    assert answer["allowed"] == len(mask(matcher)), "what could have come instead"
+    assert answer["places"][-1]["lexeme"] == "value" and answer["places"][-1]["where"] == ["/properties/name"]
+    assert step(server, "a\x00", "[a-z]*", "regex")["refused"]["label"] == "'\\x00'"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "fields"),
+    [
+        ("json-schema", '{"type": "strin"}', {"location": "/type", "keyword": "type"}),
+        ("json-schema", '{"type": ', {}),
+        ("lark", "start: a", {"location": "line 1, column 8"}),
+        ("gbnf", 'root ::= "', {}),
+        ("regex", "(", {}),
+        ("choice", "", {}),
+    ],
+)
+def test_a_grammar_that_is_wrong(server: Server, kind: str, spec: str, fields: dict[str, str]) -> None:
+    error = step(server, "", spec, kind)["error"]
+    assert error["message"] and error["kind"] in ("GrammarError", "UnsupportedError")
+    assert {name: error[name] for name in fields} == fields
+
+
+def test_why_not(server: Server) -> None:
+    ask = {"kind": "json-schema", "spec": SCHEMA, "text": '{"name": '}
+    status, _, answer = send(server, "POST", "/api/why", {**ask, "what": '"Bo"'})
+    assert status == 200 and answer == {"allowed": True, "reason": "", "tokens": ["'\"'", "'B'", "'o'", "'\"'"]}
+    _, _, answer = send(server, "POST", "/api/why", {**ask, "what": '"Bo" 3'})
+    assert not answer["allowed"] and answer["reason"].startswith("not allowed: byte 0 of token 51 ('3')")
+    _, _, answer = send(server, "POST", "/api/why", {**ask, "text": '{"name": 1', "what": "x"})
+    assert answer == {"allowed": False, "reason": "the text before it is refused already"}
+
+
+def test_edits_in_any_order(server: Server) -> None:
+    """500 random edits of text and schema: each answer is that of a playground that has seen nothing before."""
+    rng = random.Random(11)
+    specs = [SCHEMA, '{"type": "array", "items": {"enum": ["a", "b"]}}', '{"type": "arr', "{}"]
+    text, spec = "", SCHEMA
+    for number in range(500):
+        if rng.random() < 0.05:
+            spec = rng.choice(specs)
+        at = rng.randrange(len(text) + 1)
+        kind = rng.random()
+        if kind < 0.6:
+            text = (
+                text[:at]
+                + rng.choice(['"', "{", "}", ":", ",", "name", " ", "1", "ä", "\n", "[", "]", "a", "true"])
+                + text[at:]
+            )
+        elif kind < 0.9 or not text:
+            text = text[:at] + text[at + rng.randrange(4) :]
+        else:
+            text = rng.choice(['{"name": "x"}', "", '["a", "b"]'])
+        answer = step(server, text, spec)
+        if number % 25 == 0:
+            fresh = Playground(VOCAB).step({"kind": "json-schema", "spec": spec, "text": text})
+            assert json.loads(json.dumps(fresh)) == answer, (spec, text)
+        accepted = "error" not in answer and answer["refused"] is None and not answer["stopped"]
+        assert accepted or answer.get("error") or answer["refused"]["reason"] or answer["stopped"], "refused in silence"
+
+
+@pytest.mark.slow
+def test_the_hostile_corpus(server: Server) -> None:
+    """Every entry that fits into a request gets an answer: a mask, or an error that says what is wrong."""
+    names = {"JsonSchema": "json-schema", "Regex": "regex", "Lark": "lark", "Gbnf": "gbnf", "Ebnf": "ebnf"}
+    sent = 0
+    for entry in entries():
+        spec = entry["spec"]
+        if entry["kind"] not in names or entry.get("options") or entry.get("grammars"):
+            continue
+        text = spec if isinstance(spec, str) else json.dumps(spec)
+        if len(text.encode("utf-8", "replace")) > LIMITS.max_spec_bytes or re.search(r"[\ud800-\udfff]", text):
+            continue
+        sent += 1
+        answer = step(server, str(entry.get("text", ""))[:200], text, names[entry["kind"]])
+        assert "error" in answer or answer["stopped"] or answer["refused"] or answer["allowed"] >= 0, entry["id"]
+    assert sent > 50
+
+
+def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MOST_WORK", 100)
+    one = Playground(VOCAB)
+    spec = 'start: x*\nx: "a" x "b" | /[a-z]{3,9}/ | "(" x ")"'
+    answer = one.step({"kind": "lark", "spec": spec, "text": "(abc)" * 300})
+    assert answer["stopped"].startswith("the text takes more than 100 units of work") and answer["followed"] < 1500
+    for number in range(3 * service._KEPT):
+        one.step({"kind": "regex", "spec": f"a{{{number}}}", "text": "a"})
+    assert len(one._matchers) == service._KEPT
+
+
+# --- requests --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        ([], "request: expected an object, found list"),
+        ({"kind": "yaml", "spec": "", "text": ""}, "kind: expected one of json-schema"),
+        ({"kind": "regex", "spec": 1, "text": ""}, "spec: expected a string, found int"),
+        ({"kind": "regex", "spec": "a", "text": "", "more": 1}, "expected the fields kind, spec, text, found 'more'"),
+        ({"kind": "regex", "spec": "a", "text": "a" * (MOST_TEXT + 1)}, f"text: expected at most {MOST_TEXT} bytes"),
+        ({"kind": "regex", "spec": "a" * (LIMITS.max_spec_bytes + 1), "text": ""}, "spec: expected at most 65536 bytes"),
+        ({"kind": "regex", "spec": "a", "text": "\ud800"}, "text: expected Unicode text, found a lone surrogate"),
+    ],
+)
+def test_fields(server: Server, request_: Any, says: str) -> None:
+    status, _, answer = send(server, "POST", "/api/step", request_)
+    assert status == 400 and says in answer["refused"]
+    with pytest.raises(RequestError, match=re.escape(says)):
+        Playground(VOCAB).step(request_)
+
+
+def test_no_model(server: Server) -> None:
+    status, _, answer = send(server, "POST", "/api/answer", {"kind": "regex", "spec": "a", "text": "", "prompt": "x"})
+    assert status == 400 and answer["refused"].startswith("model: none was named")
+    assert send(server, "GET", "/api/info")[2]["model"] is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:{port}"},
+        {"Host": "127.0.0.1"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_other_pages_get_nothing(server: Server, headers: dict[str, str]) -> None:
+    sent = {name: value.format(port=server.server_port) for name, value in headers.items()}
+    for method, path, body in (("GET", "/", None), ("GET", "/api/info", None), ("POST", "/api/step", {"kind": "regex"})):
+        status, got, answer = send(server, method, path, body, sent)
+        assert status == 403 and set(answer) == {"refused"}
+        assert not any(name.lower().startswith("access-control") for name in got)
+
+
+def test_own_page_is_let_in(server: Server) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        host = f"{name}:{server.server_port}"
+        sent = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+        assert send(server, "POST", "/api/step", {"kind": "regex", "spec": "a", "text": ""}, sent)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "status"),
+    [
+        ("GET", "/../pyproject.toml", None, {}, 404),
+        ("GET", "/static/index.html", None, {}, 404),
+        ("POST", "/", b"{}", {}, 404),
+        ("OPTIONS", "/api/step", None, {}, 501),
+        ("PUT", "/api/step", b"{}", {}, 501),
+        ("POST", "/api/step", b"{}", {"Content-Type": "text/plain"}, 415),
+        ("POST", "/api/step", b"a=1", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ("POST", "/api/step", b"{", {}, 400),
+        ("POST", "/api/step", b"\xff", {}, 400),
+        ("POST", "/api/step", b"[" * 100_000, {}, 400),
+        ("POST", "/api/step", b"x" * (MOST_BODY + 1), {}, 413),
+        ("POST", "/api/step", None, {"Content-Type": "application/json", "Content-Length": "-1"}, 411),
+        ("POST", "/api/step", None, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}, 411),
+    ],
+)
+def test_broken_requests(server: Server, method: str, path: str, body: Any, headers: dict[str, str], status: int) -> None:
+    try:
+        got = send(server, method, path, body, headers)[0]
+    except ConnectionError:  # refused before all of a large body was sent
+        assert status == 413
+        return
+    assert got == status
+    assert step(server, "a", "a", "regex")["may_end"], "it still answers"
+
+
+def test_headers(server: Server) -> None:
+    for path in (*FILES, "/api/info"):
+        status, headers, _ = send(server, "GET", path)
+        assert status == 200
+        for name, value in playground_server.HEADERS.items():
+            assert headers[name] == value
+    assert "unsafe" not in playground_server.HEADERS["Content-Security-Policy"]
+
+
+def test_only_the_loopback_address(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1" and server.url.startswith("http://127.0.0.1:")
+
+
+def test_too_many_connections(server: Server) -> None:
+    held = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(playground_server.MOST_CONNECTIONS)]
+    try:
+        with socket.create_connection(("127.0.0.1", server.server_port)) as one:
+            one.settimeout(30)
+            assert one.recv(100).startswith(b"HTTP/1.1 503 ")
+    finally:
+        for connection in held:
+            connection.close()
+    for _ in range(200):
+        try:
+            if step(server, "a", "a", "regex")["may_end"]:
+                break
+        except (OSError, http.client.HTTPException, AssertionError):
+            threading.Event().wait(0.05)
+    else:
+        pytest.fail("connections that were closed still count")
+
+
+def test_the_page_loads_only_its_own_files() -> None:
+    folder = Path(playground_server.__file__).parent / "static"
+    assert {name for name, _ in FILES.values()} == {path.name for path in folder.iterdir()}
+    page = (folder / "index.html").read_text()
+    assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["data:,", "playground.css", "playground.js"]
+    assert not re.search(r'style="|\son\w+="|<script>(?!</script>)', page), "inline code would be stopped by the page's policy"
+    script = (folder / "playground.js").read_text()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", script)
+
+
+def test_kinds_are_those_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.KINDS == kinds.KINDS
+    with pytest.raises(cd.GrammarError, match="no such kind of spec"):
+        kinds.spec_of("yaml", "")
+    assert cli.main(["playground", "--port", "70000"]) == 2
+    assert "--port: expected 0 to 65535, found 70000" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_model_s_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real generate() with a small random model behind the button."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from tokenizers_data import smollm2
+
+    from cdplugin.playground.model import Model
+
+    monkeypatch.setattr(service, "MOST_ANSWER", 16)
+    tokenizer = smollm2()
+    torch.manual_seed(0)
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
+    config = transformers.LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "m")
+    tokenizer.save_pretrained(tmp_path / "m")
+    model = Model(str(tmp_path / "m"))
+    one = Playground(model.vocabulary(), model.name, model)
+    ask = {"kind": "json-schema", "spec": SCHEMA, "text": "", "prompt": "A person:"}
+    with pytest.raises(cd.CdpluginError, match="the model is not ready: loading"):
+        one.answer(ask)
+    model.load()
+    model._thread.join()
+    assert one.info()["model"] == {"name": "m", "state": "ready"}
+    answer = one.answer(ask)
+    assert isinstance(json.loads(answer["text"])["name"], str)
+    assert all(step["preference"] for step in answer["steps"] if step["token"] is not None)
+    assert one.answer({**ask, "spec": '{"type": 3}'})["error"]["keyword"] == "type"
