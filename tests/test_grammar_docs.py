@@ -45,9 +45,9 @@ def test_python(source: str) -> None:
 FEATURES = r"""
 \{2\} ~\d\.\.\d \[tail\] "0"\.\."9" \w&|&\x20 ~KEYWORD "SELECT"i //.*or ^%ignore %import\x20common\. %import\x20common\x20\(
 %declare \[suffix= \[lazy\] \[max_tokens= \[capture\] capture=" <\|call\|> %json %lark @value substring_words
-substring_chars substring_chunks set_bit incr\( %if separated\{ ignore_once %indent %word \[glued\] \[α-ω\] TagDispatch syntax="auto" triggered_tags
+substring_chars substring_chunks set_bit incr\( %if separated\{ ignore_once \[α-ω\] TagDispatch syntax="auto" triggered_tags
 "structures" "grammar" cd\.Tools\( on_broken cd\.After\( then="repeat" then="free" max_chars cd\.Template\( \.choice\(
-cd\.Regex\( cd\.Choice\( cd\.JsonObject\( cd\.grammars
+%indent %word \[glued\] cd\.Regex\( cd\.Choice\( cd\.JsonObject\( cd\.grammars
 """
 
 
