@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
     from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
     from cdplugin.compiler import Compiler
-    from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError
+    from cdplugin.errors import (
+        BudgetError,
+        CdpluginError,
+        EngineError,
+        GrammarError,
+        LimitExceeded,
+        UnsupportedError,
+        VocabularyError,
+    )
     from cdplugin.infill.parts import GAP, Slots
     from cdplugin.infill.session import Infill, InfillSession
     from cdplugin.limits import Limits
@@ -39,6 +47,7 @@ _HOME = {
     "allocate_token_bitmask": "cdplugin.bitmask",
     "apply_token_bitmask_inplace": "cdplugin.bitmask",
     "Compiler": "cdplugin.compiler",
+    "BudgetError": "cdplugin.errors",
     "CdpluginError": "cdplugin.errors",
     "EngineError": "cdplugin.errors",
     "GrammarError": "cdplugin.errors",
@@ -75,6 +84,7 @@ __all__ = [
     "GAP",
     "TOOL_FORMATS",
     "After",
+    "BudgetError",
     "CdpluginError",
     "Choice",
     "Compiler",

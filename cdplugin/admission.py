@@ -30,12 +30,14 @@ _MOST_PARTS = 8
 """Parts of lexemes that are looked at, the first ones of a grammar."""
 
 
-def admit(compiler: Compiler, spec: Spec) -> None:
-    """Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
+def admit(compiler: Compiler, spec: Spec) -> Grammar:
+    """The grammar of a request that can be served.
+
+    Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
     steps cross a budget.
 
     Costs as much as compiling it and its first masks; and for what else is foreseen at most another compilation and two steps.
-    Nothing is kept.
+    The compiler does not keep the grammar.
     """
     with put_off():
         ir = spec.to_ir(compiler.limits)
@@ -46,7 +48,8 @@ def admit(compiler: Compiler, spec: Spec) -> None:
     for part in doubtful:
         left -= _work_of(compiler, part)
         if left < 0:
-            return
+            break
+    return grammar
 
 
 def _work_of(compiler: Compiler, part: Expr) -> int:

@@ -109,6 +109,18 @@ class EngineError(CdpluginError, RuntimeError):
     """
 
 
+class BudgetError(CdpluginError, ValueError):
+    """A budget of tokens is too small for any legal ending that was found.
+
+    Attributes: ``budget``; ``least``: the smallest that is enough. The matcher is unchanged.
+    """
+
+    def __init__(self, message: str, budget: int = 0, least: int = 0) -> None:
+        super().__init__(message)
+        self.budget = budget
+        self.least = least
+
+
 class VocabularyError(CdpluginError, ValueError):
     """A tokenizer whose tokens cannot be mapped to bytes without guessing."""
 

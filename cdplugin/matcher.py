@@ -21,12 +21,12 @@ from cdplugin import forking
 from cdplugin.bitmask import bitmask_view
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
-from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
-from cdplugin.queries import capture_names, completion, explain, forced, trace
+from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -46,6 +46,7 @@ class Grammar:
         self._arena = arena
         tables.install(arena)
         self._endings: completion.Endings | None = None
+        self._budgets: dict[bytes, budgets.Budgets] = {}  # by stop tokens
         self.account = Account()
         self.account.note("rules", tables.nbytes)
         self._count(arena)
@@ -106,8 +107,9 @@ class Grammar:
                     with fresh.one_budget(fresh.limits.max_compile_work, "max_compile_work"):
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
-                    arena.account, self._endings = None, None
+                    arena.account, self._endings, self._budgets = None, None, {}
                     self.account.note("endings", 0)
+                    self.account.note("budgets", 0)
                     self._count(fresh)
                     self._arena = fresh
         return self._arena
@@ -118,6 +120,16 @@ class Grammar:
         if endings is None or endings.arena is not arena:
             endings = self._endings = completion.Endings(arena)
         return endings
+
+    def _budgets_in(self, arena: Arena, stops: np.ndarray) -> budgets.Budgets:
+        """What is known of endings in tokens, for some stop tokens. The caller holds the arena's lock."""
+        key = stops.tobytes()
+        found = self._budgets.get(key)
+        if found is None or found.arena is not arena:
+            if len(self._budgets) >= _MOST_STOP_SETS:
+                self._budgets.clear()
+            found = self._budgets[key] = budgets.Budgets(arena, self._endings_in(arena), stops)
+        return found
 
 
 class Matcher:
@@ -130,13 +142,16 @@ class Matcher:
         "_arena",
         "_cursors",
         "_ending",
+        "_enough",
         "_grammar",
+        "_seen",
         "_size",
         "_stop_set",
         "_stops",
         "_stops_address",
         "_text",
         "_tokens",
+        "_until",
     )
 
     def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
@@ -150,6 +165,9 @@ class Matcher:
         self._cursors: list[int] = [self._arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
+        # a budget in which every token fits, up to so many tokens; and what that was found from
+        self._enough, self._until = budgets.ALWAYS
+        self._seen: budgets.Seen | None = None
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -201,6 +219,9 @@ class Matcher:
             del self._tokens[-n:]
             if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
                 self._ending = (-1, [])
+            self._enough, self._until = budgets.ALWAYS
+            if self._seen is not None and self._seen[0] > len(self._tokens):
+                self._seen = None
 
     def reset(self) -> None:
         """Back to the beginning of the text."""
@@ -252,19 +273,48 @@ class Matcher:
         """Whether a stop token was followed."""
         return bool(self._cursors[-1] == TERMINATED)
 
-    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None:
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, budget: int | None = None) -> None:
         """Write the allowed tokens into row ``index`` of ``bitmask``.
 
         ``bitmask``: int32, ``(rows, ceil(vocab.size / 32))``, a torch CPU tensor or NumPy array with contiguous rows; token
         ``t`` is bit ``t % 32`` of word ``t // 32``. After the end the row holds the stop tokens, so that logits stay
-        finite; none is accepted. Raises ``TypeError`` or ``ValueError`` for a wrong bitmask or index, and
-        :class:`LimitExceeded` where a budget is crossed; then the row's content is undefined.
+        finite; none is accepted.
+
+        ``budget``: how many tokens may still come, this one and the stop token included. A token is then allowed only if an
+        ending was found that fits after it (:mod:`cdplugin.queries.budgets` says how), so that a text whose first budget is
+        enough always ends in time.
+
+        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask, index or budget, :class:`cdplugin.BudgetError` for a budget
+        in which no ending fits that was found; then the row is what it is without one; and :class:`LimitExceeded` where a limit
+        is crossed; then the row's content is undefined.
         """
         row = _row_address(bitmask, index, self._size)
         cursor = self._cursor()
         arena = self._arena
         with arena.lock:
             arena.call(kernels.OP_FILL, cursor, row, self._stops_address)
+            if budget is not None and (budget < self._enough or len(self._tokens) > self._until):
+                self._fit(row, budget)
+
+    def _fit(self, row: int, budget: int) -> None:
+        """Leave the tokens in a mask row that fit a budget. The caller holds the lock."""
+        budget = _integer("budget", budget)
+        cursor = self._cursors[-1]
+        if cursor == TERMINATED:
+            return
+        known = self._grammar._budgets_in(self._arena, self._stops)
+        self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
+        if budget >= self._enough:
+            return
+        least = known.write_fitting(cursor, budget, row)
+        self._grammar.account.note("budgets", known.nbytes)
+        if least > budget:
+            raise BudgetError(
+                f"a budget of {budget} tokens: expected at least {least}, which the shortest legal ending that was found "
+                f"takes{' with its stop token' if known.last else ''}",
+                budget,
+                least,
+            )
 
     def forced_tokens(self, canonical: bool = False, *, limit: int = 256) -> list[int]:
         """The tokens that must come now, one after the other; the matcher stays where it is.
@@ -493,6 +543,8 @@ def _integer(what: str, value: Any) -> int:
     raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
 
+_MOST_STOP_SETS = 4
+"""Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
 _ENDING_STEPS = 2
 """Times ``Limits.max_step_work`` that looking for one ending may take."""
 _REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
@@ -524,16 +576,24 @@ def _row_address(bitmask: Any, index: int, size: int) -> int:
     return address + stride * (index % rows)
 
 
+_Row = tuple[Matcher, int, int | None]
+"""A row to fill: whose, where, and its budget."""
 _threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
 _FEW = 4  # jobs that one thread does faster than two can be told to
 
 
 def fill_next_token_bitmasks(
-    matchers: Sequence[Matcher | None], bitmask: Any, indices: Sequence[int] | None = None, *, threads: int | None = None
+    matchers: Sequence[Matcher | None],
+    bitmask: Any,
+    indices: Sequence[int] | None = None,
+    *,
+    budgets: Sequence[int | None] | None = None,
+    threads: int | None = None,
 ) -> None:
     """Fill the rows of a whole batch, on threads, without the GIL.
 
     ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
+    ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
     ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
     :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
     mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.
@@ -541,9 +601,11 @@ def fill_next_token_bitmasks(
     rows = range(len(matchers)) if indices is None else indices
     if len(rows) != len(matchers):
         raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
-    by_arena: dict[int, list[tuple[Matcher, int]]] = {}
+    if budgets is not None and len(budgets) != len(matchers):
+        raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
+    by_arena: dict[int, list[_Row]] = {}
     errors: list[Exception] = []
-    for matcher, index in zip(matchers, rows, strict=True):
+    for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
         if matcher is not None:
             address = _row_address(bitmask, index, matcher._size)
             try:
@@ -551,13 +613,13 @@ def fill_next_token_bitmasks(
             except LimitExceeded as error:
                 errors.append(error)
                 continue
-            by_arena.setdefault(id(matcher._arena), []).append((matcher, address))
+            by_arena.setdefault(id(matcher._arena), []).append((matcher, address, budget))
     groups = sorted(by_arena.values(), key=len, reverse=True)
     workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
     total = sum(map(len, groups))
     if workers <= 1 or total <= _FEW:
         workers = 1
-    shares: list[list[list[tuple[Matcher, int]]]] = [[] for _ in range(workers)]
+    shares: list[list[list[_Row]]] = [[] for _ in range(workers)]
     loads = [0] * workers
     for group in groups:
         lightest = loads.index(min(loads))
@@ -579,7 +641,7 @@ def fill_next_token_bitmasks(
         raise errors[0]
 
 
-def _fill_groups(groups: list[list[tuple[Matcher, int]]], bitmask: Any) -> None:
+def _fill_groups(groups: list[list[_Row]], bitmask: Any) -> None:
     """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
 
     ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
@@ -587,7 +649,7 @@ def _fill_groups(groups: list[list[tuple[Matcher, int]]], bitmask: Any) -> None:
     error: Exception | None = None
     for group in groups:
         arena = group[0][0]._arena
-        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row in group], np.int64)
+        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row, _ in group], np.int64)
         with arena.lock:
             kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(group), 0)
             for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
@@ -595,5 +657,12 @@ def _fill_groups(groups: list[list[tuple[Matcher, int]]], bitmask: Any) -> None:
                     arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
                 except Exception as caught:
                     error = error or caught
+                    group[job] = (group[job][0], group[job][1], None)
+            for matcher, row, budget in group:
+                if budget is not None and (budget < matcher._enough or len(matcher._tokens) > matcher._until):
+                    try:
+                        matcher._fit(row, budget)
+                    except Exception as caught:
+                        error = error or caught
     if error is not None:
         raise error

@@ -12,6 +12,7 @@ from cdplugin.kernels.jit.decorators import entry_kernel, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.spelling import spell
+from cdplugin.kernels.masks.successors import successors
 from cdplugin.kernels.parser.cursors import accept, accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.regex.derive import derive
@@ -40,7 +41,8 @@ from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, m
     OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes and tokens, c: n -> how many (place, cursor) pairs are on the stack
     OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
-) = range(19)
+    OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
+) = range(20)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -213,6 +215,8 @@ def engine(h, op, a, b, c):
         return np.int64(edges(h, a, b, c))
     if op == OP_SPELL:
         return np.int64(spell(h, a, b, c))
+    if op == OP_SUCCESSORS:
+        return np.int64(successors(h, a, b))
     if op == OP_ONLY_BYTE:
         return only_byte(h, a)
     if op == OP_REINDEX:

@@ -78,6 +78,19 @@ class Endings:
             if self._arena.account is not None:
                 self._arena.account.note("endings", self.nbytes)
 
+    @property
+    def costs(self) -> Costs:
+        """Estimates in bytes."""
+        return self._costs
+
+    def word(self, expression: int) -> bytes | None:
+        """A shortest match of an expression without ``&`` and ``~``; None of others, and of one that is very long."""
+        return self._word(expression)
+
+    def bytes_left(self, cursor: int) -> int:
+        """An estimate of a shortest ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
+        return self._costs.of_cursor(cursor, demand=False)
+
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
         self._costs.trim(_MOST_KEPT)

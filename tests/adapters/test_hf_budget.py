@@ -121,7 +121,7 @@ def test_exactly_the_tokens_that_fit() -> None:
 
 
 def test_unlikely_tokens_that_fit() -> None:
-    """Behind hundreds of likelier tokens that do not fit, those that do are found; and with them that one is enough."""
+    """Behind hundreds of likelier tokens that do not fit, those that do are found, likely or not."""
     likely = [b"%c%02d" % (first, second) for first in b"pqrst" for second in range(100)]
     vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), *likely, b"</s>"], eos_token_ids=256 + len(likely))
     grammar = cd.Compiler(vocab).compile(cd.Choice([*(f"{t.decode()}{'x' * 50}" for t in likely), "zz", "yyy"]))
@@ -129,9 +129,22 @@ def test_unlikely_tokens_that_fit() -> None:
     logits[0, 256:] = 4.0
     scores = GrammarLogitsProcessor(grammar, max_new_tokens=5)(torch.tensor([[PAD]]), logits)
     assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("z"), ord("y")}
-    logits[0, ord("z")] = 20.0  # has all the probability: the others are not looked at
+    logits[0, ord("z")] = 20.0  # has all the probability
     scores = GrammarLogitsProcessor(grammar, max_new_tokens=5)(torch.tensor([[PAD]]), logits)
-    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("z")}
+    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("z"), ord("y")}
+
+
+def test_an_ending_that_another_processor_forbade() -> None:
+    """Everything that fits is at minus infinity already: the ending comes all the same."""
+    grammar = COMPILER.compile(cd.Regex("a+b"))
+    logits = torch.zeros(1, SIZE)
+    logits[0, ord("b")] = -torch.inf
+    scores = GrammarLogitsProcessor(grammar, max_new_tokens=3)(torch.tensor([[PAD]]), logits)
+    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("a")}
+    processor = GrammarLogitsProcessor(grammar, max_new_tokens=3)
+    processor(torch.tensor([[PAD]]), logits)
+    scores = processor(torch.tensor([[PAD, ord("a")]]), logits)
+    assert set(torch.isfinite(scores[0]).nonzero().flatten().tolist()) == {ord("b")}
 
 
 def test_rows_that_are_free_and_rows_that_have_ended() -> None:

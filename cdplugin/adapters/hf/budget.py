@@ -1,102 +1,73 @@
 """Outputs that end inside a budget of tokens: what :class:`cdplugin.adapters.hf.processor.GrammarLogitsProcessor` does with
 ``max_new_tokens``.
 
-A text may always be ended legally: ``shortest_completion()`` gives an ending. A token is let through only if the text after it
-can be ended in what is left of the budget then, so that the next step finds the same to be true; and if none passes, the ending
-itself is taken, of which every token passes.
-
-All tokens that the mask leaves are judged, the likeliest first, until those that are left have so little of the probability
-that greedy decoding cannot differ, and sampling by a thousandth at most. "Can be ended" means that an ending is found
-(:meth:`cdplugin.Matcher.can_end_within`): where one exists but is not found, a token is missed, never let through.
+The masks do it (:meth:`cdplugin.Matcher.fill_next_token_bitmask` with a budget): a token is let through only if an ending was
+found that fits after it, and the first token of that ending is let through at the next step. What is left to do here: to
+say at the first step that a budget is too small; to end a row as soon as possible that cannot end in time, since others chose
+its tokens (drafts, beams); and to give an ending back that another processor forbade.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from cdplugin.errors import CdpluginError
+from cdplugin.bitmask import bitmask_view
+from cdplugin.errors import BudgetError
+from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
     from cdplugin.adapters.prefixes import Session
-    from cdplugin.matcher import Matcher
 
-AT_ONCE = 256
-"""So many of the likeliest tokens are sorted out first; mostly they have all the probability."""
-NEGLIGIBLE = 0.001
-"""Tokens are looked at until those that are left have less of the probability than this share of what those that pass have."""
-
-
-class BudgetError(CdpluginError, ValueError):
-    """``max_new_tokens`` is too small for any legal output."""
+__all__ = ["BudgetError", "Closing"]
 
 
 class Closing:
-    """Restricts masked scores to tokens after which the text still fits. ``max_new_tokens`` counts the stop token."""
+    """Fills masks with the tokens after which the text still fits. ``max_new_tokens`` counts the stop token."""
 
     def __init__(self, max_new_tokens: int) -> None:
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
             raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         self.max_new_tokens = max_new_tokens
 
-    def restrict(self, scores: torch.Tensor, session: Session, rows: Iterable[int]) -> None:
-        """Set the scores of tokens that do not fit to minus infinity, in place, in ``rows``, which are not ended.
+    def fill(self, session: Session, rows: Sequence[int], bitmask: Any) -> None:
+        """Write the masks of some rows. Raises :class:`BudgetError` if an output cannot be so short."""
+        left = self.max_new_tokens - (session.length - session.prompt_length)
+        matchers = [session.matchers[row] for row in rows]
+        try:
+            fill_next_token_bitmasks(matchers, bitmask, rows, budgets=[left] * len(rows))
+        except BudgetError:
+            for row, matcher in zip(rows, matchers, strict=True):
+                self._fill_row(matcher, left, bitmask, row)
 
-        Raises :class:`BudgetError` if not even the shortest ending fits.
-        """
-        used = session.length - session.prompt_length
-        for row in rows:
-            self._restrict_row(scores[row], session.matchers[row], self.max_new_tokens - used, row)
-
-    def _restrict_row(self, scores: torch.Tensor, matcher: Matcher, left: int, row: int) -> None:
-        last = 1 if matcher.stop_token_ids else 0  # the stop token
-        if left == self.max_new_tokens:
-            least = len(matcher.shortest_completion()) + last
-            if least > left:
+    def _fill_row(self, matcher: Matcher, left: int, bitmask: Any, row: int) -> None:
+        """Write one mask; where no ending fits, the first token of a short one."""
+        try:
+            matcher.fill_next_token_bitmask(bitmask, row, left)
+        except BudgetError as error:
+            if left == self.max_new_tokens:
+                last = " with its stop token" if matcher.stop_token_ids else ""
                 raise BudgetError(
-                    f"row {row}: max_new_tokens={left}: expected at least {least}, which the shortest legal output that was "
-                    f"found takes{' with its stop token' if last else ''}"
-                )
-        kept = self._passing(scores, matcher, left - 1 - last)
-        if not kept:
-            kept = matcher.shortest_completion()[:1] or list(matcher.stop_token_ids)
-        ids = torch.tensor(kept, device=scores.device)
-        values = scores[ids]
-        if not torch.isfinite(values).any():  # another processor forbade the ending
-            values = torch.zeros_like(values)
-        scores.fill_(-torch.inf)
-        scores[ids] = values
+                    f"row {row}: max_new_tokens={left}: expected at least {error.least}, which the shortest legal output that "
+                    f"was found takes{last}",
+                    left,
+                    error.least,
+                ) from None
+            words = bitmask_view(bitmask, matcher.grammar.vocab.size)[row].view(np.uint32)
+            words[:] = 0
+            for token in matcher.shortest_completion()[:1] or matcher.stop_token_ids:
+                words[token >> 5] |= np.uint32(1 << (token & 31))
 
-    def _passing(self, scores: torch.Tensor, matcher: Matcher, budget: int) -> list[int]:
-        """Tokens after which at most ``budget`` tokens end the text, and the stop tokens where it may end."""
-        stops = frozenset(matcher.stop_token_ids if matcher.is_accepting() else ())
-        if budget < 0:
-            return [token for token in sorted(stops) if scores[token] > -torch.inf]
-        fits = matcher.ends_within(budget)
-        kept: list[int] = []
-        passed, left = 0.0, 1.0
-        for token, probability in _likeliest(scores):
-            if kept and left <= NEGLIGIBLE * passed:
-                break
-            left -= probability
-            if token in stops or fits(token):
-                kept.append(token)
-                passed += probability
-        return kept
-
-
-def _likeliest(scores: torch.Tensor) -> Iterator[tuple[int, float]]:
-    """Tokens that are not masked with their probabilities, the likeliest first."""
-    scores = scores.float()
-    total = scores.logsumexp(-1)
-    done = 0
-    for count in (min(AT_ONCE, len(scores)), len(scores)):
-        top, ids = scores.topk(count)
-        probabilities = (top - total).exp().tolist()
-        for token, score, probability in zip(ids[done:].tolist(), top[done:].tolist(), probabilities[done:], strict=True):
-            if score == -torch.inf:
-                return
-            yield token, probability
-        done = count
+    def give_back(self, masked: torch.Tensor, rows: Sequence[int], bitmask: Any) -> None:
+        """Where another processor forbade everything that the mask of a row allows, set that to zero, in place."""
+        listed = list(rows)
+        if not listed:
+            return
+        dead = torch.isneginf(masked[listed]).all(-1).tolist()
+        for row in (row for row, is_dead in zip(listed, dead, strict=True) if is_dead):
+            bits = np.unpackbits(bitmask[row].numpy().view(np.uint8), bitorder="little")
+            ids = np.flatnonzero(bits[: masked.shape[1]])
+            masked[row, torch.from_numpy(ids).to(masked.device)] = 0.0

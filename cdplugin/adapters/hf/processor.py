@@ -54,10 +54,9 @@ class GrammarLogitsProcessor(LogitsProcessor):
         free. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
         ``generate()``.
     max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends within
-        them: a token stays allowed only if an ending is found that fits after it. Tokens are judged from the likeliest on,
-        until those not yet judged have less than a thousandth of the probability of those that fit.
-        :class:`cdplugin.adapters.hf.budget.BudgetError` if no legal output is so short. Pass ``generate()`` the same number,
-        or a larger one.
+        them: a token stays allowed only if an ending is found that fits after it (``budget`` of
+        :meth:`cdplugin.Matcher.fill_next_token_bitmask`). :class:`cdplugin.BudgetError` if no legal output is so short. Pass
+        ``generate()`` the same number, or a larger one.
     trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
         softmax over the vocabulary per row and step; off, it costs nothing.
 
@@ -149,7 +148,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._copied.record(torch.cuda.current_stream(scores.device))
             apply_token_bitmask_inplace(masked, on_device, None if len(rows) == session.rows else rows)
         if self._closing is not None:
-            self._closing.restrict(masked, session, [row for row in rows if session.status[row] == LIVE])
+            self._closing.give_back(masked, [row for row in rows if session.status[row] == LIVE], bitmask)
         if self._recorder is not None:
             self._recorder.note(session, [row for row in rows if session.status[row] == LIVE], scores, masked)
         return masked
@@ -253,7 +252,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._copied.synchronize()
                 self._copied = None
             self._filled = None
-            fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+            if self._closing is None:
+                fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+            else:
+                self._closing.fill(session, rows, self._bitmask)
             self._filled = (session, session.version)
         return self._bitmask
 

@@ -158,12 +158,17 @@ def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str
     if params.regex and "\x00" in params.regex:
         raise refuse("structured_outputs.regex must not contain a NUL character ('\\x00')")
     params.__post_init__()  # at most one kind; vLLM relies on it before it sends a request on
-    from vllm.v1.structured_output.request import get_structured_output_key
-
     try:
-        kind, text = get_structured_output_key(params)
+        return request_of(params)
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse(f"structured_outputs: {error}") from error
+
+
+def request_of(params: Any) -> tuple[str, str]:
+    """``(name of its kind, its text)`` of a ``StructuredOutputsParams``. Raises ``ValueError`` and its like."""
+    from vllm.v1.structured_output.request import get_structured_output_key
+
+    kind, text = get_structured_output_key(params)
     return kind.name, text
 
 

@@ -9,6 +9,7 @@ tokenizer; it keeps the compiled grammars, which vLLM itself does not.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import logging
@@ -24,13 +25,14 @@ from typing import Any
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.adapters.vllm.budget import ARGUMENT, RequestBudget
 from cdplugin.adapters.vllm.door import OffLoop, taking_turns
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.compiler import Compiler
-from cdplugin.errors import GrammarError
+from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
 from cdplugin.limits import Limits
-from cdplugin.matcher import Matcher
+from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
 from cdplugin.specs.base import Options as JsonOptions
@@ -60,10 +62,12 @@ class Options(JsonOptions):
 
     From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The
     options of :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`;
-    ``limits`` are fields of :class:`cdplugin.Limits` by name.
+    ``limits`` are fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their
+    ``max_tokens``, where a request does not say (:mod:`cdplugin.adapters.vllm.budget`).
     """
 
     regex_dialect: str = "rust"
+    endings: bool = True
     limits: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -77,7 +81,7 @@ class Options(JsonOptions):
         text = os.environ.get(OPTIONS_VARIABLE, "")
         if not text.strip():
             return cls()
-        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "limits") if name != "registry"]
+        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "endings", "limits") if name != "registry"]
         try:
             given = json.loads(text)
             if not isinstance(given, dict):
@@ -88,6 +92,8 @@ class Options(JsonOptions):
             if unknown:
                 raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
             options = cls(**given)
+            if not isinstance(options.endings, bool):
+                raise ValueError(f"endings: expected true or false, found {options.endings!r}")
             _ = options.budgets
             return options
         except (ValueError, TypeError) as error:
@@ -157,6 +163,8 @@ def _json(text: str, what: str) -> Any:
 
 
 _OUTCOME_BYTES = 16 << 20
+_LEAST_BYTES = 1 << 20
+_ENTRY_BYTES = 100
 _UNKNOWN = GrammarError("not checked yet")
 
 
@@ -173,6 +181,7 @@ class Engine:
         self.compiler = Compiler(vocab, options.budgets)
         self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
         self._off_loop: OffLoop[GrammarError | None] = OffLoop()
+        self._least: ByteLru[int] = ByteLru("smallest budgets", _LEAST_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
         """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
@@ -201,6 +210,51 @@ class Engine:
         if error is not None:
             raise copy.copy(error)
 
+    def check_budget(self, request_type: str, text: str, budget: int) -> None:
+        """Raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any answer.
+
+        The request was checked, and is right.
+        """
+        key = short_key((request_type, text))
+        least = self._least.get(key)
+        if least is None or budget < least:  # a longer answer may take fewer tokens
+            least = self._least_budget(request_type, text, budget)
+            self._least.put(key, least, _ENTRY_BYTES + size_of(key))
+        if budget < least:
+            raise BudgetError(
+                f"max_tokens={budget}: expected at least {least}, which the shortest answer that was found takes with its stop "
+                f"token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
+                budget,
+                least,
+            )
+
+    async def check_budget_off_loop(self, request_type: str, text: str, budget: int) -> None:
+        """:meth:`check_budget`, on another thread unless the answer is known."""
+        key = short_key((request_type, text))
+        if budget < self._least.get(key, 1 << 62):
+
+            def look() -> GrammarError | None:
+                with contextlib.suppress(BudgetError):  # looked up below
+                    self.check_budget(request_type, text, budget)
+                return None
+
+            await self._off_loop.run((key, budget), len(text), look)
+        self.check_budget(request_type, text, budget)
+
+    def _least_budget(self, request_type: str, text: str, budget: int) -> int:
+        """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
+        try:
+            with taking_turns:
+                ir = spec_of(request_type, text, self.options).to_ir(self.compiler.limits)
+                matcher = self.compiler.compile_ir(ir).matcher()
+                row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
+                matcher.fill_next_token_bitmask(row, 0, budget)
+                return min(budget, len(matcher.shortest_completion()) + 1)
+        except BudgetError as error:
+            return error.least
+        except (GrammarError, EngineError):
+            return 0
+
     def _outcome(self, request_type: str, text: str) -> GrammarError | None:
         """What a request is refused for, remembered."""
         key = short_key((request_type, text))
@@ -213,13 +267,23 @@ class Engine:
     def _refusal(self, request_type: str, text: str) -> GrammarError | None:
         """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
         try:
-            admit(self.compiler, spec_of(request_type, text, self.options))
+            grammar = admit(self.compiler, spec_of(request_type, text, self.options))
+            if self.options.endings:
+                self._note_least(short_key((request_type, text)), grammar)
         except GrammarError as caught:
             return copy.copy(caught)  # without its traceback, which would keep all that was made so far
         except Exception as caught:
             logger.exception("cdplugin: a request that cannot be checked; please report this")
             return GrammarError("this request cannot be checked", found=type(caught).__name__)
         return None
+
+    def _note_least(self, key: Any, grammar: Grammar) -> None:
+        """Remember a budget that is enough for an answer; 0 where that cannot be told."""
+        try:
+            least = len(grammar.matcher().shortest_completion()) + 1
+        except (GrammarError, EngineError):
+            least = 0
+        self._least.put(key, least, _ENTRY_BYTES + size_of(key))
 
     def warm(self) -> None:
         """Load the kernels and make what the first request would make: shared tables, a mask, a step.
@@ -286,12 +350,14 @@ class GrammarState:
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
         self._is_lost = False  # the matcher does not stand where vLLM thinks
+        self.budget: RequestBudget | None = None
+        """How many tokens may still come; None: any number."""
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the allowed tokens into a row of an int32 bitmask."""
         try:
             if not self._is_stuck():
-                self._matcher.fill_next_token_bitmask(bitmask, batch_index)
+                self._fill(bitmask, batch_index)
                 return
         except Exception as error:
             self._fail("mask", error)
@@ -302,6 +368,26 @@ class GrammarState:
                 row[token >> 5] |= np.uint32(1 << (token & 31))
         except Exception:
             logger.exception("cdplugin: a bitmask that cannot be written; please report this")
+
+    def _fill(self, bitmask: Any, batch_index: int) -> None:
+        """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
+        if self.budget is not None:
+            budget = self.budget.left(self._count)
+            try:
+                if budget is None or budget > 0:
+                    self._matcher.fill_next_token_bitmask(bitmask, batch_index, budget)
+                    return
+            except BudgetError as error:  # and the row is as if there were none
+                if not self.budget.has_drafts(self._count):  # drafts beyond the end are never taken
+                    logger.warning("cdplugin: an answer will be cut off after %d tokens: %s", self._count, error)
+                    self.budget = None
+                return
+            except (LimitExceeded, EngineError) as error:
+                logger.warning(
+                    "cdplugin: no ending is known after %d tokens; the answer may be cut off: %s", self._count, error
+                )
+                self.budget = None
+        self._matcher.fill_next_token_bitmask(bitmask, batch_index)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
@@ -315,6 +401,8 @@ class GrammarState:
                 else:
                     break
             else:
+                if self.budget is not None:
+                    self.budget.note(self._count)
                 return True
         except Exception as error:
             if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all

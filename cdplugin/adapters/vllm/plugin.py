@@ -6,7 +6,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 
 ========================================  ====================================================================================
 ``SamplingParams``                        a request is checked by our compiler, in the front end: HTTP 400 with the place
-``StructuredOutputManager``               our backend is made at engine start
+``StructuredOutputManager``               our backend is made at engine start; a request's budget reaches its grammar
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
 ``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
@@ -125,6 +125,7 @@ def _patch_params(module: ModuleType) -> None:
         if params is None or getattr(config, "backend", None) != NAME:
             return original(self, *arguments, **named)
         _validate(params, config, given["model_config"], given.get("tokenizer"))
+        _check_budget(self, config, given["model_config"], given["tokenizer"])
         return None
 
     cls._validate_structured_outputs = validate
@@ -135,6 +136,38 @@ def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> No
     kind, text = compat.checked_request(params, model_config, tokenizer)
     with _refusals():
         _engine(tokenizer, model_config, config).check(kind, text)
+
+
+def _check_budget(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """Check that ``SamplingParams``, whose structured outputs were checked, give an answer room to end.
+
+    Raises vLLM's validation error.
+    """
+    engine = _engine(tokenizer, model_config, config)
+    with _refusals():
+        given = _budget_of(params, engine)
+        if given is not None:
+            engine.check_budget(*compat.request_of(params.structured_outputs), given)
+
+
+async def _check_budget_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """The same while the event loop goes on."""
+    engine = _engine(tokenizer, model_config, config)
+    with _refusals():
+        given = _budget_of(params, engine)
+        if given is not None:
+            await engine.check_budget_off_loop(*compat.request_of(params.structured_outputs), given)
+
+
+def _budget_of(params: Any, engine: Engine) -> int | None:
+    """The tokens in which an answer has to end; None where it need not, and where neither the request nor ``max_tokens`` says:
+    it is what the prompt leaves of the model's context then.
+    """
+    from cdplugin.adapters.vllm import budget
+
+    most = budget.asked(getattr(params, "extra_args", None), engine.options.endings)
+    listed = [n for n in (most, getattr(params, "max_tokens", None)) if n is not None]
+    return min(listed) or None if listed else None
 
 
 async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -191,6 +224,7 @@ async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None
     config, structured = vllm_config.structured_outputs_config, getattr(params, "structured_outputs", None)
     if structured is not None and config.backend == NAME:
         await _validate_off_loop(structured, config, vllm_config.model_config, tokenizer)
+        await _check_budget_off_loop(params, config, vllm_config.model_config, tokenizer)
     if compat.names_our_processor(vllm_config.model_config):
         with _refusals():
             await importlib.import_module(compat.PROCESSORS).check_off_loop(params)
@@ -214,6 +248,40 @@ def _patch_manager(module: ModuleType) -> None:
             self.backend_name = NAME
 
     cls.__init__ = __init__
+    _patch_create(cls)
+
+
+def _patch_create(cls: Any) -> None:
+    """Requests hand their budget to the grammars that are made for them."""
+    original = getattr(cls, "_create_grammar", None)
+    if original is None:
+        logger.debug("cdplugin: no %s._create_grammar: answers are not ended within max_tokens", cls.__name__)
+        return
+
+    @functools.wraps(original)
+    def create(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+        state = original(self, request, *arguments, **named)
+        if self.vllm_config.structured_outputs_config.backend == NAME:
+            _set_budget(state, request, self.vllm_config, self.backend)
+        return state
+
+    cls._create_grammar = create
+
+
+def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
+    """Give a request's budget to the state of its grammar. Raises nothing: without one the answer may be cut off."""
+    from cdplugin.adapters.vllm import budget
+
+    try:
+        most = budget.asked(request.sampling_params.extra_args, backend.engine.options.endings)
+        if most != 0:
+            drafts = int(getattr(vllm_config, "num_speculative_tokens", 0) or 0)
+            state.budget = budget.RequestBudget(request, vllm_config.model_config.max_model_len, most, drafts)
+            _ = state.budget.left(0)
+    except Exception as error:
+        logger.warning("cdplugin: an answer may be cut off, its budget is not known: %s: %s", type(error).__name__, error)
+        with contextlib.suppress(AttributeError):
+            state.budget = None
 
 
 def _backend(vllm_config: Any, tokenizer: Any) -> Any:

@@ -1,0 +1,135 @@
+"""Where each allowed token leads: the distinct cursors after the tokens of a mask, and which tokens lead to which.
+
+The trie is walked as for a mask that nothing is known of. A dense place has a hundred thousand tokens and a handful of
+cursors, so the cursors go into a small open-addressed table, and the last one that was met is compared first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import view_i32, view_i64
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser.cursors import accept, step
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
+
+# words of a question: addresses of the mask row (int32) and of the answer's groups (int32, one per bit of the row; -1: none),
+# slots of the table (a power of two), cursors so far; then the slots' cursors and their numbers, then the cursors
+Q_ROW, Q_GROUPS, Q_SLOTS, Q_COUNT = range(4)
+QUESTION_WORDS = 4
+FULL = 1 << 40
+"""More cursors than half the slots: ask again with more."""
+
+
+def question_size(slots: int) -> int:
+    """The words of a question with so many slots."""
+    return QUESTION_WORDS + 2 * slots + (slots >> 1)
+
+
+@kernel
+def successors(h, cursor, address):
+    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status."""
+    head = header(h)
+    question = view_i64(address, QUESTION_WORDS)
+    slots = question[Q_SLOTS]
+    table = view_i64(address, QUESTION_WORDS + 2 * slots + (slots >> 1))
+    table[Q_COUNT] = 0
+    for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
+        table[i] = 0
+    row = view_i32(table[Q_ROW], head[layout.WORDS])
+    groups = view_i32(table[Q_GROUPS], 32 * head[layout.WORDS])
+    for i in range(32 * head[layout.WORDS]):
+        groups[i] = -1
+    if not head[layout.HAS_CLOCKS] and not head[layout.HAS_TERMINALS]:
+        status = _walk(h, cursor, table, row, groups)
+        if status != 0:
+            return status
+    for word in range(head[layout.WORDS]):
+        bits = row[word]
+        if bits == 0:
+            continue
+        for bit in range(32):
+            token = np.int64(32 * word + bit)
+            if not (bits >> np.int32(bit)) & 1 or groups[token] >= 0:
+                continue
+            after = accept(h, cursor, token, True)
+            if after < 0:
+                return after
+            if not spend(h, 8):
+                return np.int64(statuses.LIMIT_WORK)
+            if after:
+                number = _number(table, after)
+                if number < 0:
+                    return np.int64(FULL)
+                groups[token] = number
+    return table[Q_COUNT]
+
+
+@kernel
+def _number(table, cursor):
+    """The number of a cursor, a new one if it was not met; -1 if the table is full."""
+    slots = table[Q_SLOTS]
+    at = ((cursor >> 32) * 31 + (cursor & layout.LOW_32)) & (slots - 1)
+    while table[QUESTION_WORDS + at]:
+        if table[QUESTION_WORDS + at] == cursor:
+            return table[QUESTION_WORDS + slots + at]
+        at = (at + 1) & (slots - 1)
+    count = table[Q_COUNT]
+    if count == slots >> 1:
+        return np.int64(-1)
+    table[QUESTION_WORDS + at] = cursor
+    table[QUESTION_WORDS + slots + at] = count
+    table[QUESTION_WORDS + 2 * slots + count] = cursor
+    table[Q_COUNT] = count + 1
+    return count
+
+
+@kernel
+def _walk(h, cursor, table, row, groups):
+    """:func:`successors` of the tokens that are text; 0, ``FULL`` or a status."""
+    head = header(h)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    depths = i32(h, layout.TRIE_DEPTH)
+    skips = i32(h, layout.TRIE_SKIP)
+    tokens = i32(h, layout.TRIE_TOKEN)
+    saved = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
+        return np.int64(statuses.GROW)
+    i64(h, layout.STACK)[saved] = cursor
+    head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
+    node = np.int64(0)
+    visited = 0
+    last, number = np.int64(0), np.int64(-1)
+    while node < head[layout.N_NODES]:
+        visited += 1
+        depth = saved + depths[node]
+        before = i64(h, layout.STACK)[depth - 1]
+        byte = np.int64(bytes_[node])
+        after = np.int64(-1)
+        if before >> 32:
+            after = np.int64(i32(h, layout.TRANSITIONS)[(before & lexer_layout.STATE_MASK) * 256 + byte])
+            if after > 0:
+                after = np.int64(-1) if after & lexer_layout.ENDS_BIT else ((before >> 32) << 32) | after
+        if after < 0:
+            after = step(h, before, byte)
+            if after < 0:
+                return after
+        if after == 0:
+            node += skips[node]
+            continue
+        token = tokens[node]
+        if token >= 0 and (row[token >> 5] >> np.int32(token & 31)) & 1:
+            if after != last:
+                last, number = after, _number(table, after)
+                if number < 0:
+                    return np.int64(FULL)
+            groups[token] = number
+        i64(h, layout.STACK)[depth] = after
+        node += 1
+    head[layout.STACK_TOP] = saved
+    head[layout.C_NODES] += visited
+    head[layout.C_SUBWALKS] += 1
+    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)

@@ -1,0 +1,401 @@
+"""Which tokens leave room for a legal ending: masks for a budget of tokens.
+
+The tokens that may come at a place lead to few distinct cursors (:mod:`cdplugin.kernels.masks.successors`). For each of them
+an ending is found once (:mod:`cdplugin.queries.completion`), spelled in the fewest tokens, followed by the engine, and its
+length kept for every cursor that it passes. A token fits a budget if the ending after it does. So a token is let through only
+with an ending in hand, and the next token of that ending fits at the next step: a text never runs into a place from which it
+cannot end in time.
+
+An ending is a shortest text in its fewest tokens. A longer text may take fewer; where that would make a token fit, it is
+looked for, best first over tokens, as far as :data:`SEARCH_GAP` and :data:`SEARCH_WORK` go. Beyond them a token for which an
+ending exists may be missed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.entry import TERMINATED
+from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_GROUPS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
+from cdplugin.kernels.store import layout
+from cdplugin.queries import completion
+from cdplugin.queries.costs import FAR, Budget
+from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
+
+Seen = tuple[int, int]
+"""A place in a text (how many tokens are before it), and the most that is left there (:meth:`TokenCosts.worst`)."""
+ALWAYS = (1 << 62, -1)
+"""Every token has to be looked at, whatever the budget."""
+SEARCH_GAP = 2
+"""Tokens by which a longer text is looked for that takes fewer of them."""
+SEARCH_WORK = 40_000
+"""Nodes of the trie that one such search may visit; a step of it counts as :data:`_STEP_NODES`."""
+_STEP_NODES = 400
+_GRANT = 20_000_000
+"""Work (``Limits.max_step_work``) that the endings after one place's tokens may take together."""
+_MOST_CURSORS = 200_000  # whose endings are kept
+_MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
+_CURSOR_BYTES = 110  # of one in a table
+_PROFILE_BYTES = 600  # without arrays
+_MOST_SLOTS = 1 << 22
+
+
+class Profile:
+    """The tokens that may come at a place, by how many must come after each at least: ``costs``, ascending.
+
+    ``row``: all of them, as a mask row. Where so many may still come, those of the first costs are the mask.
+    """
+
+    __slots__ = ("_largest", "_rows", "_tokens", "costs", "row")
+
+    def __init__(self, row: np.ndarray, costs: list[int], tokens: list[np.ndarray]) -> None:
+        self.row = row
+        self.costs = costs
+        sizes = list(map(len, tokens))
+        self._largest = sizes.index(max(sizes)) if sizes else -1
+        self._tokens = [None if i == self._largest else t.astype(np.int32) for i, t in enumerate(tokens)]  # what is left is it
+        self._rows: dict[int, tuple[np.ndarray, int]] = {}
+
+    @property
+    def nbytes(self) -> int:
+        lists = sum(t.nbytes for t in self._tokens if t is not None)
+        return _PROFILE_BYTES + self.row.nbytes * (1 + len(self._rows)) + lists
+
+    def fitting(self, most: int) -> int:
+        """The address of the mask row of the tokens after which ``most`` are enough; 0 if these are all, or none."""
+        number = bisect_right(self.costs, most)
+        if number == 0 or number == len(self.costs):
+            return 0
+        found = self._rows.get(number)
+        if found is None:
+            row = self._first(number)
+            found = self._rows[number] = (row, row.ctypes.data)
+        return found[1]
+
+    def _first(self, number: int) -> np.ndarray:
+        """The tokens of the first costs, as a mask row."""
+        whole = self._largest < number
+        bits = np.unpackbits((self.row if whole else np.zeros_like(self.row)).view(np.uint8), bitorder="little")
+        for tokens in self._tokens[number:] if whole else self._tokens[:number]:
+            if tokens is not None:
+                bits[tokens] = not whole
+        return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+class Budgets:
+    """Endings in tokens for one arena and one set of stop tokens. The caller holds the arena's lock.
+
+    ``stops``: int64, a count and the tokens that end a text. Lengths count the tokens of an ending, without the stop token.
+    """
+
+    def __init__(self, arena: Arena, endings: completion.Endings, stops: np.ndarray) -> None:
+        self.arena = self._arena = arena
+        self._endings = endings
+        self._stops = stops
+        self._stop_list = stops[1:].tolist()
+        self.last = 1 if self._stop_list else 0
+        """Tokens that come after an ending: the stop token, if there is any."""
+        self._left: dict[int, int] = {}
+        self._after: dict[int, list[int]] = {}  # distinct cursors after one token
+        self._after_bytes = 0
+        self._tried: dict[int, int] = {}  # the largest length for which a search was given up
+        self._profiles: dict[int, Profile] = {}
+        self._profile_bytes = 0
+        self._growth: Growth | None = None
+        self._token_costs: TokenCosts
+        self._most_bytes = max(1, arena.vocab.max_token_bytes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known."""
+        tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried))
+        return tables + self._after_bytes + self._profile_bytes
+
+    # --- far away -------------------------------------------------------------------------------------------------------------
+
+    def quiet(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, int, Seen | None]:
+        """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
+
+        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. Where
+        every token has to be looked at, the budget is more than the one asked for, and the tokens fewer than the text's.
+        """
+        if self._growth is None:
+            with self._arena.one_budget(_GRANT):
+                self._growth = self._new_growth()
+        growth = self._growth
+        if growth.base >= FAR or budget <= growth.base:
+            return *ALWAYS, None
+        each = growth.level * growth.most_levels  # by which a token raises what is left at most
+        slack = -1
+        if seen is not None and seen[0] <= len(tokens):
+            written = int(growth.levels[tokens[seen[0] :]].sum()) * growth.level
+            slack = budget - 1 - self.last - growth.base - each - seen[1] - written
+        if slack < (budget >> 2):  # look again where the text stands
+            seen = (len(tokens), self._worst(cursor))
+            slack = budget - 1 - self.last - growth.base - each - seen[1]
+        if slack < 0:
+            return *ALWAYS, None
+        steps = slack // (1 + each)
+        return budget - steps, len(tokens) + steps, seen
+
+    def _new_growth(self) -> Growth:
+        spelled = spelled_by(self._arena, self._endings.word, self._endings.costs.of_expression, self._stops)
+        self._token_costs = TokenCosts(self._arena, spelled)
+        try:
+            return Growth(self._arena, self._token_costs)
+        except LimitExceeded:
+            return Growth.none(self._arena)
+
+    def _worst(self, cursor: int) -> int:
+        assert self._growth is not None
+        costs = self._token_costs
+        costs.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        costs.trim(_MOST_CURSORS)
+        try:
+            with self._arena.one_budget(_GRANT):
+                return costs.worst(cursor, self._growth.residual)
+        except LimitExceeded:
+            return FAR
+
+    # --- masks ----------------------------------------------------------------------------------------------------------------
+
+    def profile(self, cursor: int) -> Profile:
+        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` and :class:`EngineError` where not
+        even one ending is found.
+        """
+        known = self._profiles.get(cursor)
+        if known is None:
+            known, is_whole = self._profile(cursor)
+            if is_whole:
+                self._keep(cursor, known)
+        return known
+
+    def write_fitting(self, cursor: int, budget: int, row_address: int) -> int:
+        """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending.
+
+        ``budget``: tokens that may come, the stop token included. The smallest one that is enough; where that is more, the row
+        is left alone.
+        """
+        profile = self.profile(cursor)
+        most = budget - 1
+        if self._improve(cursor, profile, most):
+            self._drop(cursor)
+            profile = self.profile(cursor)
+        address = profile.fitting(most)
+        if address:
+            ctypes.memmove(row_address, address, profile.row.nbytes)
+        return (profile.costs[0] if profile.costs else FAR) + 1
+
+    def _keep(self, cursor: int, profile: Profile) -> None:
+        if self._profile_bytes > _MOST_PROFILE_BYTES:
+            self._profiles.clear()
+            self._profile_bytes = 0
+        self._profiles[cursor] = profile
+        # rows are made later: count those of a few costs
+        self._profile_bytes += profile.nbytes + profile.row.nbytes * min(len(profile.costs), 4)
+
+    def _drop(self, cursor: int) -> None:
+        profile = self._profiles.pop(cursor, None)
+        if profile is not None:
+            self._profile_bytes -= profile.nbytes
+
+    def _profile(self, cursor: int) -> tuple[Profile, bool]:
+        """:meth:`profile`, and whether all endings were looked for."""
+        arena = self._arena
+        if len(self._left) > _MOST_CURSORS:
+            self._left.clear()
+            self._tried.clear()
+        with arena.one_budget(2 * arena.limits.max_step_work):
+            row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
+            arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
+            self._must_end(cursor)
+        costs: dict[int, list[np.ndarray]] = {}
+        with arena.one_budget(_GRANT):
+            rest = row.copy()
+            bits = rest.view(np.uint32)
+            for token in self._stop_list:
+                if bits[token >> 5] >> (token & 31) & 1:
+                    bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+                    costs.setdefault(self._cost(self._follow(cursor, token)), []).append(np.array([token]))
+            cursors, groups = self._successors(cursor, rest)
+            by_cursor = np.array([self._cost(after) for after in cursors] or [FAR], np.int64)
+            is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
+        tokens = np.flatnonzero(groups >= 0)
+        theirs = by_cursor[groups[tokens]]
+        for cost in np.unique(theirs).tolist():
+            costs.setdefault(cost, []).append(tokens[theirs == cost])
+        order = sorted(costs)
+        return Profile(row, order, [np.concatenate(costs[cost]) for cost in order]), is_whole
+
+    def _cost(self, cursor: int) -> int:
+        """What must come after a token that leads to a cursor, the stop token included."""
+        return 0 if cursor == TERMINATED else self.left(cursor) + self.last
+
+    def _must_end(self, cursor: int) -> None:
+        """Have an ending from a cursor. Raises what :meth:`left` swallows."""
+        if cursor not in self._left and not self._accepts(cursor):
+            self._note(self._ending(cursor))
+
+    # --- endings --------------------------------------------------------------------------------------------------------------
+
+    def left(self, cursor: int) -> int:
+        """Tokens of an ending from a cursor that was found and followed; :data:`FAR` if none was."""
+        known = self._left.get(cursor)
+        if known is not None:
+            return known
+        arena = self._arena
+        if arena.header[layout.WORK_LEFT] < 0:
+            return FAR  # not for ever: the next place's tokens have a grant of their own
+        try:
+            if self._accepts(cursor):
+                self._left[cursor] = 0
+                return 0
+            self._note(self._ending(cursor))
+        except LimitExceeded:
+            if arena.header[layout.WORK_LEFT] < 0:
+                return FAR
+        except EngineError:
+            pass
+        return self._left.setdefault(cursor, FAR)
+
+    def _ending(self, cursor: int) -> list[int]:
+        """The cursors of an ending, ``cursor`` first."""
+        edges = self._endings.find(cursor)
+        for spell in (completion.fewest_tokens, completion.single_tokens):  # where tokens are counted, others are another text
+            path = self._path(cursor, spell(self._arena, edges, self._stops))
+            if path is not None:
+                return path
+        raise EngineError("the endings that were found are not followed by the matcher")
+
+    def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
+        """The cursors of some tokens, ``cursor`` first; None if the text may not end after them."""
+        path = [cursor]
+        for token in tokens:
+            cursor = self._follow(cursor, token)
+            if cursor in (0, TERMINATED):
+                return None
+            path.append(cursor)
+        return path if self._accepts(cursor) else None
+
+    def _note(self, path: list[int], beyond: int = 0) -> None:
+        """Note what is left from each cursor of a path, from whose last one an ending of ``beyond`` tokens is known."""
+        left = self._left
+        for place, cursor in enumerate(path):
+            length = len(path) - 1 - place + beyond
+            known = left.get(cursor)
+            if known is None or length < known:
+                left[cursor] = length
+                if known is not None:  # a profile made before would not let this ending through
+                    for before in path[: place + 1]:
+                        self._drop(before)
+
+    def _accepts(self, cursor: int) -> bool:
+        return bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+
+    def _follow(self, cursor: int, token: int) -> int:
+        """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
+        arena = self._arena
+        if token not in self._stop_list:
+            return arena.call(kernels.OP_ACCEPT, cursor, token, 1)
+        if self._accepts(cursor):
+            return TERMINATED
+        after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
+        return TERMINATED if after and self._accepts(after) else after
+
+    def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
+        """The distinct cursors after the tokens of a mask row; and the number of each token's, int32, -1 for no token."""
+        groups = np.empty(32 * len(row), np.int32)
+        slots = 1 << 10
+        while True:
+            question = np.zeros(question_size(slots), np.int64)
+            question[[Q_ROW, Q_GROUPS, Q_SLOTS]] = row.ctypes.data, groups.ctypes.data, slots
+            found = self._arena.call(kernels.OP_SUCCESSORS, cursor, question.ctypes.data)
+            if found < FULL:
+                first = QUESTION_WORDS + 2 * slots
+                return question[first : first + int(question[Q_COUNT])].tolist(), groups
+            slots = min(slots << 3, _MOST_SLOTS)
+
+    # --- fewer tokens ---------------------------------------------------------------------------------------------------------
+
+    def _improve(self, cursor: int, profile: Profile, most: int) -> bool:
+        """Look for endings in fewer tokens where they would make tokens fit; whether any was found."""
+        at = bisect_right(profile.costs, most)
+        if at == len(profile.costs) or profile.costs[at] > most + SEARCH_GAP:
+            return False
+        length = most - self.last
+        found = False
+        if length >= 0:
+            with self._arena.one_budget(_GRANT):
+                for after in self._cursors_after(cursor):
+                    left = self._left.get(after, FAR)
+                    if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
+                        found = self._search(after, length) or found
+        return found
+
+    def _cursors_after(self, cursor: int) -> list[int]:
+        """The distinct cursors after one token that does not end the text."""
+        known = self._after.get(cursor)
+        if known is None:
+            row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
+            self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
+            bits = row.view(np.uint32)
+            for token in self._stop_list:
+                bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+            if self._after_bytes > _MOST_AFTER_BYTES:
+                self._after.clear()
+                self._after_bytes = 0
+            known = self._after[cursor] = self._successors(cursor, row)[0]
+            self._after_bytes += 40 * len(known)
+        return known
+
+    def _search(self, start: int, length: int) -> bool:
+        """Whether an ending of at most ``length`` tokens is found from a cursor: A* over tokens (Hart, Nilsson and Raphael,
+        1968), the shortest text's bytes over a longest token's as what is left at least.
+        """
+        head = self._arena.header
+        order = count()
+        pending = [(self._least(start), next(order), 0, start)]
+        best = {start: 0}
+        came: dict[int, int] = {}
+        left_to_do = SEARCH_WORK
+        try:
+            while pending:
+                _, _, taken, cursor = heappop(pending)
+                if taken > best[cursor]:
+                    continue
+                known = self._left.get(cursor)
+                if known is None and self._accepts(cursor):
+                    known = self._left[cursor] = 0
+                if known is not None and taken + known <= length:
+                    path = [cursor]
+                    while path[-1] != start:
+                        path.append(came[path[-1]])
+                    self._note(path[::-1], known)
+                    return True
+                left_to_do -= _STEP_NODES
+                if left_to_do < 0:
+                    break
+                before = int(head[layout.C_NODES])
+                for after in self._cursors_after(cursor):
+                    bound = taken + 1 + self._least(after)
+                    if bound <= length and taken + 1 < best.get(after, FAR):
+                        best[after], came[after] = taken + 1, cursor
+                        heappush(pending, (bound, next(order), taken + 1, after))
+                left_to_do -= int(head[layout.C_NODES]) - before
+        except (LimitExceeded, EngineError):
+            pass
+        self._tried[start] = max(length, self._tried.get(start, -1))
+        return False
+
+    def _least(self, cursor: int) -> int:
+        """At least so many tokens to the end, as far as the rules known so far say."""
+        text = self._endings.bytes_left(cursor)
+        return 1 if text >= FAR else -(-text // self._most_bytes)

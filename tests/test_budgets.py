@@ -1,0 +1,313 @@
+"""Masks for a budget of tokens: exact beside brute force over tokens, and no text runs out of time."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import cases, mask_bits, members, vocabulary
+from naive import Naive, random_grammar, random_tokens
+from test_completion import SCHEMAS
+from test_completion import VOCAB as JSON_VOCAB
+from test_lexing import random_lexing
+
+import cdplugin as cd
+from cdplugin.ir import EXACT, LAZY, LONGEST
+from cdplugin.queries import budgets
+
+NEVER = 1 << 30
+
+
+def fitting(matcher: cd.Matcher, budget: int | None) -> set[int]:
+    """The mask under a budget; empty where nothing fits."""
+    row = np.full((1, (matcher.grammar.vocab.size + 31) // 32), -1, np.int32)
+    try:
+        matcher.fill_next_token_bitmask(row, 0, budget)
+    except cd.BudgetError:
+        return set()
+    return members(row.tobytes())
+
+
+class TooManyPlacesError(Exception):
+    """Too many for brute force."""
+
+
+class Brute:
+    """How many tokens an ending takes at least, breadth first over all tokens of the vocabulary."""
+
+    def __init__(self, matcher: cd.Matcher, deepest: int) -> None:
+        self.root = matcher
+        self.deepest = deepest
+        self.allowed: dict[int, list[int]] = {}  # cursor -> cursors
+        self.known: dict[int, int] = {}
+
+    def after(self, matcher: cd.Matcher) -> list[cd.Matcher]:
+        out = []
+        for token in sorted(members(mask_bits(matcher)) - set(matcher.stop_token_ids)):
+            fork = matcher.fork()
+            assert fork.accept_token(token)
+            out.append(fork)
+        return out
+
+    def least(self, matcher: cd.Matcher) -> int:
+        """Tokens of the shortest ending, without the stop token; NEVER if it takes more than ``deepest``."""
+        start = matcher._cursors[-1]
+        if start not in self.known:
+            layer, seen = {start: matcher}, {start}
+            self.known[start] = NEVER
+            for depth in range(self.deepest + 1):
+                if any(one.is_terminated() or one.is_accepting() for one in layer.values()):
+                    self.known[start] = depth
+                    break
+                fresh: dict[int, cd.Matcher] = {}
+                for one in layer.values():
+                    for other in self.after(one):
+                        cursor = other._cursors[-1]
+                        if cursor not in seen:
+                            seen.add(cursor)
+                            fresh[cursor] = other
+                layer = fresh
+                if len(seen) > 3_000:
+                    raise TooManyPlacesError
+        return self.known[start]
+
+    def mask(self, matcher: cd.Matcher, budget: int) -> set[int]:
+        out = set()
+        last = 1 if matcher.stop_token_ids else 0
+        for token in members(mask_bits(matcher)):
+            fork = matcher.fork()
+            assert fork.accept_token(token)
+            if fork.is_terminated() or self.least(fork) + last <= budget - 1:
+                out.add(token)
+        return out
+
+
+def walk(grammar: cd.Grammar, rng: random.Random, steps: int, deepest: int, stops: list[int] | None = None) -> tuple[int, int]:
+    """Compare masks on a random walk; how many budgets were asked, and how many masks missed a token."""
+    matcher = grammar.matcher(stops)
+    brute = Brute(matcher, deepest)
+    asked = missed = 0
+    for _ in range(steps):
+        try:
+            for budget in range(1, deepest + 1):
+                expected, found = brute.mask(matcher, budget), fitting(matcher, budget)
+                assert found <= expected, (matcher.tokens, budget, found - expected)
+                asked += 1
+                missed += found != expected
+            assert fitting(matcher, 10_000) == members(mask_bits(matcher)) or leads_nowhere(matcher)
+        except TooManyPlacesError:
+            break
+        allowed = sorted(members(mask_bits(matcher)) - set(matcher.stop_token_ids))
+        if not allowed:
+            break
+        assert matcher.accept_token(rng.choice(allowed))
+    return asked, missed
+
+
+def leads_nowhere(matcher: cd.Matcher) -> bool:
+    """Whether some token leads to where nothing ends: longest match."""
+    brute = Brute(matcher, 40)
+    return any(brute.least(one) == NEVER for one in brute.after(matcher))
+
+
+@pytest.mark.parametrize("all_bytes", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_beside_brute_force(seed: int, all_bytes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no bound on the search for endings in fewer tokens, a mask is exactly what brute force finds."""
+    monkeypatch.setattr(budgets, "SEARCH_GAP", 1 << 41)
+    monkeypatch.setattr(budgets, "SEARCH_WORK", 1 << 40)
+    rng = random.Random(seed)
+    asked = 0
+    for _ in range(cases(12, 2)):
+        ir = random_grammar(rng)
+        tokens = random_tokens(rng) + ([] if all_bytes else [b"x", b"y"])
+        vocab = vocabulary(tokens, all_bytes=all_bytes)
+        if not Naive(ir).empty:
+            found = walk(cd.Compiler(vocab).compile_ir(ir), rng, 4, 6)
+            asked += found[0]
+            assert found[1] == 0
+    assert asked > cases(60, 5)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_hardly_a_token_is_missed(seed: int) -> None:
+    """As it is: what is let through has an ending; few tokens that have one are missed."""
+    rng = random.Random(100 + seed)
+    asked = missed = 0
+    for _ in range(cases(15, 2)):
+        ir = random_grammar(rng)
+        if not Naive(ir).empty:
+            found = walk(cd.Compiler(vocabulary(random_tokens(rng))).compile_ir(ir), rng, 4, 8)
+            asked, missed = asked + found[0], missed + found[1]
+    assert asked > cases(60, 5)
+    assert missed <= 0.01 * asked
+
+
+@pytest.mark.parametrize("kinds", [(LONGEST,), (LONGEST, LONGEST, LAZY), (EXACT, LONGEST)], ids=str)
+def test_other_lexing(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longest match, lazy lexemes, skips, token terminals, counted tokens: never a token without an ending."""
+    monkeypatch.setattr(budgets, "SEARCH_GAP", 1 << 41)
+    asked = missed = 0
+    for seed in range(cases(25, 3)):
+        rng = random.Random(seed)
+        ir, tokens, _ = random_lexing(rng, kinds)
+        vocab = vocabulary(tokens, all_bytes=False)
+        try:
+            grammar = cd.Compiler(vocab, limits=cd.Limits(max_completion_steps=1_000)).compile_ir(ir)
+            found = walk(grammar, rng, 3, 5)
+        except (cd.GrammarError, cd.EngineError):  # matches nothing, or a dead end
+            continue
+        asked, missed = asked + found[0], missed + found[1]
+    assert asked > cases(50, 5)
+    assert missed <= 0.02 * asked
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_text_ends_in_time(name: str, order: str) -> None:
+    """Following any tokens that are let through, from the smallest budget up, with a token that stops and without."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS[name], property_order=order))
+    for stops in (None, []):
+        least = len(grammar.matcher().shortest_completion()) + (stops is None)
+        for extra in (0, 1, 2, 7, 30):
+            for seed in range(cases(3, 1)):
+                rng = random.Random(1000 * extra + seed)
+                matcher = grammar.matcher(stops)
+                budget = max(least, 1) + extra
+                for left in range(budget, 0, -1):
+                    allowed = sorted(fitting(matcher, left))
+                    if stops == [] and matcher.is_accepting():
+                        break
+                    assert allowed, (name, matcher.tokens, left)
+                    assert matcher.accept_token(rng.choice(allowed))
+                    if matcher.is_terminated():
+                        break
+                assert matcher.is_terminated() or (stops == [] and matcher.is_accepting())
+
+
+def test_rollback_and_forks_give_the_same_masks() -> None:
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS["person"]))
+    rng = random.Random(5)
+    matcher = grammar.matcher()
+    masks = []
+    for left in range(60, 30, -1):
+        masks.append(fitting(matcher, left))
+        matcher.accept_token(rng.choice(sorted(masks[-1])))
+    fork = matcher.fork()
+    tokens = fork.tokens
+    fork.rollback(len(tokens))
+    for left, token, mask in zip(range(60, 30, -1), tokens, masks, strict=False):
+        assert fitting(fork, left) == mask
+        fork.accept_token(token)
+
+
+def test_a_batch_with_budgets() -> None:
+    """Rows with and without budgets, one of them too small: all others are filled, and the error says what would do."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.Choice(["a", "bcd"]))
+    matchers = [grammar.matcher() for _ in range(4)]
+    rows = np.zeros((4, (JSON_VOCAB.size + 31) // 32), np.int32)
+    with pytest.raises(cd.BudgetError, match="a budget of 1 tokens: expected at least 2, .* with its stop token") as caught:
+        cd.fill_next_token_bitmasks(matchers, rows, budgets=[None, 2, 1, 9])
+    assert (caught.value.budget, caught.value.least) == (1, 2)
+    a, b = ord("a"), ord("b")
+    assert [members(row.tobytes()) for row in rows] == [{a, b}, {a}, {a, b}, {a, b}]
+    with pytest.raises(ValueError, match="budgets: expected 4, found 1"):
+        cd.fill_next_token_bitmasks(matchers, rows, budgets=[1])
+    for wrong in (True, 2.5):
+        with pytest.raises(TypeError, match="budget: expected an integer"):
+            matchers[0].fill_next_token_bitmask(rows, 0, wrong)  # type: ignore[arg-type]
+
+
+def test_after_the_end_a_budget_says_nothing() -> None:
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.Choice(["a"]))
+    matcher = grammar.matcher()
+    matcher.accept_tokens([ord("a"), JSON_VOCAB.eos_token_ids[0]])
+    assert matcher.is_terminated()
+    assert fitting(matcher, 0) == set(JSON_VOCAB.eos_token_ids)
+
+
+def test_a_longer_text_in_fewer_tokens() -> None:
+    """``sh`` takes two tokens, ``lengthy`` one."""
+    vocab = vocabulary([b"lengthy"])
+    grammar = cd.Compiler(vocab).compile(cd.Choice(["sh", "lengthy"]))
+    assert fitting(grammar.matcher(), 2) == {256}
+    inside = cd.Compiler(vocab).compile(cd.Regex("a(sh|lengthy)")).matcher()
+    assert fitting(inside, 3) == {ord("a")}
+    assert fitting(inside, 2) == set()
+
+
+# --- far away ---------------------------------------------------------------------------------------------------------------
+
+
+def bounds(matcher: cd.Matcher, seen: tuple[int, int] | None) -> tuple[int, tuple[int, int] | None]:
+    """The smallest budget that need not be looked at here, from what was seen at an earlier place; -1 if there is none."""
+    arena = matcher._arena
+    known = matcher.grammar._budgets_in(arena, matcher._stops)
+    low, high = 0, 1 << 20
+    if known.quiet(matcher._cursor(), high, matcher._tokens, seen)[0] > high:
+        return -1, None
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough, _, _ = known.quiet(matcher._cursor(), middle, matcher._tokens, seen)
+        low, high = (low, middle) if enough <= middle else (middle, high)
+    return high, known.quiet(matcher._cursor(), 1 << 20, matcher._tokens, seen)[2]
+
+
+def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:
+    """Whatever the next token, what is left after it is within the bound; how many places had one."""
+    matcher = grammar.matcher()
+    found = 0
+    seen = None
+    for step in range(steps):
+        with matcher._arena.lock:
+            least, seen = bounds(matcher, seen if step % 3 else None)
+            if least >= 0:
+                found += 1
+                profile = grammar._budgets_in(matcher._arena, matcher._stops).profile(matcher._cursors[-1])
+                assert profile.costs[-1] <= least - 1, (matcher.tokens, profile.costs, least)
+        allowed = sorted(members(mask_bits(matcher)) - set(matcher.stop_token_ids))
+        if not allowed:
+            break
+        matcher.accept_token(rng.choice(allowed))
+    return found
+
+
+@pytest.mark.parametrize("name", [*SCHEMAS, "nested", "optional"])
+def test_what_is_far_away_fits(name: str) -> None:
+    """Of JSON schemas, recursive ones and any JSON among them."""
+    leaf = {"type": "object", "properties": {k: {"type": "string"} for k in ("first", "second", "third")}}
+    more: dict[str, Any] = {
+        "nested": {"type": "object", "properties": {"a": {**leaf, "required": ["first", "third"]}, "b": {"$ref": "#"}}},
+        "optional": {"type": "array", "items": {"anyOf": [{"type": "null"}, {**leaf, "required": ["second"]}, {"$ref": "#"}]}},
+    }
+    schema = {**SCHEMAS, **more}[name]
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(schema))
+    found = sum(check_bounds(grammar, random.Random(seed), 40) for seed in range(cases(8, 1)))
+    assert found > 20 or name == "person"  # uniqueItems: its rules come late
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_far_away_fits_in_random_grammars(seed: int) -> None:
+    rng = random.Random(seed)
+    found = 0
+    for _ in range(cases(40, 3)):
+        ir = random_grammar(rng)
+        if not Naive(ir).empty:
+            found += check_bounds(cd.Compiler(vocabulary(random_tokens(rng))).compile_ir(ir), rng, 12)
+    assert found > cases(50, 1)
+
+
+def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None:
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS["tree"]))
+    matcher = grammar.matcher()
+    rng = random.Random(3)
+    for left in range(2_000, 1_800, -1):
+        mask = fitting(matcher, left)
+        assert mask == members(mask_bits(matcher))
+        matcher.accept_token(rng.choice(sorted(mask - set(matcher.stop_token_ids)) or sorted(mask)))
+        if matcher.is_terminated():
+            break
+    known = grammar._budgets_in(matcher._arena, matcher._stops)
+    assert not known._profiles and not known._left
