@@ -251,7 +251,7 @@ class Costs:
         return bound
 
     def _lexeme(self, lexeme: int) -> int:
-        """Length of a lexeme's shortest match that is not empty; 0 for the end of the text, 1 for a token. A keyword with a fence
+        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
         needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short.
         """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
