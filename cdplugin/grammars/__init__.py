@@ -22,12 +22,10 @@ ARITHMETIC = _shipped("arithmetic")
 """Sums, products and parentheses over decimal numbers."""
 
 CPP = _shipped("cpp")
-"""A C subset of C++, for infilling and diffusion: small functions, no ``bool``, templates, references, classes. Programs are
-matched by :data:`CPP17`, on which infilling is slow and incomplete so far.
-"""
-
-CPP17 = _shipped("cpp17")
 """C++17 as programs are written. Names are not looked up, so what is a type and what a value is left open."""
+
+CPP17 = CPP
+"""Another name of :data:`CPP`."""
 
 FUNQL = _shipped("funql")
 """FunQL, GeoQuery's functional query language, by the types of its predicates."""

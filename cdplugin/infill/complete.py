@@ -8,7 +8,7 @@ the bytes of it that lie in gaps. Slots must have been filled before.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,15 +72,18 @@ class _Chart:
 
 def spell_gaps(grammar: InfillGrammar) -> Iterator[list[bytes]]:
     """The texts of the gaps, from left to right, of a cheapest completion: with as few separators as seem necessary, then with
-    one between any two lexemes. The workspace holds the facts of a completable text without open slots.
+    one between any two lexemes, of one byte or (``/**/``) longer. The workspace holds the facts of a completable text without
+    open slots.
 
     What is spelled need not be legal: that a gap has room for what keeps lexemes apart is taken for granted.
     """
     chart = _Chart(grammar)
     speller = _Speller(grammar, chart)
     leaves = _cheapest(chart, speller)
-    yield speller.spell(leaves, False)
-    yield speller.spell(leaves, True)
+    yield speller.spell(leaves, speller.byte_apart, False)
+    yield speller.spell(leaves, speller.byte_apart, True)
+    if grammar.separators:
+        yield speller.spell(leaves, speller.text_apart, True)
 
 
 def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
@@ -372,7 +375,11 @@ class _Speller:
             break
         return next((element for element in self._elements[k:] if element >= 0), None)
 
-    def _separator(self, state: int) -> bytes:
+    def text_apart(self, state: int) -> bytes:
+        """A text of skips that keeps LONGEST lexemes apart from any that may follow."""
+        return next((text for text in self._grammar.separators if self._transition(state, text[0]) == lexer_layout.BEFORE), b"")
+
+    def byte_apart(self, state: int) -> bytes:
         """A byte of a skip that ends LONGEST lexemes."""
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
@@ -385,7 +392,7 @@ class _Speller:
                     return bytes([byte])
         return b""
 
-    def spell(self, leaves: list[Edge], always_apart: bool) -> list[bytes]:
+    def spell(self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool) -> list[bytes]:
         """The gaps' texts, given the lexemes. ``always_apart``: with a separator after each that ends in a gap."""
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
         for i, (start, lexeme, end) in enumerate(leaves):
@@ -395,5 +402,5 @@ class _Speller:
             if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
                 following = self._first_byte(leaves[i + 1])
                 if following is not None and (always_apart or self._transition(state, following) != lexer_layout.BEFORE):
-                    texts[self._place[end]] += self._separator(state)
+                    texts[self._place[end]] += separator(state)
         return [bytes(texts[k]) for k in sorted(texts)]

@@ -159,7 +159,14 @@ class Infill:
 
 
 class InfillSession:
-    """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing."""
+    """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing.
+
+    Where lexemes compete, whether anything legal is left may take too long to find out; then :meth:`completable`, :meth:`set`,
+    :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded`, and change nothing either.
+    """
+
+    undecided: int = 0
+    """How many tokens the last mask left out because it takes too long to find out whether they are legal."""
 
     def __init__(self, infill: Infill, parts: list[Part], places: list[int], *, padded: bool) -> None:
         self._infill = infill
@@ -207,17 +214,19 @@ class InfillSession:
     def mask(self, place: int) -> np.ndarray:
         """The tokens that may be set in a slot, or inserted at the left edge of a gap: an int32 bitmask row.
 
-        Bit ``t % 32`` of word ``t // 32`` is token t. Raises ``ValueError`` where the place is not open.
+        Bit ``t % 32`` of word ``t // 32`` is token t. :attr:`undecided` says whether any is left out that may be legal. Raises
+        ``ValueError`` where the place is not open.
         """
         part = self._open_part(place)
         vocab = self._infill.vocab
         if self._row is not None and self._row[0] == place:
             return self._row[1].copy()
         row = np.zeros((vocab.size + 31) // 32, np.int32)
+        self.undecided = 0
         if not self.completable():
             return row
         with self._tables:
-            self._answers.mask(self._parts, self._places[place], row)
+            self.undecided = self._answers.mask(self._parts, self._places[place], row)
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         if part.slot and self._padded and self._can_pad(place):
@@ -348,8 +357,8 @@ class InfillSession:
             if rng is not None:
                 rng.shuffle(order)
             order.sort(key=lambda token: token not in self._eos)
-            if not any(self.set(place, token) for token in order):
-                raise AssertionError("all tokens of the mask were refused")
+            if not any(surely(self.set, place, token) for token in order):
+                raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
         """With a generator, begin each gap with a few random tokens."""
@@ -360,7 +369,7 @@ class InfillSession:
                 tokens = members_of(self.mask(place))
                 if not tokens:
                     break
-                self.insert(place, rng.choice(tokens))
+                surely(self.insert, place, rng.choice(tokens))
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
@@ -390,3 +399,11 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
+
+
+def surely(change: Callable[..., bool], *arguments: int) -> bool:
+    """Whether a change of a session was made; not where it takes too long to find out whether that is legal."""
+    try:
+        return change(*arguments)
+    except LimitExceeded:
+        return False

@@ -6,6 +6,7 @@ them); a :class:`Workspace` is what one thread works in.
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections import Counter
@@ -18,8 +19,9 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.engine.rules import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
+from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import members
-from cdplugin.infill.room import that_end_in_gaps
+from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_CLASSES = 1 << 14
-MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
+MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
 _TOKENS_AT_ONCE = 4096
 PREFERRED_BYTES = np.argsort(
     np.array(
@@ -112,6 +114,7 @@ class InfillGrammar:
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
+        self.__dict__.pop("separators", None)
 
     @property
     def loose(self) -> Workspace:
@@ -205,7 +208,7 @@ class InfillGrammar:
         data = b"".join(word.to_bytes(8 * words, "little") for word in follows)
         self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
         self.workspace.header[ws.W_SET] = words
-        self._set_skipped(rules, begins)
+        self._set_skipped(rules, nullable, begins)
 
     def _set_ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
         """Number the nonterminals so that what a rule may begin with comes before its left side, but for circles."""
@@ -361,7 +364,7 @@ class InfillGrammar:
         arena.tables[layout.STACK][: len(words)] = words
         return self.workspace.call(kernels.OP_START_STATE, len(words))
 
-    def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
+    def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
         records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         words = int(self.workspace.header[ws.W_SET])
@@ -370,9 +373,14 @@ class InfillGrammar:
             skipped[records[lexeme, layout.X_SKIP], lexeme] = 1
         for skip in np.flatnonzero(skipped.any(axis=1)):
             awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
-            skipped[skip, self.n_lexemes - 1] = _goes_on(rules, begins, awaited)
+            skipped[skip, self.n_lexemes - 1] = goes_on(rules, nullable, begins, awaited)
         self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
         self.workspace.reserve(ws.TARGET, words)
+
+    @functools.cached_property
+    def separators(self) -> list[bytes]:
+        """Texts of skips that keep lexemes apart (:func:`cdplugin.infill.room.separators`)."""
+        return separators(self)
 
     def prepare_gaps(self, work: Workspace) -> None:
         """Find which lexemes may end in gaps, once: in a loose workspace, all."""
@@ -389,7 +397,7 @@ class InfillGrammar:
         if not work.classified:
             work.classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
-            for token in self._tokens_of_endings():
+            for token in self._tokens_of_endings:
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
@@ -397,6 +405,7 @@ class InfillGrammar:
             work.header[ws.W_PROFILES] = self.is_exact and complete
         return int(work.header[ws.W_N_CLASSES]) - 1
 
+    @functools.cached_property
     def _tokens_of_endings(self) -> list[int]:
         """The tokens of the shortest endings of some random texts, the most common ones first."""
         rng = random.Random(0)
@@ -414,46 +423,12 @@ class InfillGrammar:
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
-                allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
-                allowed = np.setdiff1d(allowed, self.vocab.eos_token_ids)
+                bits = np.unpackbits(row[0].view(np.uint8), bitorder="little")
+                bits[list(self.vocab.eos_token_ids)] = 0
+                allowed = np.flatnonzero(bits)
                 if len(allowed) == 0:
                     break
                 # an ending is followed now and then, else names, strings and comments would be all there is
                 follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
                 matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
         return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-
-
-def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int) -> bool:
-    """Whether after every text of the language one of some lexemes (a bit set) may come: then a skip before it may, too.
-
-    After a rule's right side one may come if another rule goes on from there with one (or its left side does, in a rule that is
-    left-recursive), or if one may come after all that its last symbol derives. Assumed of all nonterminals, until refuted.
-    """
-
-    def begins_so(symbols: list[int]) -> bool:
-        return bool(symbols) and bool((begins[symbols[0]] if symbols[0] >= 0 else 1 << (-2 - symbols[0])) & awaited)
-
-    by_left: dict[int, list[list[int]]] = {}
-    for left, right in rules:
-        by_left.setdefault(left, []).append(right)
-    surely = set()  # rules that another one goes on from
-    for left, rights in by_left.items():
-        recursive = any(right[:1] == [left] and begins_so(right[1:]) for right in rights)
-        for i, right in enumerate(rights):
-            n = len(right)
-            if recursive or any(other[:n] == right and begins_so(other[n:]) for other in rights):
-                surely.add((left, i))
-    assumed = set(by_left)
-    changed = True
-    while changed:
-        refuted = {
-            left
-            for left in assumed
-            for i, right in enumerate(by_left[left])
-            if (left, i) not in surely and not (right and right[-1] in assumed)
-        }
-        changed = bool(refuted)
-        assumed -= refuted
-    start = rules[0][1][0]  # rule 0 is the start symbol, then the end symbol
-    return start in assumed

@@ -422,15 +422,20 @@ def _classes_in_slot(h, w, cap, stamp):
 
 @kernel
 def _nodes_in_slot(w, k, n_classes, stamp):
-    """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status."""
+    """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status.
+
+    One node for all of them in a hole: a mask needs to know where lexemes end with its tokens, and goes through these itself.
+    """
     head = whead(w)
     used = head[ws.W_CLASS_LIST_USED]
     if not room(w, ws.CLASS_LIST, 2 * (used + n_classes)):
         return np.int64(statuses.W_GROW)
     classes = tab(w, ws.QUEUE)
     listed = tab(w, ws.CLASS_LIST)
+    node = np.int64(-1)
     for i in range(n_classes):
-        node = fresh_node(w, 1)
+        if node < 0 or k != head[ws.W_HOLE]:
+            node = fresh_node(w, 1)
         if node < 0:
             return node
         tab(w, ws.CLASS_NODE)[classes[i]] = (stamp << 32) | node
