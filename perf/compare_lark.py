@@ -34,17 +34,22 @@ LONGER = (
     "*/,"
     '{",",":"":,": ,",",{},[],[1,1],],,}},},{,"a",\\n,\\",\\u00,é,日本,😀,==,!=,(),((,)),<a,</,/>,>>,;\n,...,::'
 )
-_WHOLE = "integers may be spelt 1.0 and 1e5 (JSON Schema, Core 4.2.3)"
-_SPACE = "white space in JSON is space, tab, line feed, carriage return (RFC 8259, 2)"
-# Differences that are explained, where the grammar has JSON: which side allows a token, a pattern of the text with it, the reason.
+_NUMBERS = "integers as 1.0 and 1e5, zero as -0, exponents under bounds (JSON Schema, Core 4.2.3, Validation 6.2)"
+_DIGITS = "at most 40 digits after the point, three of an exponent"
+_SPACE = "white space in JSON: space, tab, line feed, carriage return (RFC 8259, 2), at most 40 of them"
+_ESCAPES = "any legal escape, also under a pattern (RFC 8259, 7)"
+# Differences that are explained, where the grammar has JSON: which side allows a token, a pattern of the text with it, and why.
 KNOWN = (
     ("here", rb"(?s).*\x7f.*", "DEL is a character of strings (RFC 8259, 7)"),
-    ("here", rb"(?s).*(?<![0-9.eE])[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?(?<![0-9])", _WHOLE),
-    ("here", rb"(?s).*(?<![0-9.eE])[0-9]+(?:\.0+)?(?:[eE][+-]?[0-9]+)?", _WHOLE),
-    ("here", rb'(?s).*\\(?:u[0-9A-Fa-f]*|["\\/bfnrt])?', "any legal escape, also under a pattern (RFC 8259, 7)"),
-    ("there", rb"(?s).*[eE][+-]?[0-9]{3,}", "exponents have at most three digits"),
+    ("here", rb"(?s).*(?<![0-9.eE])[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?(?:</s>)?", _NUMBERS),
+    ("here", rb"(?s).*(?:^|[ :,\[])-", _NUMBERS),
+    ("here", rb"(?s).*\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{0,4})?[^\"\\]{0,6}", _ESCAPES),
+    ("here", rb"(?s).*@\[I", "mail to an address literal (RFC 5321, 4.1.3)"),
+    ("here", rb"(?s)\"\xef", "\\\\s in a pattern has U+FEFF (ECMA-262, 12.2)"),
+    ("there", rb"(?s).*\\r", "the dot of a pattern is no carriage return (ECMA-262, 22.2.2.7)"),
+    ("there", rb"(?s).*(?:[eE][+-]?[0-9]{3,}\]?|\.[0-9]{39,})", _DIGITS),
     ("there", rb"(?s).*:6", "leap seconds only where UTC has them (RFC 3339, 5.7)"),
-    ("there", rb"(?s).*[\x0b\x0c\x85\xc2\xe1\xe2\xe3]", _SPACE),
+    ("there", rb"(?s).*(?:[\x0b\x0c\x85\xc2\xe1\xe2\xe3]|[ \t\n\r]{39,})", _SPACE),
     ("there", rb"(?s).*</s>", 'the end token never stands inside a text (stop="")'),
 )
 
