@@ -50,15 +50,15 @@ class TokenSet:
     ordinary: bool = False
 
 
-KEPT_PLACES = 16
+PLACES_PER_LEXEME = 16
 """Places in the spec that are kept of one symbol."""
 MOST_COUNTED = 100_000
 """Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
 
 
 @dataclass(eq=False)
-class Keeper:
-    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.keep`).
+class ValueReader:
+    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.track`).
 
     ``read(text)``: the value of a text; equal values are one hashable object, however they are spelt. ``plain``: an expression
     no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
@@ -76,13 +76,13 @@ class Keeper:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class TrackedLexeme:
     """The end of a family's rule, from a lexeme on that keeps its text: what follows depends on its value.
 
-    ``lexeme``: from :meth:`GrammarIR.keep`; ``excluded``: the texts that it must not have (None: any are fine).
+    ``lexeme``: from :meth:`GrammarIR.track`; ``excluded``: the texts that it must not have (None: any are fine).
     ``then(value)``: what follows after that value, None if it is an excluded one. ``rest``: what follows whatever the value is;
     masks are computed from it, so it must allow all that ``then`` allows. What it allows too much begins with a shadow: the
-    lexeme itself, where it is used as a symbol, or its twin where less than ``Keeper.enough`` values may be left.
+    lexeme itself, where it is used as a symbol, or its twin where less than ``ValueReader.enough`` values may be left.
     """
 
     lexeme: Symbol
@@ -109,12 +109,12 @@ def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
     return sum(map(tuple.__sizeof__, known)) + sum(map(str.__sizeof__, chain.from_iterable(known)))
 
 
-Part = Union[Symbol, Kept, "Member"]
+Part = Union[Symbol, TrackedLexeme, "Member"]
 """What a rule of a family is made of."""
 
 
 MOST_TICKS = 1 << 18
-"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 88 bytes of the lexeme that has taken it."""
+"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 96 bytes of the lexeme that has taken it."""
 _MOST_LEVELS = 128
 _LEVELS_OF_A_GRAMMAR = 4
 """Grammars inside each other: 32 of them, or formats of structural tags, four of which take as much of Python's stack."""
@@ -171,8 +171,8 @@ class Family:
         raise NotImplementedError
 
     def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
-        """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A :class:`Kept`
-        can only be the last part.
+        """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A
+        :class:`TrackedLexeme` can only be the last part.
         """
         raise NotImplementedError
 
@@ -180,7 +180,7 @@ class Family:
         """What of the member's text is captured."""
         return Captured()
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is."""
         return None
 
@@ -199,12 +199,13 @@ class GrammarIR:
     lexeme_names, names : for messages only.
     lexings : EXACT, LONGEST or LAZY, one per lexeme.
     skips : lexeme -> the LONGEST lexeme (``%ignore``) that may stand before it any number of times, unseen by the rules.
+    fences : LONGEST lexeme -> the bytes before which it never ends, as an expression: a keyword, before a letter.
     max_tokens : lexeme -> after how many tokens it ends at the first token boundary at which it matches.
     token_sets : lexeme -> the tokens that it stands for; such a lexeme matches no bytes.
     captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
     stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
     start : the start symbol; a nonterminal, set by the front end.
-    kept : lexemes that keep their text, and their twins -> how it is read.
+    tracked : lexemes that keep their text, and their twins -> how it is read.
     twins : lexeme that keeps its text -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     json_values : nonterminals that derive JSON values, without white space around them.
@@ -221,11 +222,12 @@ class GrammarIR:
         self.lexeme_names: list[str] = []
         self.lexings: list[str] = []
         self.skips: dict[Symbol, Symbol] = {}
+        self.fences: dict[Symbol, Expr] = {}
         self.max_tokens: dict[Symbol, int] = {}
         self.token_sets: dict[Symbol, TokenSet] = {}
         self.captures: dict[Symbol, str] = {}
         self.stops: dict[Symbol, tuple[Expr, str]] = {}
-        self.kept: dict[Symbol, Keeper] = {}
+        self.tracked: dict[Symbol, ValueReader] = {}
         self.twins: dict[Symbol, Symbol] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
@@ -235,7 +237,7 @@ class GrammarIR:
         self.restriction: Expr | None = None
         self.spent = Spent()
         self._level = 0
-        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None], Symbol] = {}
+        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None, int], Symbol] = {}
         self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
@@ -249,7 +251,7 @@ class GrammarIR:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
         known = self.places.get(symbol, ())
         for place in places:
-            if place not in known and len(known) < KEPT_PLACES:
+            if place not in known and len(known) < PLACES_PER_LEXEME:
                 known = self.places[symbol] = (*known, place)
 
     def lexeme(
@@ -260,16 +262,17 @@ class GrammarIR:
         lexing: str = EXACT,
         skip: Symbol | None = None,
         max_tokens: int | None = None,
+        fence: Expr | None = None,
     ) -> Symbol:
         """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
 
         ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`,
-        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`. Raises ``LimitExceeded`` where all of them add up to more than
-        :data:`MOST_TICKS`.
+        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
+        all of them add up to more than :data:`MOST_TICKS`.
         """
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
-        key = (id(expression), id(self.restriction), lexing, skip, max_tokens)
+        key = (id(expression), id(self.restriction), lexing, skip, max_tokens, id(fence))
         symbol = self._lexeme_of.get(key)
         if symbol is None:
             self._kept_alive.append(expression)
@@ -283,6 +286,9 @@ class GrammarIR:
             self._lexeme_of[key] = symbol
             if skip is not None:
                 self.skips[symbol] = skip
+            if fence is not None:
+                self.fences[symbol] = fence
+                self._kept_alive.append(fence)
             if max_tokens is not None:
                 self._count_ticks(max_tokens)
                 self.max_tokens[symbol] = max_tokens
@@ -320,18 +326,19 @@ class GrammarIR:
                 self.skips[symbol] = skip
         return symbol
 
-    def keep(self, expression: Expr, keeper: Keeper, name: str = "") -> tuple[Symbol, Symbol]:
-        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string.
+    def track(self, expression: Expr, reader: ValueReader, name: str = "") -> tuple[Symbol, Symbol]:
+        """A lexeme that keeps its text where it stands in a :class:`TrackedLexeme`, and its twin. It must not match the empty
+        string.
 
-        Raises ``LimitExceeded`` for a keeper that needs more values than are ever counted.
+        Raises ``LimitExceeded`` for a reader that needs more values than are ever counted.
         """
-        if keeper.needs > MOST_COUNTED:
+        if reader.needs > MOST_COUNTED:
             raise LimitExceeded(
-                f"{keeper.keyword} is too large where values are told apart",
-                location=keeper.location,
-                keyword=keeper.keyword,
+                f"{reader.keyword} is too large where values are told apart",
+                location=reader.location,
+                keyword=reader.keyword,
                 expected=f"at most {MOST_COUNTED}",
-                found=str(keeper.needs),
+                found=str(reader.needs),
             )
         if self.restriction is not None:
             expression = both(expression, self.restriction)
@@ -341,7 +348,7 @@ class GrammarIR:
             self.lexeme_names.append(name)
             self.lexings.append(EXACT)
             symbols.append(~(len(self.lexemes) - 1))
-            self.kept[symbols[-1]] = keeper
+            self.tracked[symbols[-1]] = reader
         self.twins[symbols[0]] = symbols[1]
         return symbols[0], symbols[1]
 

@@ -42,8 +42,8 @@ def parse_cpp(text: str) -> None:
 JOBS: list[tuple[str, cd.Spec, Callable[[str], None], str]] = [
     ("python", cd.grammars.PYTHON, parse_python, "adds the even numbers of a list"),
     ("python", cd.grammars.PYTHON, parse_python, "counts how often each word occurs in a text"),
-    ("cpp", cd.grammars.CPP17, parse_cpp, "returns the larger of two integers"),
-    ("cpp", cd.grammars.CPP17, parse_cpp, "sorts a vector of integers"),
+    ("cpp", cd.grammars.CPP, parse_cpp, "returns the larger of two integers"),
+    ("cpp", cd.grammars.CPP, parse_cpp, "sorts a vector of integers"),
 ]
 
 

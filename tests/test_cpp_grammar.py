@@ -1,4 +1,4 @@
-"""``cd.grammars.CPP17`` beside g++ and tree-sitter: whole programs, broken programs, random walks."""
+"""``cd.grammars.CPP`` beside g++ and tree-sitter: whole programs, broken programs, random walks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ HIDDEN = re.compile(
 
 
 def takes(text: str) -> bool:
-    return WALKER.takes(cd.grammars.CPP17, text)
+    return WALKER.takes(cd.grammars.CPP, text)
 
 
 def compiles(text: str) -> bool:
@@ -90,7 +90,7 @@ def compiles(text: str) -> bool:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_programs(path: Path) -> None:
-    assert WALKER.follow(cd.grammars.CPP17, path.read_text()).is_accepting()
+    assert WALKER.follow(cd.grammars.CPP, path.read_text()).is_accepting()
 
 
 @pytest.mark.slow
@@ -191,8 +191,8 @@ def test_refuses(text: str) -> None:
     ],
 )
 def test_statements(statement: str) -> None:
-    WALKER.follow(cd.grammars.CPP17, f"void f() {{ {statement} }}\n")
-    WALKER.follow(cd.grammars.CPP17, f"void f() {{ /* a */ {statement} // b\n }}\n")
+    WALKER.follow(cd.grammars.CPP, f"void f() {{ {statement} }}\n")
+    WALKER.follow(cd.grammars.CPP, f"void f() {{ /* a */ {statement} // b\n }}\n")
 
 
 @pytest.mark.slow
@@ -218,6 +218,6 @@ def test_walks_have_no_errors() -> None:
     language = pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed (the extra 'test')").language()
     parser = tree_sitter.Parser(tree_sitter.Language(language))
     assert parser.parse(b"int f( {").root_node.has_error
-    texts = WALKER.walks(cd.grammars.CPP17, BEGINNINGS, cases(500, 20), lambda text: not QUIRKS.search(text))
+    texts = WALKER.walks(cd.grammars.CPP, BEGINNINGS, cases(500, 20), lambda text: not QUIRKS.search(text))
     faults = [text for text in texts if parser.parse(text.encode()).root_node.has_error]
     assert not faults, faults[:3]

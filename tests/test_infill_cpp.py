@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,59 +19,9 @@ import cdplugin as cd
 
 CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
 
-PROGRAMS = [
-    """#include <vector>
-int sum(int limit) {
-    int total = 0; // so far
-    for (int i = 0; i < limit; i++) {
-        if (i > 0 && total < 100) {
-            total += i * 2;
-        }
-    }
-    return total;
-}
-""",
-    """int fib(int n) {
-    int a = 0, b = 1; // the first two
-    while (n-- > 0) {
-        int c = a + b;
-        a = b;
-        b = c; // next
-    }
-    return a; // done
-}
-""",
-    """struct Point { int x; int y; };
-double area(struct Point *p, int n) {
-    double s = 0.5;
-    do {
-        s = s + p[n].x * p[n].y / 2 - -n;
-    } while (n-- > 0);
-    return s < 0 ? -s : s;
-}
-""",
-    """const char *name = "a // b";
-char c = 'x';
-int main() {
-    unsigned int flags = 0;
-    flags |= 1 << 3;
-    flags = flags & ~7;
-    print(name, flags, "end\\n");
-    return 0;
-} // end of main
-""",
-    """#include <stdio.h>
-#include <string.h>
-int count(char *s, char wanted) {
-    int found = 0;
-    for (; *s; ++s)
-        if (*s == wanted) found++;
-        else if (!wanted) break;
-    return found;
-}
-int main() { return count("hello", 'l') == 2 ? 0 : 1; }
-""",
-]
+PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "cpp").glob("*.cpp"))]
+HUMANEVAL = Path(__file__).parents[2] / "shared" / "humaneval-x" / "cpp-dev.jsonl.gz"
+BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", "??", "@", ",,", "else else ", " 1x "]
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +49,34 @@ def test_random_cuts(cpp: cd.Infill) -> None:
         assert session.completable(), pieces
         text = session.complete(random.Random(i) if i % 4 == 0 else None)
         assert cpp.accepts(text.encode()), (pieces, text)
+
+
+@pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")
+def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
+    """HumanEval-X: completable, never a limit; some are completed, and a cut program with something broken in it is not.
+
+    A mutant that has a filling is completed, which the matcher judges.
+    """
+    rng = random.Random(1)
+    with gzip.open(HUMANEVAL, "rt") as lines:
+        programs = [text for text in (json.loads(line)["text"] for line in lines) if cpp.accepts(text.encode())]
+    refused = 0
+    for i in range(max(CUTS // 2, 1)):
+        pieces = cut(rng, rng.choice(programs))
+        session = cpp.new(pieces)
+        assert session.completable(), pieces
+        if i % 4 == 0:
+            text = session.complete()
+            assert cpp.accepts(text.encode()), (pieces, text)
+        where = rng.choice([k for k, piece in enumerate(pieces) if isinstance(piece, str)])
+        at = rng.randint(0, len(pieces[where]))
+        pieces[where] = pieces[where][:at] + rng.choice(BROKEN) + pieces[where][at:]
+        session = cpp.new(pieces)
+        if not session.completable():
+            refused += 1
+        elif i % 4 == 1:
+            assert cpp.accepts(session.complete().encode()), pieces
+    assert refused > CUTS // 10
 
 
 def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:

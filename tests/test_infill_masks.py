@@ -64,8 +64,8 @@ def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> 
     spec, texts = TEXTS[name]
     infill = cd.Infill(cd.Compiler(vocab).compile(spec))
     rng = random.Random(name)
-    allowed = refused = 0
-    for _ in range(cases(20, 1)):
+    allowed = refused = undecided = 0
+    for _ in range(cases(6 if name == "cpp" else 20, 1, 2)):
         pieces = problem(rng, rng.choice(texts))
         session = infill.new(pieces)
         while not session.completable():
@@ -73,6 +73,9 @@ def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> 
             session = infill.new(pieces)
         place = rng.choice(session.open_places())
         mask = np.unpackbits(session.mask(place).view(np.uint8), bitorder="little")[: vocab.size].astype(bool)
+        if session.undecided:  # lexemes compete, and many tokens do
+            undecided += 1
+            continue
         other = infill.new(pieces)  # has seen no mask: every answer is looked for
         change = other.set if other._parts[other._places[place]].slot else other.insert
         for token in range(vocab.size):
@@ -82,4 +85,4 @@ def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> 
             assert answer == mask[token], (pieces, place, vocab.tokens[token])
         allowed += int(mask.sum())
         refused += int((~mask).sum())
-    assert allowed > 0 and refused > 0
+    assert allowed > 0 and refused > 0 and undecided <= 1

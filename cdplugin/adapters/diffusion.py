@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from cdplugin.bits import bit_flags
 from cdplugin.infill.parts import GAP
-from cdplugin.infill.session import Infill, InfillSession
+from cdplugin.infill.session import Infill, InfillSession, surely
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")
 
@@ -176,8 +177,8 @@ def _commit(
     while count > 0 and waiting:
         row = max(waiting, key=lambda r: float(certainty[r]))
         if not bool(torch.isfinite(noisy[row, tokens[row]])):
-            raise AssertionError("a completable canvas without a token")
-        if session.set(places[row], int(tokens[row])):
+            raise ValueError("diffuse: a legal token is hard to find: the canvas's mask knows of none")
+        if surely(session.set, places[row], int(tokens[row])):
             waiting.remove(row)
             count -= 1
             continue
@@ -195,7 +196,7 @@ def _commit(
 
 def unpack(row: np.ndarray, size: int) -> torch.Tensor:
     """A bitmask row as booleans, ``(size,)``."""
-    return torch.from_numpy(np.unpackbits(row.view(np.uint8), bitorder="little")[:size].astype(bool))
+    return torch.from_numpy(bit_flags(row, size).astype(bool))
 
 
 def fill_in(
@@ -240,12 +241,13 @@ def fill_in(
                 logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1].float().cpu()
             scores = _noisy(logits[None, :size], temperature, generator)[0]
             token = int(scores.argmax())
-            if (token in ends and session.close(place)) or (token not in ends and session.insert(place, token)):
+            taken = surely(session.close, place) if token in ends else surely(session.insert, place, token)
+            if taken:
                 if token in ends:
                     break
                 continue
             allowed = unpack(session.mask(place), size)
-            can_close = session.close(place)
+            can_close = surely(session.close, place)
             if can_close:
                 session.undo()
             allowed[ends] = can_close
@@ -255,7 +257,8 @@ def fill_in(
             if token in ends:
                 session.close(place)
                 break
-            session.insert(place, token)
+            if not surely(session.insert, place, token):
+                break
     return session.complete()
 
 

@@ -17,6 +17,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
@@ -175,7 +176,7 @@ class _Room(NamedTuple):
         size = items * dtype.itemsize
         if size < pages.LARGE:
             return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
-        page, is_zero = pages.take(size)
+        page, is_zero = pages.acquire(size)
         if not is_zero and table not in _IN_USE:
             page[:size] = 0
         return cls(page[:size].view(dtype), page)
@@ -192,8 +193,8 @@ class Expand(Protocol):
         """Make the rules of a nonterminal that is predicted for the first time."""
 
 
-class Keeping(Protocol):
-    """What :class:`cdplugin.engine.tracked.Keeping` does for an arena."""
+class ValueTracker(Protocol):
+    """What :class:`cdplugin.engine.tracked.ValueTracker` does for an arena."""
 
     def note_value(self, lexeme: int, text: int) -> None:
         """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
@@ -223,7 +224,7 @@ class Arena:
         self.start = 0
         self._limit = "max_step_work"
         self.expand: Expand | None = None
-        self.keeping: Keeping | None = None
+        self.tracker: ValueTracker | None = None
         self.account: Account | None = None
         self._block: Block | None = None
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
@@ -287,7 +288,7 @@ class Arena:
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
         other._limit = "max_step_work"
-        other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
+        other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
@@ -326,7 +327,7 @@ class Arena:
             self.tables.clear()
             freed = list(self._pages.values())
             self._pages.clear()
-            pages.give(freed)
+            pages.release(freed)
 
     @property
     def nbytes(self) -> int:
@@ -366,14 +367,14 @@ class Arena:
         return result
 
     @contextmanager
-    def one_budget(self, work: int, limit: str = "max_step_work") -> Iterator[None]:
+    def one_budget(self, work: int | None, limit: str = "max_step_work") -> Iterator[None]:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
-        They share ``work`` units, which ``limit`` names; inside another such context: what is left of its grant.
+        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
         """
         head = self.header
         held = bool(head[layout.HOLDS_WORK])
-        if not held:
+        if work is not None and not held:
             head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
             head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
             self._limit = limit
@@ -440,8 +441,8 @@ class Arena:
                 with self._changing():
                     self.expand(nonterminal)
             return
-        assert self.keeping is not None
-        note = self.keeping.note_value if status == statuses.NEED_VALUE else self.keeping.note_rest
+        assert self.tracker is not None
+        note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
         with self._changing():
             note(first, second)
 
@@ -484,7 +485,7 @@ class Arena:
             if isinstance(error, MemoryError):
                 raise LimitExceeded("no memory is left for the grammar's states") from None
             raise
-        pages.give(freed)
+        pages.release(freed)
         self.note_size()
 
     def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
@@ -548,6 +549,22 @@ class Arena:
     def lexer_state(self, state: int) -> int:
         """The lexer state of a cursor's pair, whether it carries a text or not."""
         return self.sequence(state & (lexer_layout.TEXT_BIT - 1))[1] & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
+
+    def mask(self, cursor: int) -> np.ndarray:
+        """The mask row of a cursor, without stop tokens. The caller holds the lock."""
+        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
+        no_stops = np.zeros(1, np.int64)
+        self.call(kernels.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        return row
+
+    def pairs(self, cursor: int) -> list[tuple[int, int]]:
+        """The (row, lexer state) pairs of a cursor that have a lexer state, without the texts that they carry."""
+        if cursor >> 32:
+            found = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
+        else:
+            pairs = [pair for pair in self.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE]
+            found = [(pair >> 32, self.lexer_state(pair & layout.LOW_32)) for pair in pairs]
+        return [pair for pair in found if pair[1]]
 
     def flags(self, values: np.ndarray) -> np.ndarray:
         """The flags of many expressions at once (int64)."""

@@ -39,6 +39,7 @@ def lexeme_table(
     expressions_of: Mapping[Symbol, int],
     nullable: Iterable[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
+    fences: Mapping[Symbol, int],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
 
@@ -59,6 +60,9 @@ def lexeme_table(
         if symbol in numbers and skip in numbers:
             records[numbers[symbol], layout.X_SKIP] = numbers[skip]
             records[numbers[skip], layout.X_IS_SKIP] = True
+    for symbol, fence in fences.items():
+        if symbol in numbers:
+            records[numbers[symbol], layout.X_FENCE] = fence
     ranges: list[tuple[int, int]] = []
     for symbol, of_tokens in tokens.items():
         if symbol in numbers:
@@ -85,11 +89,13 @@ def _begun(
     """
     again = {symbol for symbol in nullable if ir.lexings[~symbol] != EXACT}
     begun: list[tuple[int, np.ndarray]] = []
-    for symbol in sorted((again | ir.kept.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
+    for symbol in sorted((again | ir.tracked.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
         number = numbers[symbol]
         record = records[number]
         first = len(records) + len(begun)
-        if symbol in ir.kept:  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+        if (
+            symbol in ir.tracked
+        ):  # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdplugin.bits import bit_members
+from cdplugin.errors import LimitExceeded
 from cdplugin.infill.complete import spell_gaps
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
-from cdplugin.infill.search import Search
+from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -44,7 +46,8 @@ class Answers:
     def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
-        ``hole``: the part whose mask is asked for. ``keep``: keep the facts for the next text; nodes are not numbered from 0.
+        ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the
+        next text; nodes are not numbered from 0.
         """
         last = self.length(parts)
         if last is None or hole >= last:
@@ -95,30 +98,46 @@ class Answers:
             return answer
         return (search or Search(self)).finds(parts)
 
-    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
-        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's."""
+    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> int:
+        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
+
+        Returns how many tokens are left out because the search for a filling was given up.
+        """
         self._add_mask(parts, hole, row, False)
         if self.tables.is_exact:
-            return
+            return 0
         others = np.full_like(row, -1)
         if not any(part.is_open for part in parts[:hole]):  # then the matcher knows what may come, and mostly all of it may
             before = b"".join(part.text for part in parts[: hole + 1])
             others = self.tables.mask_at(self.tables.step(self.tables.start, before))
             if not np.any(others & ~row):
-                return
+                return 0
         possible = np.zeros_like(row)
         self._add_mask(parts, hole, possible, True)
         others &= possible
         search = Search(self, MOST_PLACES_OF_MASK)
         vocab = self.tables.vocab
-        for token in members_of(others & ~row):
-            if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
-                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+        doubtful = members_of(others & ~row)
+        undecided = 0
+        for i, token in enumerate(doubtful):
+            if search.budget <= 0:
+                return undecided + len(doubtful) - i
+            search.budget -= 1
+            try:
+                if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
+                    row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            except SearchGivenUp:
+                undecided += 1
+            except LimitExceeded:  # the work that the mask may take is used up
+                return undecided + len(doubtful) - i
+        return undecided
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         work = self.tables.loose if loose else self.tables.workspace
         self.tables.classify(work)
-        if self.build(parts, hole=hole, loose=loose):  # not behind the first end token
+        last = self.length(parts)
+        if last is not None and hole < last:  # not behind the first end token
+            self.build(parts, hole=hole, loose=loose)
             work.call(kernels.OP_ITEMS)
             work.call(kernels.OP_MASK, row.ctypes.data)
 
@@ -137,7 +156,7 @@ class Answers:
 
 def members_of(row: np.ndarray) -> list[int]:
     """The tokens of a mask row."""
-    return [int(token) for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
+    return bit_members(row).tolist()
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:

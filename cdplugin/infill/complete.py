@@ -8,11 +8,12 @@ the bytes of it that lie in gaps. Slots must have been filled before.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 _TEXT_END = -1  # in the place of an element
+_FACT_WORK = 300  # units of work of a fact, a way to it, or a place that a lexeme is spelt through
 
 Edge = tuple[int, int, int]
 Ends = dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
@@ -72,15 +74,18 @@ class _Chart:
 
 def spell_gaps(grammar: InfillGrammar) -> Iterator[list[bytes]]:
     """The texts of the gaps, from left to right, of a cheapest completion: with as few separators as seem necessary, then with
-    one between any two lexemes. The workspace holds the facts of a completable text without open slots.
+    one between any two lexemes, of one byte or (``/**/``) longer. The workspace holds the facts of a completable text without
+    open slots.
 
     What is spelled need not be legal: that a gap has room for what keeps lexemes apart is taken for granted.
     """
     chart = _Chart(grammar)
     speller = _Speller(grammar, chart)
     leaves = _cheapest(chart, speller)
-    yield speller.spell(leaves, False)
-    yield speller.spell(leaves, True)
+    yield speller.spell(leaves, speller.byte_apart, False)
+    yield speller.spell(leaves, speller.byte_apart, True)
+    if grammar.separators:
+        yield speller.spell(leaves, speller.text_apart, True)
 
 
 def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
@@ -120,6 +125,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
                         if chart.rest(first, node) >> middle & 1:
                             found.append((((first, node, middle), after), None, 0))
         ways[fact] = found
+        chart.arena.spend(_FACT_WORK * (1 + len(found)))
         for number, (needs, _, cost) in enumerate(found):
             if not needs:
                 heapq.heappush(heap, (cost, serial, fact, number))
@@ -223,6 +229,7 @@ class _Speller:
             cost, k, state = heapq.heappop(heap)
             if (k, state) in done:
                 continue
+            self._arena.spend(_FACT_WORK)
             done.add((k, state))
             here = (k, state)
             records = self._arena.tables[layout.LEXER_STATES]
@@ -287,7 +294,7 @@ class _Speller:
         """The lexer states in which lexemes that may start at a node start (:mod:`cdplugin.kernels.infill.starts`)."""
         words = int(self._work.header[ws.W_SET])
         row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
-        numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        numbers = bit_members(row)
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
         is_exact = records[numbers, layout.X_KIND] == layout.EXACT
@@ -372,7 +379,11 @@ class _Speller:
             break
         return next((element for element in self._elements[k:] if element >= 0), None)
 
-    def _separator(self, state: int) -> bytes:
+    def text_apart(self, state: int) -> bytes:
+        """A text of skips that keeps LONGEST lexemes apart from any that may follow."""
+        return next((text for text in self._grammar.separators if self._transition(state, text[0]) == lexer_layout.BEFORE), b"")
+
+    def byte_apart(self, state: int) -> bytes:
         """A byte of a skip that ends LONGEST lexemes."""
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
@@ -385,7 +396,7 @@ class _Speller:
                     return bytes([byte])
         return b""
 
-    def spell(self, leaves: list[Edge], always_apart: bool) -> list[bytes]:
+    def spell(self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool) -> list[bytes]:
         """The gaps' texts, given the lexemes. ``always_apart``: with a separator after each that ends in a gap."""
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
         for i, (start, lexeme, end) in enumerate(leaves):
@@ -395,5 +406,5 @@ class _Speller:
             if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
                 following = self._first_byte(leaves[i + 1])
                 if following is not None and (always_apart or self._transition(state, following) != lexer_layout.BEFORE):
-                    texts[self._place[end]] += self._separator(state)
+                    texts[self._place[end]] += separator(state)
         return [bytes(texts[k]) for k in sorted(texts)]

@@ -66,7 +66,8 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
 
     All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs only
     tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more classes a slot
-    has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes.
+    has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes, in one node: its
+    tokens are gone through one by one.
     """
     slots = [i for i in open_parts if parts[i].slot]
     if not slots:
@@ -85,8 +86,8 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
         while 3 * few // 2 <= min(most_nodes // n_open, classes):
             few = 3 * few // 2
         planned_with = np.where(is_near, min(few, classes), 0)
-        if hole >= 0:
-            planned_with[hole] = classes
+    if hole >= 0:
+        planned_with[hole] = classes
     elements = np.full(len(parts), ws.GAP)
     elements[slots] = ws.SLOT - planned_with[slots]
     return elements[open_parts]

@@ -4,6 +4,9 @@ The lattice lets a lexeme end in a gap wherever it may match, and the next one s
 no first byte of the next one goes on with the first, or if a byte of a skip fits between them. Both are asked here of all
 states that a lexer may be in, for all sets of lexemes that may compete (:mod:`cdplugin.kernels.infill.boundaries`). Lexemes
 of which it is not true end in no gap, as far as the strict lattice knows.
+
+Where skips have a *separator*, a text that nothing goes on with (``/**/``), one look at all lexemes together is enough: what
+ends so beside all of them ends so beside some.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -25,14 +29,118 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 
+_STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 MOST_SETS = 256  # sets of competing lexemes that are looked at
+_PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
+"""Bytes in the order in which separators are made of them."""
 
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
     """Per lexeme, whether a gap can keep it apart from all that may follow it. With too many cases, of no LONGEST one."""
+    if tables.separators:
+        return np.ones(tables.n_lexemes, np.int64)
     room = _Room(tables)
     crowded = room.crowded()
     return np.array([not crowded >> lexeme & 1 for lexeme in range(tables.n_lexemes)], np.int64)
+
+
+def separators(tables: InfillGrammar) -> list[bytes]:
+    """Texts of skips, one of which fits between any two lexemes that may come one after the other; none if there are no such.
+
+    All lexemes compete in one lexer, whose states are gone through. A skip is a separator if no byte goes on with it, or if
+    every byte that does can be kept away by a separator after it.
+    """
+    work = tables.workspace
+    lexemes = tables.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
+    skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
+    words = int(work.header[ws.W_SET])
+    follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
+    later = bit_members(follows, len(lexemes))
+    if (lexemes[:, layout.X_KIND] == layout.EXACT).any() or len(skips) == 0 or (lexemes[later, layout.X_SKIP] < 0).any():
+        return []
+    lexer = _Lexer(tables, tables.start_state(np.union1d(later, skips)), skips)
+    found = lexer.separators()
+    lacking = lexer.matched.copy()
+    chosen = []
+    for byte in sorted(found, key=lambda byte: (len(found[byte]), byte)):
+        if (lacking & ~lexer.goes[:, byte]).any():
+            chosen.append(found[byte])
+            lacking &= lexer.goes[:, byte]
+    if lacking.any() or not _Room(tables).begins_apart({text[0] for text in chosen}):
+        return []
+    return chosen
+
+
+class _Lexer:
+    """All states that some text leads to from a lexer state, numbered; that one is 0.
+
+    ``goes[i, byte]``: whether a byte goes on; ``matched[i]``, ``skipped[i]``: whether lexemes match, skips among them.
+    """
+
+    def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
+        arena, work = tables.arena, tables.workspace
+        record = work.call(kernels.OP_CLOSURE, start)
+        pool = work.tables[ws.POOL]
+        states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
+        records = arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+        rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
+        self.goes = (rows > 0) & (rows != lexer_layout.BEFORE)
+        longest = records[states, lexer_layout.L_LONGEST]
+        self.matched = longest > 0
+        wanted = set(skips.tolist())
+
+        @functools.cache
+        def has_skip(accepted: int) -> bool:
+            return accepted > 0 and not wanted.isdisjoint(arena.sequence(accepted))
+
+        self.skipped = np.array([has_skip(accepted) for accepted in longest.tolist()], bool)
+        number = {state: i for i, state in enumerate(states.tolist())}
+        values = records[states, lexer_layout.L_VALUE].tolist()
+        self._after: dict[int, dict[int, int]] = {}  # in the middle of a skip: target (-1: the skip ended) -> byte
+        for i, value in enumerate(values):
+            if wanted.isdisjoint(word >> 32 for word in arena.sequence(value)):
+                continue
+            targets, first = np.unique(rows[i, _PREFERRED], return_index=True)
+            after = self._after[i] = {}
+            for target, byte in zip(targets.tolist(), _PREFERRED[first].tolist(), strict=True):
+                if target <= 0 or target == lexer_layout.BEFORE:
+                    continue
+                state = target & lexer_layout.STATE_MASK
+                if target & lexer_layout.ENDS_BIT:
+                    ended, state = int(records[state, lexer_layout.L_ACCEPTED]), int(records[state, lexer_layout.L_REST])
+                    if state == 0 and has_skip(ended):
+                        after[-1] = byte
+                if state > 0:
+                    after.setdefault(number[state], byte)
+
+    def separators(self) -> dict[int, bytes]:
+        """By first byte, a shortest separator that begins with it."""
+        into: dict[int, list[tuple[int, int]]] = {}
+        for i, after in self._after.items():
+            for target, byte in after.items():
+                into.setdefault(target, []).append((i, byte))
+        best = {-1: b""}  # state -> a shortest text from there to the end of a separator
+        fresh = [-1]
+        for i in np.flatnonzero(self.skipped & ~self.goes.any(axis=1)).tolist():
+            best[i] = b""
+            fresh.append(i)
+        found: dict[int, bytes] = {}
+        while fresh:
+            for i in fresh:
+                for before, byte in into.get(i, []):
+                    if before not in best:
+                        best[before] = bytes([byte]) + best[i]
+                        fresh.append(before)
+            for target, byte in self._after.get(0, {}).items():
+                if target in best:
+                    found.setdefault(byte, bytes([byte]) + best[target])
+            fresh = []
+            for i in np.flatnonzero(self.skipped).tolist():  # a skip that a separator ends is one, too
+                text = next((text for byte, text in found.items() if not self.goes[i, byte]), None)
+                if i not in best and text is not None:
+                    best[i] = text
+                    fresh.append(i)
+        return found
 
 
 class _Room:
@@ -53,6 +161,32 @@ class _Room:
         self._skip_of = records[:, layout.X_SKIP].tolist()
         self._firsts: dict[int, int] = {}
 
+    def begins_apart(self, separating: set[int]) -> bool:
+        """Whether what a text begins with can be kept apart from what follows by a separator, given their first bytes, or
+        otherwise, perhaps once it has been gone on with to another end.
+        """
+        first = self._follows[-1] & self._all
+        separators = sum(1 << byte for byte in separating)
+        for matched, states in self._reached(first).items():
+            after = self._after(first, matched)
+            following = (after | self._skips_before(after), after)
+            crowded = [state for state in states if not separators & ~_goes_on(self._row(state))]
+            crowded = [state for state in crowded if not self._are_apart(state, matched, *following)]
+            apart = {self._row(state).tobytes() for state in states if state not in crowded}
+            for state in crowded:
+                record = self._work.call(kernels.OP_CLOSURE, state)
+                pool = self._work.tables[ws.POOL]
+                reached = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].tolist()
+                if not any(self._row(other).tobytes() in apart and self._matched_in(other) == matched for other in reached):
+                    return False
+        return True
+
+    def _matched_in(self, state: int) -> int:
+        """The lexemes that match in a lexer state."""
+        return self._set_of(
+            int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        )
+
     def crowded(self) -> int:
         """The lexemes that cannot be kept apart from some that may follow."""
         found = 0
@@ -62,6 +196,7 @@ class _Room:
         while pending:
             starting, awaited = pending.pop()
             for matched, states in self._reached(starting).items():
+                self._arena.spend(_STATE_WORK * (1 + len(states)))
                 after = self._after(awaited, matched)
                 following = (after | self._skips_before(after), after)
                 if not all(self._are_apart(state, matched, *following) for state in states):
@@ -128,7 +263,7 @@ class _Room:
                 continue
             if self._skips >> lexeme & 1 and not awaited & ~self._skipped[lexeme]:
                 begun = self._row(self._tables.start_state(np.array(members(starting & ~self._exact))))
-                firsts = _union(self._first_bytes(other) for other in members(starting))
+                firsts = _union(self._first_bytes(other) for other in members(starting & ~self._skips))
                 if all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict)):
                     continue
             if not self._has_separator(longer, starting, awaited, lexeme, conflict):

@@ -3,7 +3,7 @@
 A *place* is a cursor of the matcher, after some filling of what lies left of it, before an open part. Fillings that lead to the
 same cursor have the same future, so the search goes through cursors, the shortest fillings first. The loose lattice says where
 nothing can come of it, and the strict one where something surely can. The search ends where the grammar has few cursors; with
-nesting they are without number, so at most :data:`MOST_PLACES` are looked at: what was not found by then counts as not there.
+nesting they are without number, so at most :data:`MOST_PLACES` are looked at: what was not found by then is not known.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import Part
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
 MOST_PLACES = 400  # that a search for one answer looks at
+_PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors that one slot is followed to
+
+
+class SearchGivenUp(LimitExceeded):
+    """Whether there is a filling is not known."""
 
 
 class _Place(NamedTuple):
@@ -34,12 +40,14 @@ class _Place(NamedTuple):
 
 
 class Search:
-    """One search, or several that share a budget of places. Each looks at ``MOST_PLACES`` at most."""
+    """One search, or several that share a budget of places. Each looks at ``MOST_PLACES`` at most, and raises
+    :class:`LimitExceeded` where these are not all.
+    """
 
     def __init__(self, answers: Answers, budget: int = MOST_PLACES) -> None:
         self._answers = answers
         self._tables = answers.tables
-        self._budget = budget
+        self.budget = budget
 
     def finds(self, parts: Sequence[Part]) -> bool:
         """Whether some filling is found."""
@@ -58,7 +66,9 @@ class Search:
         seen: set[tuple[int, int]] = set()
         agenda: list[_Place] = []
         following = [_Place(0, 0, 0, self._tables.start, b"", ())]
-        for _ in range(min(self._budget, MOST_PLACES) + 1):
+        self._is_cut = False
+        most = min(self.budget, MOST_PLACES)
+        for n_places in itertools.count():
             for place in following:
                 place = self._pass_fixed(parts, place)
                 if place.cursor == 0 or (place.at, place.cursor) in seen:
@@ -70,7 +80,10 @@ class Search:
                     heapq.heappush(agenda, place._replace(serial=next(serial)))
             if not agenda:
                 break
-            self._budget -= 1
+            if n_places >= most:
+                raise _unknown(f"at most {MOST_PLACES} places")
+            self.budget -= 1
+            self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]
             following = []
@@ -82,6 +95,8 @@ class Search:
                         return [*place.fillings[:-1], *found]
                     return [*place.fillings, *found]
                 following = list(self._moves(parts, place))
+        if self._is_cut:
+            raise _unknown(f"at most {MOST_TOKENS} ways to fill a slot")
         return None
 
     def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:
@@ -127,7 +142,12 @@ class Search:
                 reached.add(after)
                 yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
             if len(reached) == MOST_TOKENS:
+                self._is_cut = True
                 return
+
+
+def _unknown(expected: str) -> SearchGivenUp:
+    return SearchGivenUp("infilling: lexemes compete, and whether a legal filling exists was not found out", expected=expected)
 
 
 def _apart(parts: Sequence[Part]) -> list[Part]:

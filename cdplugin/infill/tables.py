@@ -6,6 +6,7 @@ them); a :class:`Workspace` is what one thread works in.
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections import Counter
@@ -16,10 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bits import bit_flags, bit_members
 from cdplugin.engine.rules import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
+from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import members
-from cdplugin.infill.room import that_end_in_gaps
+from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -31,8 +34,9 @@ if TYPE_CHECKING:
 
 MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_CLASSES = 1 << 14
-MOST_DOTS_ALIVE = 1 << 11  # a bit for each pair of dots
+MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
 _TOKENS_AT_ONCE = 4096
+_STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -75,7 +79,7 @@ class InfillGrammar:
                 raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is not None and not issubclass(kind, CdpluginError):
+        if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
             self._is_broken = True
         self._lock.release()
 
@@ -87,6 +91,10 @@ class InfillGrammar:
     def _make(self) -> None:
         grammar = self.grammar
         self.arena = grammar._template.clone()
+        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
+            self._make_tables(grammar)
+
+    def _make_tables(self, grammar: Grammar) -> None:
         grammar._tables.evaluate(self.arena)
         grammar._tables.install(self.arena)
         self.start = self.arena.start
@@ -112,6 +120,7 @@ class InfillGrammar:
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
+        self.__dict__.pop("separators", None)
 
     @property
     def loose(self) -> Workspace:
@@ -205,7 +214,7 @@ class InfillGrammar:
         data = b"".join(word.to_bytes(8 * words, "little") for word in follows)
         self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
         self.workspace.header[ws.W_SET] = words
-        self._set_skipped(rules, begins)
+        self._set_skipped(rules, nullable, begins)
 
     def _set_ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
         """Number the nonterminals so that what a rule may begin with comes before its left side, but for circles."""
@@ -308,6 +317,7 @@ class InfillGrammar:
 
     def step(self, cursor: int, text: bytes) -> int:
         """The matcher's cursor after a text; 0 if nothing legal begins so."""
+        self.arena.spend(_STEP_WORK * len(text))
         for byte in text:
             cursor = self.arena.call(engine.OP_STEP, cursor, byte)
             if cursor == 0:
@@ -327,6 +337,7 @@ class InfillGrammar:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""
         known = self._successors.get(cursor)
         if known is None:
+            self.arena.spend(256 * _STEP_WORK)
             found: dict[int, int] = {}
             for byte in PREFERRED_BYTES.tolist():
                 after = self.arena.call(engine.OP_STEP, cursor, byte)
@@ -337,15 +348,12 @@ class InfillGrammar:
 
     def mask_at(self, cursor: int) -> np.ndarray:
         """The matcher's mask row at a cursor, without end tokens."""
-        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
-        no_stops = np.zeros(1, np.int64)
-        self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
-        return row
+        return self.arena.mask(cursor)
 
     def tokens_after(self, cursor: int) -> Iterator[bytes]:
         """The texts of the tokens that the matcher allows at a cursor."""
         row = self.mask_at(cursor)
-        for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+        for token in bit_members(row).tolist():
             text = self.vocab.tokens[token]
             if text and token not in self.vocab.eos_token_ids:
                 yield text
@@ -361,7 +369,7 @@ class InfillGrammar:
         arena.tables[layout.STACK][: len(words)] = words
         return self.workspace.call(kernels.OP_START_STATE, len(words))
 
-    def _set_skipped(self, rules: list[tuple[int, list[int]]], begins: list[int]) -> None:
+    def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
         records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         words = int(self.workspace.header[ws.W_SET])
@@ -370,9 +378,14 @@ class InfillGrammar:
             skipped[records[lexeme, layout.X_SKIP], lexeme] = 1
         for skip in np.flatnonzero(skipped.any(axis=1)):
             awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
-            skipped[skip, self.n_lexemes - 1] = _goes_on(rules, begins, awaited)
+            skipped[skip, self.n_lexemes - 1] = goes_on(rules, nullable, begins, awaited)
         self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
         self.workspace.reserve(ws.TARGET, words)
+
+    @functools.cached_property
+    def separators(self) -> list[bytes]:
+        """Texts of skips that keep lexemes apart (:func:`cdplugin.infill.room.separators`)."""
+        return separators(self)
 
     def prepare_gaps(self, work: Workspace) -> None:
         """Find which lexemes may end in gaps, once: in a loose workspace, all."""
@@ -387,16 +400,17 @@ class InfillGrammar:
         """
         work = work or self.workspace
         if not work.classified:
-            work.classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
-            for token in self._tokens_of_endings():
+            for token in self._tokens_of_endings:
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
             complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
             work.header[ws.W_PROFILES] = self.is_exact and complete
+            work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
         return int(work.header[ws.W_N_CLASSES]) - 1
 
+    @functools.cached_property
     def _tokens_of_endings(self) -> list[int]:
         """The tokens of the shortest endings of some random texts, the most common ones first."""
         rng = random.Random(0)
@@ -414,46 +428,12 @@ class InfillGrammar:
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
-                allowed = np.flatnonzero(np.unpackbits(row[0].view(np.uint8), bitorder="little"))
-                allowed = np.setdiff1d(allowed, self.vocab.eos_token_ids)
+                bits = bit_flags(row[0])
+                bits[list(self.vocab.eos_token_ids)] = 0
+                allowed = np.flatnonzero(bits)
                 if len(allowed) == 0:
                     break
                 # an ending is followed now and then, else names, strings and comments would be all there is
                 follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
                 matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
         return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-
-
-def _goes_on(rules: list[tuple[int, list[int]]], begins: list[int], awaited: int) -> bool:
-    """Whether after every text of the language one of some lexemes (a bit set) may come: then a skip before it may, too.
-
-    After a rule's right side one may come if another rule goes on from there with one (or its left side does, in a rule that is
-    left-recursive), or if one may come after all that its last symbol derives. Assumed of all nonterminals, until refuted.
-    """
-
-    def begins_so(symbols: list[int]) -> bool:
-        return bool(symbols) and bool((begins[symbols[0]] if symbols[0] >= 0 else 1 << (-2 - symbols[0])) & awaited)
-
-    by_left: dict[int, list[list[int]]] = {}
-    for left, right in rules:
-        by_left.setdefault(left, []).append(right)
-    surely = set()  # rules that another one goes on from
-    for left, rights in by_left.items():
-        recursive = any(right[:1] == [left] and begins_so(right[1:]) for right in rights)
-        for i, right in enumerate(rights):
-            n = len(right)
-            if recursive or any(other[:n] == right and begins_so(other[n:]) for other in rights):
-                surely.add((left, i))
-    assumed = set(by_left)
-    changed = True
-    while changed:
-        refuted = {
-            left
-            for left in assumed
-            for i, right in enumerate(by_left[left])
-            if (left, i) not in surely and not (right and right[-1] in assumed)
-        }
-        changed = bool(refuted)
-        assumed -= refuted
-    start = rules[0][1][0]  # rule 0 is the start symbol, then the end symbol
-    return start in assumed

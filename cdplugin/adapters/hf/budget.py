@@ -16,11 +16,12 @@ import numpy as np
 import torch
 
 from cdplugin.bitmask import bitmask_view
+from cdplugin.bits import bit_flags
 from cdplugin.errors import BudgetError
 from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
-    from cdplugin.adapters.prefixes import Session
+    from cdplugin.adapters.prefixes import RowTracker
 
 __all__ = ["BudgetError", "Closing"]
 
@@ -33,10 +34,10 @@ class Closing:
             raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         self.max_new_tokens = max_new_tokens
 
-    def fill(self, session: Session, rows: Sequence[int], bitmask: Any) -> None:
+    def fill(self, tracker: RowTracker, rows: Sequence[int], bitmask: Any) -> None:
         """Write the masks of some rows. Raises :class:`BudgetError` if an output cannot be so short."""
-        left = self.max_new_tokens - (session.length - session.prompt_length)
-        matchers = [session.matchers[row] for row in rows]
+        left = self.max_new_tokens - (tracker.length - tracker.prompt_length)
+        matchers = [tracker.matchers[row] for row in rows]
         try:
             fill_next_token_bitmasks(matchers, bitmask, rows, budgets=[left] * len(rows))
         except BudgetError:
@@ -68,6 +69,6 @@ class Closing:
             return
         dead = torch.isneginf(masked[listed]).all(-1).tolist()
         for row in (row for row, is_dead in zip(listed, dead, strict=True) if is_dead):
-            bits = np.unpackbits(bitmask[row].numpy().view(np.uint8), bitorder="little")
+            bits = bit_flags(bitmask[row].numpy())
             ids = np.flatnonzero(bits[: masked.shape[1]])
             masked[row, torch.from_numpy(ids).to(masked.device)] = 0.0

@@ -23,10 +23,11 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.spans import end_row
 from cdplugin.kernels.infill.starts import allow
-from cdplugin.kernels.infill.workspace import end_node, or_row, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, or_row, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, length_of, word_of
+from cdplugin.kernels.lexer.fields import is_skip
+from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import length_of, word_of
 
 
 @kernel
@@ -65,8 +66,8 @@ def edge(w, start, lexeme, end):
 def _edges(w, starts, lexeme, end):
     """:func:`edge` from every node of the row ``starts``."""
     row = end_row(w, lexeme, end)
-    if row < 0:
-        return row
+    if row < 0 or not charge(w, 4 + whead(w)[ws.W_WIDTH]):
+        return np.int64(statuses.W_GROW)
     or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
     return np.int64(0)
 
@@ -81,9 +82,8 @@ def end_inside(h, w, starts, lexeme, end):
 @kernel
 def has_skip(h, accepted):
     """Whether a skip is among the lexemes that match together: then it is the skip that is read."""
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
-        if lexemes[word_of(h, accepted, i) * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, word_of(h, accepted, i)):
             return True
     return False
 
@@ -91,11 +91,10 @@ def has_skip(h, accepted):
 @kernel
 def end_text(h, w, starts, accepted):
     """The lexemes of a set end where the text may end; 0 or a status."""
-    lexemes = i64(h, layout.LEXEMES)
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         status = _edges(w, starts, lexeme, end_node(w))
         if status < 0:
@@ -121,7 +120,7 @@ def end_at(h, w, starts, accepted, first):
         return end
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         if not head[ws.W_SPLIT]:
             allow(h, w, starts, lexeme, end)
@@ -134,19 +133,20 @@ def end_at(h, w, starts, accepted, first):
 @kernel
 def _end_skips(h, w, starts, accepted, first):
     """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(whead(w)[ws.W_WIDTH]):
         word = tab(w, ws.LIVE_BITS)[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
+            if not charge(w, 4 + whead(w)[ws.W_SET] * (1 + length_of(h, accepted))):
+                return np.int64(statuses.W_GROW)
             _after_skips(h, w, accepted, node)
             end = _node_of_target(w, first)
             if end < 0:
                 return end
             for j in range(length_of(h, accepted)):
                 skip = word_of(h, accepted, j)
-                if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+                if is_skip(h, skip):
                     status = edge(w, node, skip, end)
                     if status < 0:
                         return status
@@ -161,6 +161,7 @@ def may_follow(h, w, accepted):
     follows = tab(w, ws.FOLLOWS)
     for i in range(words):
         target[i] = 0
+    charge(w, words * (1 + length_of(h, accepted)))
     for j in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, j)
         for i in range(words):
@@ -194,6 +195,7 @@ def _node_of_target(w, first):
     target = tab(w, ws.TARGET)
     allowed = tab(w, ws.ALLOWED)
     for node in range(first, whead(w)[ws.W_NODES]):
+        charge(w, 2)
         same = True
         for i in range(words):
             if allowed[node * words + i] != target[i]:

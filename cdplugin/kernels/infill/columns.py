@@ -1,8 +1,13 @@
 """Earley columns inside a token: what a parser's state left of the hole becomes as the bytes of a token are read.
 
-A *column* is an interned set of items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its
-number after the nodes). Its items are kept with their static closure. ``OUT`` of a column says, as for a node, at which nodes
-right of the hole a nonterminal that began in it may end so that the text can be completed.
+The text right of the hole is decided already (:mod:`cdplugin.kernels.infill.intersect`), and so is the text left of it
+(``ITEMS``). A token that ends several lexemes needs parser states in between: *columns*. A column is an interned set of kernel
+items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its number after the nodes). It is kept
+with its static closure, the items that wait for a symbol. ``OUT`` of a column says, as for a node, at which nodes right of the
+hole a nonterminal that began in it may end so that the text can be completed; a token is legal if its last column leads to
+one.
+
+Equal columns are one number, so what follows is memoised by it, and the columns of many tokens coincide.
 """
 
 from __future__ import annotations
@@ -13,12 +18,24 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import may_follow
 from cdplugin.kernels.infill.starts import set_of_starts
 from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
-from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, or_row, room, row_in, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, length_of, mix, pack, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    equal_words,
+    first_slot,
+    has_room,
+    hash_words,
+    header,
+    i64,
+    length_of,
+    mix,
+    pack,
+    sort_unique,
+    word_of,
+)
 
 
 @kernel
@@ -52,30 +69,22 @@ def make_column(h, w, start, count, scans, skips):
         return np.int64(0)
     head = whead(w)
     queue = tab(w, ws.QUEUE)
+    charge(w, 16 + 8 * count)
     count = sort_unique(queue, start, count)
-    hash_ = mix(2166136261, 2 * scans + skips)
+    hash_ = mix(layout.HASH_SEED, 2 * scans + skips)
     compete = head[ws.W_SET] if head[ws.W_SPLIT] else np.int64(0)
-    for i in range(compete):
-        hash_ = mix(hash_, tab(w, ws.TARGET)[i])
-    for i in range(start, start + count):
-        hash_ = mix(hash_, queue[i])
+    hash_ = hash_words(hash_, tab(w, ws.TARGET), 0, compete)
+    hash_ = hash_words(hash_, queue, start, count)
     index = tab(w, ws.COLUMN_HASH)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     items = tab(w, ws.COLUMN_ITEMS)
     columns = tab(w, ws.COLUMNS)
     while index[slot] != 0:
         record = index[slot] * ws.COLUMN_WORDS
         if columns[record + ws.COL_COUNT] == count and columns[record + ws.COL_SCANS] == 2 * scans + skips:
-            same = True
-            for i in range(compete):
-                if items[columns[record + ws.COL_TARGET] + i] != tab(w, ws.TARGET)[i]:
-                    same = False
-            for i in range(count):
-                if items[columns[record + ws.COL_START] + i] != queue[start + i]:
-                    same = False
-                    break
-            if same:
+            same = equal_words(items, columns[record + ws.COL_TARGET], tab(w, ws.TARGET), 0, compete)
+            if same and equal_words(items, columns[record + ws.COL_START], queue, start, count):
                 return index[slot]
         slot = (slot + 1) & size
     column = head[ws.W_N_COLUMNS]
@@ -164,6 +173,7 @@ def _close(h, w, kernel_start, count, first, column):
 def _skip_null(w, symbols, nullable, first, total, dot, origin):
     """Append ``(dot, origin)`` and what moving over empty nonterminals gives; the new number of items, or ``W_GROW``."""
     while symbols[dot] != layout.END_OF_RULE:
+        charge(w, 2)
         if not room(w, ws.COLUMN_ITEMS, first + total + 1):
             return np.int64(statuses.W_GROW)
         tab(w, ws.COLUMN_ITEMS)[first + total] = pack(dot, origin)
@@ -184,16 +194,15 @@ def _exact_start(h, w, first, n_items):
     if not has_room(h, layout.STACK, base + n_items + 1):
         return np.int64(statuses.GROW)
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     count = 0
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, ws.COLUMN_ITEMS)[first + i] >> 32]
-        if 0 <= lexeme < end_lexeme and lexemes[lexeme * layout.LEXEME_WORDS + layout.X_KIND] == layout.EXACT:
+        if 0 <= lexeme < end_lexeme and ending_of(h, lexeme) == layout.EXACT:
             words[base + count] = lexeme
             count += 1
     count = sort_unique(words, base, count)
     for i in range(base, base + count):
-        words[i] = pack(words[i], lexemes[words[i] * layout.LEXEME_WORDS + layout.X_EXPRESSION])
+        words[i] = pack(words[i], expression_of(h, words[i]))
     head[layout.STACK_TOP] = base + count
     state = lexer_state(h, base, count)
     head[layout.STACK_TOP] = base
@@ -215,14 +224,17 @@ def _await(h, w, first, n_items):
             target[lexeme >> 6] |= np.int64(1) << (lexeme & 63)
     if has_bit(target, 0, end_lexeme):
         for skip in range(end_lexeme):
-            if i64(h, layout.LEXEMES)[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if is_skip(h, skip):
                 target[skip >> 6] |= np.int64(1) << (skip & 63)
 
 
 @kernel
 def _build_out(h, w, column, first, n_items):
-    """Fill ``OUT`` of a column; 0 or ``W_GROW``. What comes from other origins is united by dots first; items that began here
-    are a fixpoint, for left recursion.
+    """Fill ``OUT`` of a column; 0 or ``W_GROW``.
+
+    For each nonterminal that an item waits for: the nodes at which the rest of the item's rule leads out. What comes from
+    other origins is united by dots first. Items that began in this column depend on its own ``OUT``, so they are repeated
+    until nothing grows.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -232,6 +244,7 @@ def _build_out(h, w, column, first, n_items):
     if not room(w, ws.OUT, (origin + 1) * n_nonterminals) or not room(w, ws.DOT_OUT, 2 * head[ws.W_N_DOTS]):
         return np.int64(statuses.W_GROW)
     out = tab(w, ws.OUT)
+    charge(w, (n_nonterminals >> 2) + 2 * n_items)
     for i in range(origin * n_nonterminals, (origin + 1) * n_nonterminals):
         out[i] = 0
     head[ws.W_STAMP] += 1
@@ -249,6 +262,7 @@ def _build_out(h, w, column, first, n_items):
                 return row
             united[2 * dot] = stamp
             united[2 * dot + 1] = row
+        charge(w, head[ws.W_WIDTH])
         or_row(tab(w, ws.BITS), united[2 * dot + 1], outer, head[ws.W_WIDTH])
     for i in range(first, first + n_items):
         dot = tab(w, ws.COLUMN_ITEMS)[i] >> 32
@@ -259,6 +273,8 @@ def _build_out(h, w, column, first, n_items):
     grown = True
     while grown:
         grown = False
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             dot = item >> 32
@@ -276,6 +292,7 @@ def _build_out(h, w, column, first, n_items):
 def _add_outs(h, w, index, dot, outer):
     """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
     head = whead(w)
+    charge(w, head[ws.W_WIDTH])
     way = np.int64(0)
     if is_long(w):
         way = way_of(w, dot, outer)
@@ -327,18 +344,20 @@ def _nodes_right(w, i):
 def scan(h, w, column, accepted):
     """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
 
-    If one of them is a skip, nothing is scanned.
+    As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. A skip
+    leaves the column as it is, but for the lexemes that may not have it before them.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
     n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
     count = np.int64(0)
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
-        if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, lexeme):
             return _after_skips(h, w, column, accepted)
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
@@ -350,6 +369,7 @@ def scan(h, w, column, accepted):
         item = tab(w, ws.QUEUE)[at]
         at += 1
         dot = item >> 32
+        charge(w, 2)
         if not i64(h, layout.DOT_NULL_REST)[dot]:
             continue
         count = _complete(h, w, count, i64(h, layout.DOT_LEFT)[dot], item & 0xFFFFFFFF)
@@ -373,14 +393,13 @@ def _after_skips(h, w, column, accepted):
     head = whead(w)
     words = head[ws.W_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     target = tab(w, ws.TARGET)
     for i in range(words):
         target[i] = 0
     for j in range(length_of(h, accepted)):
         skip = word_of(h, accepted, j)
-        if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, skip):
             for i in range(words):
                 target[i] |= tab(w, ws.SKIPPED)[skip * words + i]
     count = np.int64(0)
@@ -406,6 +425,8 @@ def _complete(h, w, count, nonterminal, origin):
     if origin >= 64 * head[ws.W_WIDTH]:
         record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
         first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+        if not charge(w, tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if i64(h, layout.DOT_SYMBOL)[item >> 32] == nonterminal:
@@ -414,11 +435,14 @@ def _complete(h, w, count, nonterminal, origin):
                     return count
         return np.int64(count)
     heads = tab(w, ws.SYMBOL_HEADS)
+    if not charge(w, heads[nonterminal + 1] - heads[nonterminal]):
+        return np.int64(statuses.W_GROW)
     for j in range(heads[nonterminal], heads[nonterminal + 1]):
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         row = tab(w, ws.ITEMS)[origin * head[ws.W_N_DOTS] + dot]
         if row == 0:
             continue
+        charge(w, head[ws.W_WIDTH])
         for i in range(head[ws.W_WIDTH]):
             word = tab(w, ws.BITS)[row + i]
             while word:
@@ -434,6 +458,7 @@ def _complete(h, w, count, nonterminal, origin):
 def _push(w, count, item):
     """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
     index = tab(w, ws.PUSHED)
+    charge(w, 4)
     if not room(w, ws.QUEUE, count + 1) or not room(w, ws.PUSHED, max(1024, 2 * (count + 1))):
         return np.int64(statuses.W_GROW)
     head = whead(w)
@@ -443,8 +468,8 @@ def _push(w, count, item):
     stamp = head[ws.W_PUSH_STAMP]
     queue = tab(w, ws.QUEUE)
     size = index.shape[0] - 1
-    hash_ = mix(2166136261, item)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, item)
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         if queue[index[slot] & 0xFFFFFFFF] == item:
             return np.int64(count)
@@ -473,17 +498,16 @@ def column_at_nodes(h, w, starts, state):
             for j in range(words):
                 target[j] |= tab(w, ws.ALLOWED)[node * words + j]
     n_lexemes = head[ws.W_N_LEXEMES]
-    lexemes = i64(h, layout.LEXEMES)
     count = np.int64(0)
     everything = state == 0
     if state > 0:
-        value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+        value = value_of(h, state)
         for i in range(length_of(h, value)):
             number = word_of(h, value, i) >> 32
-            everything = everything or lexemes[number * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+            everything = everything or is_skip(h, number) != 0
         if not everything:
             for i in range(length_of(h, value)):
-                symbol = lexemes[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
+                symbol = symbol_of(h, word_of(h, value, i) >> 32)
                 count = _waiting_at(w, starts, symbol, count)
                 if count < 0:
                     return count
@@ -534,6 +558,8 @@ def _waiting_at(w, starts, lexeme, count):
     heads = tab(w, ws.SYMBOL_HEADS)
     symbol = head[ws.W_N_SYMBOLS_NT] + lexeme
     for j in range(heads[symbol], heads[symbol + 1]):
+        if not charge(w, 1 + width):
+            return np.int64(statuses.W_GROW)
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         united = np.int64(0)
         for i in range(width):
@@ -543,6 +569,7 @@ def _waiting_at(w, starts, lexeme, count):
                 word &= word - 1
                 if node >= head[ws.W_LEFT]:
                     continue
+                charge(w, 1 + (width >> 1))
                 row = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
                 if row:
                     if united == 0:

@@ -17,13 +17,14 @@ from cdplugin.kernels.infill.reach import ends_from, forget_reached
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.ways import forget_ways, leads_out, some_leads_out
-from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, length_of, mix, u8, word_of
+from cdplugin.kernels.store.arena import first_slot, header, i32, i64, length_of, mix, u8, word_of
 
 BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
 PAIR_WORDS = 2  # column, lexer state
@@ -93,9 +94,9 @@ def _add_mask_of_starts(h, w, starts, state, out):
     head = whead(w)
     apart = False
     if head[ws.W_SPLIT]:
-        value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+        value = value_of(h, state)
         for i in range(length_of(h, value)):
-            apart = apart or i64(h, layout.LEXEMES)[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+            apart = apart or is_skip(h, word_of(h, value, i) >> 32) != 0
     if not apart:
         column = column_at_nodes(h, w, starts, state)
         return column if column <= 0 else _add_mask(h, w, column, state, out)
@@ -157,6 +158,7 @@ def _add_outcomes(h, w, column, state, out):
                 answer = _class_completes(h, w, after, tab(w, ws.POOL)[at + ws.P_CLASS])
         if answer < 0:
             return answer
+        charge(w, 4)
         if answer:
             add_tokens(h, w, profile, i, out)
     return np.int64(0)
@@ -180,6 +182,7 @@ def _class_completes(h, w, column, group):
     known = _known(w, key)
     if known != 0:
         return known - 1
+    charge(w, 8)
     count = push_class(h, w, column, group, np.int64(0))
     if count < 0:
         return count
@@ -199,6 +202,7 @@ def _prepare(h, w):
     if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, ws.CHECKED, 2048):
         return np.int64(statuses.W_GROW)
     checked = tab(w, ws.CHECKED)
+    charge(w, checked.shape[0] >> 3)
     for i in range(checked.shape[0]):
         checked[i] = 0
     head[ws.W_N_CHECKED] = 0
@@ -212,8 +216,9 @@ def _prepare(h, w):
 def _walk(h, w, column, state, out):
     """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
 
-    Most of the trie lies inside the lexemes of the state: there is one pair, its column stays, and whether a token may end in
-    it depends on its state alone, so it is asked once.
+    One walk of the trie with a list of pairs per depth: inside the lexeme, or in columns after lexemes that ended. A token is
+    added if the text can be completed from one of its last pairs (:func:`_completes`, memoised by column and state). Subtrees
+    without pairs are skipped.
     """
     if not room(w, ws.WALK, 64):
         return np.int64(statuses.W_GROW)
@@ -232,6 +237,8 @@ def _walk(h, w, column, state, out):
     visited = 0
     while node < n_trie:
         visited += 1
+        if visited & 255 == 0 and not charge(w, 256):
+            return np.int64(statuses.W_GROW)
         depth = np.int64(depths[node])
         first = at[depth - 1]
         bottom = at[depth]
@@ -304,8 +311,8 @@ def _known(w, key):
     """1 + the answer kept under a key, or 0."""
     checked = tab(w, ws.CHECKED)
     size = checked.shape[0] // 2 - 1
-    hash_ = mix(2166136261, key)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
     while checked[2 * slot] != 0:
         if checked[2 * slot] == key:
             return checked[2 * slot + 1] + 1
@@ -322,8 +329,8 @@ def _remember(w, key, answer):
         room(w, ws.CHECKED, 2 * checked.shape[0])
         return np.int64(statuses.W_GROW)
     size = checked.shape[0] // 2 - 1
-    hash_ = mix(2166136261, key)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
     while checked[2 * slot] != 0:
         slot = (slot + 1) & size
     checked[2 * slot] = key
@@ -344,7 +351,7 @@ def _follow(h, w, entry, byte, bottom, top):
             return after
         if after != lexer_layout.BEFORE:
             return _land(h, w, column, after, bottom, top)
-        column = _scanned(h, w, column, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        column = _scanned(h, w, column, longest_of(h, state))
         if column <= 0:
             return column if column < 0 else top
     for i in range(n_starts(w, column)):
@@ -366,9 +373,8 @@ def _land(h, w, column, after, bottom, top):
         return top
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
-        records = i64(h, layout.LEXER_STATES)
-        ended = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-        after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        ended = accepted_of(h, after)
+        after = rest_of(h, after)
         following = _scanned(h, w, column, ended)
         if following < 0:
             return following
@@ -404,10 +410,13 @@ def _completes(h, w, column, state):
         return known - 1
     head = whead(w)
     head[ws.W_C_CHECKS] += 1
+    if not charge(w, 16):
+        return np.int64(statuses.W_GROW)
     after = head[ws.W_HOLE] + 1
     if state == BOUNDARY:
         answer = np.int64(0)
         for node in range(tab(w, ws.NODE_BEFORE)[after], tab(w, ws.NODE_LAST)[after]):
+            charge(w, 4)
             if fits_at(w, column, node) and _goes_on(h, w, column, np.int64(node)):
                 answer = np.int64(1)
                 break
@@ -444,15 +453,17 @@ def _goes_on_inside(h, w, column, state):
         return rows
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
     n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    charge(w, head[ws.W_N_LEXEMES])
     for lexeme in range(head[ws.W_N_LEXEMES]):
         row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
-        if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
+        if is_skip(h, lexeme):
             if _goes_on_after_skip(h, w, column, lexeme, row):
                 return np.int64(1)
             continue
@@ -481,6 +492,7 @@ def _goes_on_after_skip(h, w, column, skip, ends):
         while word:
             node = np.int64(64 * i + low_bit(word))
             word &= word - 1
+            charge(w, 2 + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS])
             if not _competes_after_skip(w, column, skip, node):
                 continue
             for j in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):

@@ -12,12 +12,13 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.columns import scan
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, mix, u8
+from cdplugin.kernels.store.arena import first_slot, has_room, header, i32, i64, intern, mix, u8
 
 
 @kernel
@@ -45,7 +46,9 @@ def profile_of(h, w, state):
     n_outcomes = np.int64(0)
     n_pairs = np.int64(0)  # QUEUE: (outcome << 32 | token)
     node = np.int64(0)
+    visited = 0
     while node < n_trie:
+        visited += 1
         depth = np.int64(depths[node])
         after = transition(h, path[depth - 1], np.int64(bytes_[node]))
         if after < 0:
@@ -56,9 +59,9 @@ def profile_of(h, w, state):
         token = np.int64(tokens[node])
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            records = i64(h, layout.LEXER_STATES)
-            ended = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            ended = accepted_of(h, after)
+            after = rest_of(h, after)
+            charge(w, 2 * np.int64(skips[node]))
             for below in range(node, node + skips[node]):
                 other = np.int64(tokens[below])
                 if other < 0:
@@ -90,6 +93,7 @@ def profile_of(h, w, state):
             n_pairs += 1
         path[depth] = after
         node += 1
+    charge(w, visited + 2 * n_pairs)
     return _write_profile(h, w, state, n_outcomes, n_pairs)
 
 
@@ -103,9 +107,9 @@ def _outcome(w, count, kind, what, group):
     if not room(w, ws.OUTCOMES, (count + 1) * ws.OUTCOME_WORDS):
         return np.int64(statuses.W_GROW)
     outcomes = tab(w, ws.OUTCOMES)
-    hash_ = mix(mix(2166136261, (what << 2) | kind), group)
+    hash_ = mix(mix(layout.HASH_SEED, (what << 2) | kind), group)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] != 0:
         at = (index[slot] - 1) * ws.OUTCOME_WORDS
         if outcomes[at + ws.P_KIND] == kind and outcomes[at + ws.P_WHAT] == what and outcomes[at + ws.P_CLASS] == group:
@@ -165,6 +169,7 @@ def add_tokens(h, w, profile, outcome, out):
     pool = tab(w, ws.POOL)
     at = profile + 1 + outcome * ws.OUTCOME_WORDS
     first = profile + pool[at + ws.P_AT]
+    charge(w, (pool[at + ws.P_COUNT] if pool[at + ws.P_COUNT] >= 0 else out.shape[0]) >> 1)
     if pool[at + ws.P_COUNT] >= 0:
         for i in range(first, first + pool[at + ws.P_COUNT]):
             out[pool[i] >> 5] |= np.int32(1 << (pool[i] & 31))
@@ -175,7 +180,7 @@ def add_tokens(h, w, profile, outcome, out):
 
 
 @kernel
-def accepted_of(h, lexeme):
+def accepted_alone(h, lexeme):
     """The set of one lexeme, as an accepted set; or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -211,7 +216,7 @@ def push_class(h, w, column, group, count):
                 return count
         for i in range(first + n_states, first + n_states + n_ends + pool[record + ws.E_CROSSINGS]):
             crossing = i >= first + n_states + n_ends
-            accepted = accepted_of(h, pool[i] >> 32) if crossing else pool[i]
+            accepted = accepted_alone(h, pool[i] >> 32) if crossing else pool[i]
             if accepted < 0:
                 return accepted
             after = scan(h, w, column, accepted)
@@ -234,6 +239,7 @@ def push_class(h, w, column, group, count):
 
 @kernel
 def _push_pair(w, count, column, state):
+    charge(w, 2)
     if not room(w, ws.OUTCOMES, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     pairs = tab(w, ws.OUTCOMES)

@@ -8,10 +8,11 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip, may_follow, takes
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.steps import column_of, step_of
-from cdplugin.kernels.infill.workspace import end_node, or_row, room, row_in, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, or_row, room, row_in, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, length_of, mix, word_of
+from cdplugin.kernels.store.arena import first_slot, length_of, mix, word_of
 
 
 @kernel
@@ -53,6 +54,8 @@ def ends_from(h, w, state):
     steps = np.int64(0)
     following = np.int64(-1)
     while set_ > 0:
+        if not charge(w, 16 + (n_lexemes >> 1)):
+            return np.int64(statuses.W_GROW)
         rows = _rows_of_set(w, k, set_)
         if rows < -1:
             return rows
@@ -74,10 +77,12 @@ def ends_from(h, w, state):
             return set_
         k += 1
     for i in range(steps - 1, -1, -1):
+        charge(w, n_lexemes)
         rows = tab(w, ws.REACH_PATH)[i]
         for lexeme in range(n_lexemes):
             row = tab(w, ws.ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
             if row:
+                charge(w, head[ws.W_WIDTH])
                 into = row_in(w, ws.ENDS_ROWS, rows + lexeme)
                 if into < 0:
                     return into
@@ -93,12 +98,12 @@ def _rows_of_set(w, k, set_):
     empty. Or ``W_GROW``.
     """
     head = whead(w)
-    hash_ = mix(mix(2166136261, k), set_)
+    hash_ = mix(mix(layout.HASH_SEED, k), set_)
     index = tab(w, ws.REACH_HASH)
     reached = tab(w, ws.REACHED)
     stamp = head[ws.W_REACH_STAMP]
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         at = (index[slot] & 0xFFFFFFFF) * ws.REACHED_WORDS
         if reached[at] == k and reached[at + 1] == set_:
@@ -214,16 +219,16 @@ def _note_ends(h, w, rows, accepted, k):
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
-    lexemes = i64(h, layout.LEXEMES)
     first = tab(w, ws.NODE_BEFORE)[k]
     if whead(w)[ws.W_SPLIT] and k > 0 and tab(w, ws.ELEMENTS)[k - 1] == ws.GAP:
         first += 1  # behind the gap, not in it
     for node in range(first, tab(w, ws.NODE_LAST)[k]):
+        charge(w, 4 + whead(w)[ws.W_SET])
         if whead(w)[ws.W_SPLIT] and not skips and not takes(w, node):
             continue
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
-            if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if skips and not is_skip(h, lexeme):
                 continue
             status = _note_end(w, rows + lexeme, np.int64(node))
             if status < 0:
@@ -235,10 +240,9 @@ def _note_ends(h, w, rows, accepted, k):
 def _note_text_end(h, w, rows, accepted):
     """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
     skips = has_skip(h, accepted)
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         status = _note_end(w, rows + lexeme, end_node(w))
         if status < 0:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import has_bit, meet, new_row, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, has_bit, meet, new_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, mix
+from cdplugin.kernels.store.arena import equal_words, first_slot, i64, mix
 
 LONG = 8  # words of a row from which on it pays to remember
 
@@ -40,6 +40,7 @@ def leads_out(h, w, end, dot, out):
     bits = tab(w, ws.BITS)
     if out == 0:
         return False
+    charge(w, 1 + (whead(w)[ws.W_WIDTH] >> 1))
     if i64(h, layout.DOT_NULL_REST)[dot] and has_bit(bits, out, end):
         return True
     rest = tab(w, ws.REST)[end * whead(w)[ws.W_N_DOTS] + dot]
@@ -55,7 +56,8 @@ def way_of(w, dot, out):
     head = whead(w)
     width = head[ws.W_WIDTH]
     bits = tab(w, ws.BITS)
-    hash_ = mix(2166136261, dot)
+    hash_ = mix(layout.HASH_SEED, dot)
+    charge(w, width)
     for i in range(out, out + width):
         if bits[i]:
             hash_ = mix(mix(hash_, i - out), bits[i])
@@ -63,17 +65,11 @@ def way_of(w, dot, out):
     ways = tab(w, ws.WAYS)
     stamp = head[ws.W_WAY_STAMP]
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         at = (index[slot] & 0xFFFFFFFF) * ws.WAY_WORDS
         if ways[at + ws.WAY_DOT] == dot:
-            other = ways[at + ws.WAY_OUT]
-            same = True
-            for i in range(width):
-                if bits[other + i] != bits[out + i]:
-                    same = False
-                    break
-            if same:
+            if equal_words(bits, ways[at + ws.WAY_OUT], bits, out, width):
                 return ways[at + ws.WAY_ROW]
         slot = (slot + 1) & size
     number = head[ws.W_N_WAYS]

@@ -1,18 +1,20 @@
 """Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
 
-A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state
-is left when those that cannot go on are dropped, how many plain characters keep it alive, where its base mask is, and what is
-special about its lexemes. A
-transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
-lexeme ends in it. A transition is computed for a whole class of bytes at once.
+A lexer state has a dense number (0: dead) and a record (``L_…``, :mod:`cdplugin.kernels.lexer.layout`). Its transition row has
+256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where lexemes end in it. A
+transition is computed for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so a row is full after a few of them.
 
-How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexemes those that match end (``L_ACCEPTED``) and
-the others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one
-matches, it ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the
-next byte decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition
-``BEFORE``: the lexeme ended before this byte.
+Each lexeme declares how it ends, and a state keeps the ways apart:
 
-A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
+- EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
+  (``L_REST``). Both readings are kept.
+- LAZY: ends at its first match; nothing goes on.
+- LONGEST (Lark): where all match and none can go on, they end. Where some match and some can go on, the next byte decides: the
+  state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
+  ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
+
+LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
+lexeme boundary; no byte leads anywhere from it.
 """
 
 from __future__ import annotations
@@ -21,13 +23,25 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import (
+    accepted_of,
+    after_tick,
+    begun_of,
+    ending_of,
+    fence_of,
+    longest_of,
+    role_of,
+    symbol_of,
+    value_of,
+)
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.regex.saturate import saturate
-from cdplugin.kernels.regex.slices import UNBOUNDED, stay
+from cdplugin.kernels.regex.slices import UNBOUNDED, plain_run_bound
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    aux_of,
     has_room,
     header,
     i32,
@@ -35,6 +49,7 @@ from cdplugin.kernels.store.arena import (
     intern,
     length_of,
     pack,
+    set_aux,
     sort_range,
     sort_unique,
     spend,
@@ -56,7 +71,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_VALUE] = value
     records[record + lexer_layout.L_ACCEPTED] = accepted
     records[record + lexer_layout.L_REST] = number if rest < 0 else rest
-    records[record + lexer_layout.L_STAY] = -1
+    records[record + lexer_layout.L_PLAIN_RUN] = -1
     records[record + lexer_layout.L_SATURATED] = 0
     records[record + lexer_layout.L_BASE] = -1
     records[record + lexer_layout.L_LONGEST] = 0
@@ -67,7 +82,7 @@ def _new_lexer_state(h, value, accepted, rest):
     transitions = i32(h, layout.TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
-    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX] = number
+    set_aux(h, value, number)
     head[layout.N_LEXER_STATES] = number + 1
     return number
 
@@ -76,9 +91,8 @@ def _new_lexer_state(h, value, accepted, rest):
 def _roles(h, value):
     """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
     roles = np.int64(0)
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, value)):
-        roles |= 1 << lexemes[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_ROLE]
+        roles |= 1 << role_of(h, word_of(h, value, i) >> 32)
     return roles
 
 
@@ -90,18 +104,12 @@ def lexer_state(h, start, count):
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return value
-    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+    number = aux_of(h, value)
     if number > 0:
         return number
-    if kind(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
+    if ending_of(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
         return _longest_state(h, value, start, count)
     return _exact_state(h, value, start, count)
-
-
-@kernel
-def kind(h, lexeme):
-    """EXACT, LONGEST or LAZY."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_KIND]
 
 
 @kernel
@@ -141,11 +149,10 @@ def _accepted(h, start, count, at):
     if not has_room(h, layout.STACK, at + count):
         return np.int64(statuses.GROW)
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     for i in range(start, start + count):
         if nullable(h, words[i] & layout.LOW_32):
-            words[at + ended] = lexemes[(words[i] >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
+            words[at + ended] = symbol_of(h, words[i] >> 32)
             ended += 1
     if ended == 0:
         return np.int64(0)
@@ -161,20 +168,18 @@ def _longest_state(h, value, start, count):
     if not has_room(h, layout.STACK, base + 2 * count):
         return statuses.GROW
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     lazy = 0
     going = 0
     for i in range(start, start + count):
-        record = (words[i] >> 32) * layout.LEXEME_WORDS
-        begun = lexemes[record + layout.X_BEGUN] == words[i] >> 32
+        begun = begun_of(h, words[i] >> 32) == words[i] >> 32
         if begun and nullable(h, words[i] & layout.LOW_32):
-            words[base + ended] = lexemes[record + layout.X_SYMBOL]
+            words[base + ended] = symbol_of(h, words[i] >> 32)
             ended += 1
-            if lexemes[record + layout.X_KIND] == layout.LAZY:
-                words[base + count + lazy] = lexemes[record + layout.X_SYMBOL]
+            if ending_of(h, words[i] >> 32) == layout.LAZY:
+                words[base + count + lazy] = symbol_of(h, words[i] >> 32)
                 lazy += 1
-        if words[i] & layout.LOW_32 != EPSILON:
+        if words[i] & layout.LOW_32 != EPSILON or fence_of(h, words[i] >> 32):
             going += 1
     if ended == 0:
         return _new_lexer_state(h, value, 0, -1)
@@ -202,7 +207,7 @@ def _rest_state(h, start, count):
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return np.int64(-2)
-    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+    number = aux_of(h, value)
     if number > 0:
         return number
     accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
@@ -214,26 +219,26 @@ def _rest_state(h, start, count):
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its plainer one."""
+    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one."""
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after >= 0:
         return after
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    plainer = records[record + lexer_layout.L_SIMPLIFIED]
-    if plainer == 0 or plainer == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+    simplified = records[record + lexer_layout.L_SIMPLIFIED]
+    if simplified == 0 or simplified == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
         return lexer_step(h, state, byte)
-    after = np.int64(i32(h, layout.TRANSITIONS)[plainer * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[simplified * 256 + byte])
     if after < 0:
-        after = lexer_step(h, plainer, byte)
+        after = lexer_step(h, simplified, byte)
         if after < 0:
             return after
-    if not _shared(after, i64(h, layout.LEXER_STATES)[record + lexer_layout.L_LONGEST]):
+    if not _shared(after, longest_of(h, state)):
         return lexer_step(h, state, byte)
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
-        theirs = np.int64(transitions[plainer * 256 + other])
-        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, records[record + lexer_layout.L_LONGEST]):
+        theirs = np.int64(transitions[simplified * 256 + other])
+        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, longest_of(h, state)):
             if (records[record + lexer_layout.L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
                 transitions[state * 256 + other] = theirs
     return after
@@ -241,8 +246,8 @@ def transition(h, state, byte):
 
 @kernel
 def _shared(after, longest):
-    """Whether the plainer state's transition is the state's, by a byte with which nothing of its own goes on: unless it is only
-    now that a lexeme ended before the byte.
+    """Whether the simplified state's transition is the state's, by a byte with which nothing of its own goes on: unless it is
+    only now that a lexeme ended before the byte.
     """
     return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 
@@ -258,7 +263,7 @@ def lexer_step(h, state, byte):
     head[layout.C_TRANSITIONS] += 1
     if not spend(h, lexer_layout.TRANSITION_WORK):
         return statuses.LIMIT_WORK
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     base = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, base + count):
@@ -285,7 +290,7 @@ def lexer_step(h, state, byte):
         if alive < 0:
             return alive
         if alive:
-            begun = i64(h, layout.LEXEMES)[(word >> 32) * layout.LEXEME_WORDS + layout.X_BEGUN]
+            begun = begun_of(h, word >> 32)
             i64(h, layout.STACK)[base + kept] = pack(begun, child)
             kept += 1
     sort_range(i64(h, layout.STACK), base, kept)
@@ -293,10 +298,13 @@ def lexer_step(h, state, byte):
     head[layout.STACK_TOP] = base
     if after < 0:
         return after
-    if after > 0 and i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED] != 0:
+    if after > 0 and accepted_of(h, after) != 0:
         after |= lexer_layout.ENDS_BIT
-    if after == 0 and i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST] != 0:
-        after = np.int64(lexer_layout.BEFORE)
+    matched = longest_of(h, state)
+    if after == 0 and matched != 0:
+        after = _before_or_dead(h, matched, byte, byte_class)
+        if after < 0:
+            return after
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
         if (byte_class[other >> 6] >> (other & 63)) & 1:
@@ -305,23 +313,44 @@ def lexer_step(h, state, byte):
 
 
 @kernel
-def stay_of(h, state):
-    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.stay`): the best of its expressions.
+def _before_or_dead(h, matched, byte, byte_class):
+    """``BEFORE``; 0 where a lexeme of ``matched`` (a ``K_ACCEPTED`` value) never ends before ``byte``; or a status. Cuts
+    ``byte_class`` to bytes of which the same is true.
+    """
+    after = np.int64(lexer_layout.BEFORE)
+    for i in range(length_of(h, matched)):
+        fence = fence_of(h, word_of(h, matched, i))
+        if fence == 0:
+            continue
+        child = derive(h, fence, byte)
+        if child < 0:
+            return np.int64(child)
+        status = refine_class(h, fence, byte, byte_class, FEW_VISITS)
+        if status < 0:
+            return np.int64(status)
+        if child != EMPTY:
+            after = np.int64(0)
+    return after
+
+
+@kernel
+def plain_run_of(h, state):
+    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
 
     0 where a LAZY lexeme may end all others.
     """
     records = i64(h, layout.LEXER_STATES)
-    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY]
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN]
     if known >= 0:
         return known
-    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     best = np.int64(0)
     for i in range(count):
-        if kind(h, word_of(h, value, i) >> 32) == layout.LAZY:
+        if ending_of(h, word_of(h, value, i) >> 32) == layout.LAZY:
             best = np.int64(0)
             break
-        part = stay(h, word_of(h, value, i) & layout.LOW_32)
+        part = plain_run_bound(h, word_of(h, value, i) & layout.LOW_32)
         if part < 0:
             return part
         if count > 1:
@@ -329,7 +358,7 @@ def stay_of(h, state):
         best = max(best, part)
         if best >= 2 * UNBOUNDED:
             break
-    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY] = best
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN] = best
     return best
 
 
@@ -343,7 +372,7 @@ def saturated(h, state, longest):
     if known > 0:
         return known
     head = header(h)
-    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     base = head[layout.STACK_TOP]
     result = state
@@ -369,8 +398,6 @@ def saturated(h, state, longest):
 @kernel
 def _uncounted(h, lexeme):
     """The number of the same lexeme, begun, that has taken no tokens."""
-    record = lexeme * layout.LEXEME_WORDS
-    lexemes = i64(h, layout.LEXEMES)
-    if lexemes[record + layout.X_TICK] < 0:
+    if after_tick(h, lexeme) < 0:
         return lexeme
-    return lexemes[lexemes[record + layout.X_SYMBOL] * layout.LEXEME_WORDS + layout.X_BEGUN]
+    return begun_of(h, symbol_of(h, lexeme))

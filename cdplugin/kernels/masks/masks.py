@@ -1,10 +1,15 @@
 """Token masks: what a row adds to the base of a lexer state (:mod:`cdplugin.kernels.masks.bases`), cached by (row, base).
 
-For each group of the base's ends: the row after scanning what ends there, and the bases of its start states below the group's
-ends; then the same for those bases. Small groups are walked instead of recorded. A mask is the first base and a list of all
-tokens that the row adds to it.
+The mask of a pair (row, lexer state) is *base + delta*. The base holds the tokens that stay inside the state's lexemes or end
+one with their last byte; it is the same for all rows. The delta holds the tokens in which a lexeme ends and another one goes
+on: it depends on the row.
 
-Where a token gets into a lexeme that depends on the text of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
+The delta is found without walking the trie. For each group of the base's ends: the row after scanning what ends there, and the
+bases of its start states below the group's ends; then the same for those bases, until no pair (row, base) is new. A token of
+several lexemes is found by a chain of bases. Bases are shared by rows, so a new row mostly follows known chains. Groups with
+few nodes below them are walked instead of recorded (``SMALL``).
+
+Where a token gets into a lexeme that depends on the value of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
 trie is walked, and each token is sure, or one of the mask's *doubts*: these are followed, one by one, from the cursor whose
 mask is filled.
 
@@ -17,14 +22,17 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import longest_of, n_ranges_of, ranges_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.bases import base_after, base_of, close_list
-from cdplugin.kernels.masks.tracked_walk import walk_marked
+from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
+from cdplugin.kernels.masks.tracked_walk import walk_tracked
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import plain_start, single, step, step_bytes
+from cdplugin.kernels.parser.cursors import single, step, step_bytes, textless_start
 from cdplugin.kernels.parser.earley import advance
+from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, memo_get, memo_put, spend, u8, word_of
@@ -34,7 +42,11 @@ SMALL = 48  # nodes below the ends of a group up to which they are walked for ea
 
 @kernel
 def mask_of(h, row, state):
-    """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status."""
+    """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status.
+
+    ``state`` is saturated first: counts beyond the longest token are cut, so that states that no token tells apart share a
+    mask. A mask that fails gives back what it wrote to ``TOKEN_LISTS``.
+    """
     head = header(h)
     state = saturated(h, state, head[layout.MAX_DEPTH])
     if state < 0:
@@ -76,7 +88,11 @@ def mask_of(h, row, state):
 
 @kernel
 def _reach(h, row, base):
-    """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status."""
+    """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status.
+
+    The stack is worklist and result in one. Each pair comes once per group that leads to it: bases below ends lie deeper in
+    the trie than the ends, so the search ends.
+    """
     head = header(h)
     at = head[layout.STACK_TOP]
     if push(h, row) < 0 or push(h, base) < 0:
@@ -85,10 +101,10 @@ def _reach(h, row, base):
         row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
         at += 2
-        if not spend(h, 4 + i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        if not spend(h, 4 + n_groups_of(h, base)):
             return np.int64(statuses.LIMIT_WORK)
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
@@ -104,6 +120,9 @@ def _reach(h, row, base):
 def _delta(h, bottom, start):
     """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
     length, or a status.
+
+    The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
+    :func:`_fold` puts into it at the end.
     """
     head = header(h)
     dense = False
@@ -115,15 +134,15 @@ def _delta(h, bottom, start):
             if status < 0:
                 return status
             dense = status == 1
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
             if small or head[layout.HAS_TRACKED]:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 status = np.int64(min(next_row, 0))
                 if head[layout.HAS_TRACKED] and next_row > 0 and (small or _has_shadow(h, next_row)):
-                    status = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
+                    status = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
                 elif small and next_row > 0:
                     status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
@@ -137,15 +156,7 @@ def _delta(h, bottom, start):
 @kernel
 def _has_shadow(h, row):
     """Whether a lexeme may come at the boundary before ``row`` that depends on the text of an earlier one."""
-    return (
-        header(h)[layout.HAS_TRACKED] != 0
-        and i64(h, layout.LEXER_STATES)[
-            i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START] * lexer_layout.LEXER_WORDS
-            + lexer_layout.L_ROLES
-        ]
-        >> layout.NEXT
-        != 0
-    )
+    return header(h)[layout.HAS_TRACKED] != 0 and roles_of(h, exact_start_of(h, row)) >> layout.NEXT != 0
 
 
 @kernel
@@ -160,12 +171,12 @@ def _doubts(h, bottom, row, state):
     for at in range(bottom, head[layout.STACK_TOP], 2):
         from_row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
             if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
+                next_row = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
             if next_row < 0:
                 return np.int64(next_row)
     if has_role(h, state, layout.TRACKS):
@@ -206,7 +217,7 @@ def _push_after(h, row, ends):
 @kernel
 def _walk_group(h, row, ends):
     """Append the tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = plain_start(h, row)
+    cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
@@ -258,7 +269,7 @@ def _add_base(h, base, start, dense):
 
 @kernel
 def _fold(h, start):
-    """Put the ids after a bitmask at ``start`` into it."""
+    """Put the ids that stand behind the bitmask at ``start`` into it, and drop them."""
     head = header(h)
     words = head[layout.WORDS]
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -272,7 +283,9 @@ def _fold(h, start):
 def _walk_below(h, cursor, top_node, begun):
     """Append the tokens below ``top_node`` (-1: the root) that ``cursor`` (the state at it) can go on with; 0 or a status.
 
-    ``begun``: 0, or a lexer state whose own bytes are left out at the first level.
+    ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
+    ended. The walk steps whole cursors, lexer and parser together. Bytes that stay inside a lexeme are one look-up in the
+    transition row.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -348,13 +361,17 @@ def _add_list(h, start, length, out):
 
 @kernel
 def _write_mask(h, number, out):
-    """Write mask ``number`` over the mask row ``out``."""
+    """Write mask ``number`` over the mask row ``out``: every word of it.
+
+    In this order: the slice mask or zeros; the tokens of the base, or of its parent; less and plus what tells the base from
+    its parent; the row's own tokens; the doubts that were decided when the mask was made.
+    """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS
     bases = i64(h, layout.BASES)
     words = header(h)[layout.WORDS]
     base = masks[record + mask_layout.MASK_BASE]
-    parent = bases[base * mask_layout.BASE_WORDS + mask_layout.B_PARENT]
+    parent = parent_of(h, base)
     whole = base if parent < 0 else parent
     slice_row = bases[whole * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
     if slice_row >= 0:
@@ -367,8 +384,8 @@ def _write_mask(h, number, out):
             out[i] = 0
     _add_list(
         h,
-        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
-        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+        tokens_of(h, whole),
+        n_tokens_of(h, whole),
         out,
     )
     if parent >= 0:
@@ -379,8 +396,8 @@ def _write_mask(h, number, out):
             out[token >> 5] &= ~np.int32(1 << (token & 31))
         _add_list(
             h,
-            bases[base * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
-            bases[base * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+            tokens_of(h, base),
+            n_tokens_of(h, base),
             out,
         )
     _add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
@@ -390,7 +407,11 @@ def _write_mask(h, number, out):
 
 @kernel
 def _add_doubts(h, number, pair, out):
-    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status."""
+    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status.
+
+    Each is followed byte by byte from the pair, with its text: their number is small, since most tokens that reach a shadow
+    are sure.
+    """
     masks = i64(h, layout.MASKS)
     first = masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS]
     last = first + masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]
@@ -474,21 +495,19 @@ def add_terminals(h, cursor, out):
 @kernel
 def _add_terminals_of(h, row, state, out):
     """:func:`add_terminals` for one pair."""
-    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+    matched = longest_of(h, state)
     if matched:
         row = advance(h, row, matched)
         if row < 0:
             return row
-        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+        state = exact_start_of(h, row)
     if state == 0:
         return np.int64(0)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
-    lexemes = i64(h, layout.LEXEMES)
+    value = value_of(h, state)
     ranges = i64(h, layout.TOKEN_RANGES)
     for i in range(length_of(h, value)):
-        record = (word_of(h, value, i) >> 32) * layout.LEXEME_WORDS
-        first = lexemes[record + layout.X_RANGES]
-        for r in range(first, first + lexemes[record + layout.X_N_RANGES]):
+        first = ranges_of(h, word_of(h, value, i) >> 32)
+        for r in range(first, first + n_ranges_of(h, word_of(h, value, i) >> 32)):
             for token in range(ranges[2 * r], ranges[2 * r + 1] + 1):
                 out[token >> 5] |= np.int32(1 << (token & 31))
     return np.int64(0)
