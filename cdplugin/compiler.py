@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from cdplugin import expr
-from cdplugin.collector import put_off
+from cdplugin.collector import gc_paused
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.base_arena import Template, evaluate, template_of
+from cdplugin.engine.base_arena import BaseArena, base_arena_of, evaluate
 from cdplugin.engine.lexemes import TokenRanges, lexeme_table, resolve_tokens
 from cdplugin.engine.rules import Lexemes, RuleSet, build_rules
 from cdplugin.engine.static_tables import StaticTables
@@ -46,7 +46,7 @@ class Compiler:
     def __init__(self, vocab: Vocabulary, limits: Limits | None = None) -> None:
         self.vocab = vocab
         self.limits = limits or Limits()
-        self._template: Template | None = None
+        self._template: BaseArena | None = None
         most = self.limits.max_cache_bytes
         self._cache: ByteLru[Grammar] = ByteLru("compiled grammars", most, most // 2)
         self._in_use: WeakValueDictionary[Hashable, Grammar] = WeakValueDictionary()  # kept or not, somebody has them
@@ -70,13 +70,13 @@ class Compiler:
             )
         key = short_key(spec.key())
         if key is None:
-            with put_off():
+            with gc_paused():
                 return self.compile_ir(spec.to_ir(self.limits))
         grammar: Grammar | None = self._cache.get(key)
         if grammar is None:
             grammar = self._in_use.get(key)
             if grammar is None:
-                with put_off():
+                with gc_paused():
                     grammar = self.compile_ir(spec.to_ir(self.limits))
                 grammar.account.note("key", size_of(key))
             grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
@@ -86,7 +86,7 @@ class Compiler:
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
-        template = self._template = self._template or template_of(self.vocab, self.limits, _shared_lexemes())
+        template = self._template = self._template or base_arena_of(self.vocab, self.limits, _shared_lexemes())
         arena = template.arena.clone()
         with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
             return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
@@ -105,7 +105,7 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
     return tuple(dict.fromkeys(shared))
 
 
-def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> StaticTables:
+def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
     for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
         if found > most:
@@ -115,7 +115,7 @@ def _build(ir: GrammarIR, template: Template, arena: Arena, limits: Limits) -> S
     used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
     program = template.program()
     results = [program.add(ir.lexemes[t]) for t in used]
-    plain = {symbol: expr.both(ir.lexemes[~symbol], ir.kept[symbol].plain) for symbol in ir.twins}
+    plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
@@ -146,7 +146,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
     """
     lexemes = Lexemes()
-    cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.kept
+    cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.tracked
     firsts = [e.args[0] if e.op == cat else e for e in ir.lexemes]
     counts: dict[int, int] = {}
     for t, first in enumerate(firsts):
@@ -222,18 +222,18 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     """Find how many values each lexeme that keeps its text has. Raises :class:`UnsupportedError` if they are too few."""
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
-    keepers = [(ir.kept[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
-    for keeper, expression in keepers:
+    readers = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
+    for reader, expression in readers:
         count = count_words(arena, expression)
-        keeper.enough = count - arena.vocab.max_token_bytes - 2
-        group = id(keeper.group or keeper)
+        reader.enough = count - arena.vocab.max_token_bytes - 2
+        group = id(reader.group or reader)
         most[group] = max(most.get(group, 0), count)
-    for keeper, _ in keepers:
-        if most[id(keeper.group or keeper)] < keeper.needs:
+    for reader, _ in readers:
+        if most[id(reader.group or reader)] < reader.needs:
             raise UnsupportedError(
-                f"keyword {keeper.keyword!r} is not supported where so few values may be left",
-                location=keeper.location,
-                keyword=keeper.keyword,
+                f"keyword {reader.keyword!r} is not supported where so few values may be left",
+                location=reader.location,
+                keyword=reader.keyword,
             )
 
 

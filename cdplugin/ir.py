@@ -50,15 +50,15 @@ class TokenSet:
     ordinary: bool = False
 
 
-KEPT_PLACES = 16
+PLACES_PER_LEXEME = 16
 """Places in the spec that are kept of one symbol."""
 MOST_COUNTED = 100_000
 """Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
 
 
 @dataclass(eq=False)
-class Keeper:
-    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.keep`).
+class ValueReader:
+    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.track`).
 
     ``read(text)``: the value of a text; equal values are one hashable object, however they are spelt. ``plain``: an expression
     no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
@@ -76,13 +76,13 @@ class Keeper:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class TrackedLexeme:
     """The end of a family's rule, from a lexeme on that keeps its text: what follows depends on its value.
 
-    ``lexeme``: from :meth:`GrammarIR.keep`; ``excluded``: the texts that it must not have (None: any are fine).
+    ``lexeme``: from :meth:`GrammarIR.track`; ``excluded``: the texts that it must not have (None: any are fine).
     ``then(value)``: what follows after that value, None if it is an excluded one. ``rest``: what follows whatever the value is;
     masks are computed from it, so it must allow all that ``then`` allows. What it allows too much begins with a shadow: the
-    lexeme itself, where it is used as a symbol, or its twin where less than ``Keeper.enough`` values may be left.
+    lexeme itself, where it is used as a symbol, or its twin where less than ``ValueReader.enough`` values may be left.
     """
 
     lexeme: Symbol
@@ -109,7 +109,7 @@ def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
     return sum(map(tuple.__sizeof__, known)) + sum(map(str.__sizeof__, chain.from_iterable(known)))
 
 
-Part = Union[Symbol, Kept, "Member"]
+Part = Union[Symbol, TrackedLexeme, "Member"]
 """What a rule of a family is made of."""
 
 
@@ -171,8 +171,8 @@ class Family:
         raise NotImplementedError
 
     def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
-        """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A :class:`Kept`
-        can only be the last part.
+        """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A
+        :class:`TrackedLexeme` can only be the last part.
         """
         raise NotImplementedError
 
@@ -180,7 +180,7 @@ class Family:
         """What of the member's text is captured."""
         return Captured()
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is."""
         return None
 
@@ -204,7 +204,7 @@ class GrammarIR:
     captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
     stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
     start : the start symbol; a nonterminal, set by the front end.
-    kept : lexemes that keep their text, and their twins -> how it is read.
+    tracked : lexemes that keep their text, and their twins -> how it is read.
     twins : lexeme that keeps its text -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
     json_values : nonterminals that derive JSON values, without white space around them.
@@ -225,7 +225,7 @@ class GrammarIR:
         self.token_sets: dict[Symbol, TokenSet] = {}
         self.captures: dict[Symbol, str] = {}
         self.stops: dict[Symbol, tuple[Expr, str]] = {}
-        self.kept: dict[Symbol, Keeper] = {}
+        self.tracked: dict[Symbol, ValueReader] = {}
         self.twins: dict[Symbol, Symbol] = {}
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
@@ -249,7 +249,7 @@ class GrammarIR:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
         known = self.places.get(symbol, ())
         for place in places:
-            if place not in known and len(known) < KEPT_PLACES:
+            if place not in known and len(known) < PLACES_PER_LEXEME:
                 known = self.places[symbol] = (*known, place)
 
     def lexeme(
@@ -320,18 +320,19 @@ class GrammarIR:
                 self.skips[symbol] = skip
         return symbol
 
-    def keep(self, expression: Expr, keeper: Keeper, name: str = "") -> tuple[Symbol, Symbol]:
-        """A lexeme that keeps its text where it stands in a :class:`Kept`, and its twin. It must not match the empty string.
+    def track(self, expression: Expr, reader: ValueReader, name: str = "") -> tuple[Symbol, Symbol]:
+        """A lexeme that keeps its text where it stands in a :class:`TrackedLexeme`, and its twin. It must not match the empty
+        string.
 
-        Raises ``LimitExceeded`` for a keeper that needs more values than are ever counted.
+        Raises ``LimitExceeded`` for a reader that needs more values than are ever counted.
         """
-        if keeper.needs > MOST_COUNTED:
+        if reader.needs > MOST_COUNTED:
             raise LimitExceeded(
-                f"{keeper.keyword} is too large where values are told apart",
-                location=keeper.location,
-                keyword=keeper.keyword,
+                f"{reader.keyword} is too large where values are told apart",
+                location=reader.location,
+                keyword=reader.keyword,
                 expected=f"at most {MOST_COUNTED}",
-                found=str(keeper.needs),
+                found=str(reader.needs),
             )
         if self.restriction is not None:
             expression = both(expression, self.restriction)
@@ -341,7 +342,7 @@ class GrammarIR:
             self.lexeme_names.append(name)
             self.lexings.append(EXACT)
             symbols.append(~(len(self.lexemes) - 1))
-            self.kept[symbols[-1]] = keeper
+            self.tracked[symbols[-1]] = reader
         self.twins[symbols[0]] = symbols[1]
         return symbols[0], symbols[1]
 

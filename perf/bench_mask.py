@@ -279,6 +279,10 @@ def summary(results: dict[str, list[dict]], lines: list[bytes]) -> dict[str, dic
         row["first_mask_us"] = spread(np.array([a["first_us"] for a in ok]))
         row["compile_us"] = spread(np.array([a["compile_us"] for a in ok]))
         row["mask_us"] = spread(np.concatenate([a["times"] for a in ok]) if ok else np.zeros(0))
+        row["curves"] = {
+            "mask_us": curve(np.concatenate([a["times"] for a in ok]) if ok else np.zeros(0)),
+            "first_mask_us": curve(np.array([a["first_us"] for a in ok])),
+        }
         if peer is not None and name != "llguidance":
             both = [(a, b) for a, b in zip(answers, peer, strict=True) if a["status"] == b["status"] == "ok"]
             row["schemas_in_common"] = len(both)
@@ -295,6 +299,14 @@ def summary(results: dict[str, list[dict]], lines: list[bytes]) -> dict[str, dic
         row["counters"] = dict(counters)
         out[name] = row
     return out
+
+
+def curve(values: np.ndarray, points: int = 120) -> list[list[float]]:
+    """``[share that takes longer, microseconds]`` at shares from 1 to one of all, evenly spaced on a logarithmic axis."""
+    if not len(values):
+        return []
+    shares = np.geomspace(1, 1 / len(values), points)
+    return [[float(f"{s:.4g}"), round(float(v), 2)] for s, v in zip(shares, np.quantile(values, 1 - shares), strict=True)]
 
 
 def table(rows: dict[str, dict]) -> str:
@@ -366,6 +378,12 @@ def plot(results: dict[str, list[dict]], path: str, title: str) -> None:
     figure.savefig(path, dpi=130)
 
 
+def revision() -> str:
+    """The commit of the checkout; "" outside one."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def versions(names: list[str]) -> dict[str, str]:
     """Machine and packages, for the record."""
     from importlib.metadata import PackageNotFoundError, version
@@ -420,7 +438,13 @@ def main() -> None:
             }
             for i, line in enumerate(lines)
         }
-        record = {"command": " ".join(sys.argv), "versions": versions(names), "engines": rows, "schemas": single}
+        record = {
+            "command": " ".join(sys.argv),
+            "revision": revision(),
+            "versions": versions(names),
+            "engines": rows,
+            "schemas": single,
+        }
         args.out.write_text(json.dumps(record, indent=1, ensure_ascii=False))
     if args.plot:
         plot(results, args.plot, f"MaskBench, {len(lines)} schemas, {args.vocab}, one thread")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -26,9 +27,17 @@ SLOW = DISABLED or BOUNDSCHECK
 ALL_BYTES = [bytes([b]) for b in range(256)]
 
 
-def cases(fast: int, slow: int) -> int:
-    """How many cases to try: ``fast`` compiled, ``slow`` interpreted or with checked bounds."""
-    return slow if SLOW else fast
+QUICK = os.environ.get("CDPLUGIN_TESTS") == "quick"
+"""``make test``: a part of the cases that ``make check`` tries."""
+
+
+def cases(full: int, slow: int, quick: int | None = None) -> int:
+    """How many cases to try: ``full`` in ``make check``, ``quick`` in ``make test`` (default: a fifth of ``full``, at least
+    ``slow``), ``slow`` with kernels interpreted or with checked bounds.
+    """
+    if SLOW:
+        return slow
+    return full if not QUICK else min(full, max(slow, -(-full // 5))) if quick is None else quick
 
 
 def vocabulary(tokens: Iterable[bytes | None] = (), *, all_bytes: bool = True) -> cd.Vocabulary:

@@ -64,3 +64,28 @@ class Walker:
             if len(out) == count:
                 return out
         raise AssertionError("most walks are turned down")
+
+
+Rules = list[tuple[int, tuple[int, ...]]]
+
+
+def random_rules(rng: random.Random) -> tuple[Rules, int, int]:
+    """Rules over a few nonterminals and lexemes, with cycles, empty ones and duplicates."""
+    n, n_lexemes = rng.randint(1, 7), rng.randint(1, 4)
+    rules: Rules = []
+    for _ in range(rng.randint(1, 14)):
+        right = [
+            rng.randrange(n) if rng.random() < 0.5 else ~rng.randrange(n_lexemes) for _ in range(rng.choice((0, 1, 1, 2, 3)))
+        ]
+        rules.append((rng.randrange(n), tuple(right)))
+    return rules, n, n_lexemes
+
+
+def grown(rules: Rules, counts: set[int]) -> set[int]:
+    """The nonterminals that derive a string of symbols out of ``counts``."""
+    known: set[int] = set()
+    while True:
+        more = {left for left, right in rules if all(symbol in known or symbol in counts for symbol in right)}
+        if more <= known:
+            return known
+        known |= more

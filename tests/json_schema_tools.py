@@ -38,7 +38,7 @@ _BYTES = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eo
 def grammar(schema: Any, **options: Any) -> Naive | Followed:
     """The brute-force matcher of a schema; the engine where some rules depend on texts."""
     ir = compile_schema(schema, Options(**options))
-    return Followed(ir) if ir.kept else Naive(ir)
+    return Followed(ir) if ir.tracked else Naive(ir)
 
 
 def dumps(value: Any) -> bytes:

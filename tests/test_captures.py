@@ -149,7 +149,7 @@ def test_other_lexing_parses(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyP
 # --- re and llguidance --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(cases(20, 12)))
 def test_groups_of_re(seed: int) -> None:
     """A form with fields, read by ``re`` as well."""
     rng = random.Random(seed)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_tools import cases
 from naive import random_grammar
 
 import cdplugin as cd
@@ -71,7 +72,7 @@ def test_schemas(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert masks(make, Limits(max_rules=500_000 + number), number) == roomy  # other limits: no template in common
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(cases(25, 4, 6)))
 def test_random_grammars(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def ir() -> GrammarIR:
         return random_grammar(random.Random(seed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -186,3 +187,32 @@ def test_import_is_light() -> None:
     code = f"import sys, cdplugin, cdplugin.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_the_map_names_what_exists() -> None:
+    """Each row of CONTRIBUTING's table: the files exist, and define the functions that are named after them."""
+    rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text().split("\n") if line.startswith("| where ")]
+    assert len(rows) >= 8
+    for row in rows:
+        parts = re.findall(r"`(cdplugin/[\w/]+\.py)`: `([\w.]+)`", row)
+        assert parts, row
+        for file, function in parts:
+            names = function.split(".")
+            tree: ast.AST = ast.parse((ROOT / file).read_text())
+            for name in names:
+                found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef) and n.name == name]
+                assert found, f"{file} defines no {function}"
+                tree = found[0]
+
+
+def test_the_drawing_goes_down() -> None:
+    """What CONTRIBUTING draws above something else does not lie below it."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    drawing = text[text.index("```\n") : text.index("```\n\n|")]
+    floor = {name: number for number, line in enumerate(drawing.split("\n")) for name in re.findall(r"[a-z]+", line[:48])}
+    drawn = {part: floor[part.split(".")[0]] for part in ARROWS if part.split(".")[0] in floor}
+    assert len({part.split(".")[0] for part in drawn}) >= 15
+    for part, below in ARROWS.items():
+        for other in below & drawn.keys():
+            if part in drawn:
+                assert drawn[part] <= drawn[other], f"{part} imports {other}, which is drawn above it"

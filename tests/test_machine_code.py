@@ -17,6 +17,7 @@ import pytest
 from cdplugin.kernels.jit import cache_files, machine_code
 from cdplugin.kernels.jit import decorators as jit
 from cdplugin.kernels.jit.cache_files import CacheWarning, Folders
+from cdplugin.kernels.jit.targets import TARGETS, host_targets
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = """
@@ -221,3 +222,43 @@ def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.M
     assert key(files, "another/place") == base
     assert key({**files, "deep/er/b.py": "3"}, "three") != base
     assert key({"a.py": "1", "deep/b.py": "2"}, "four") != base
+
+
+CARRIED = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("tiny", sys.argv[1])
+module = sys.modules["tiny"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+assert module.entry(5) == 26
+print(sum(module.entry.stats.cache_hits.values()), sum(module.entry.stats.cache_misses.values()))
+"""
+
+
+def carried_run(folder: Path, cache: str, **environment: str) -> list[int]:
+    """Hits and misses of the first call in a fresh process, with an empty cache folder of its own."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_CPU", "CDPLUGIN_"))}
+    env |= {"CDPLUGIN_CACHE_DIR": str(folder / cache), "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-c", CARRIED, str(folder / "tiny.py")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [int(n) for n in done.stdout.split()]
+
+
+@pytest.mark.skipif(not host_targets(), reason="LLVM knows no level of this machine's instruction set")
+def test_code_for_a_level_is_carried(folder: Path) -> None:
+    """Compiled in one process for a level, loaded in another with an empty cache; not if damaged, or under other flags."""
+    cpu = TARGETS[host_targets()[-1]].cpu
+    assert carried_run(folder, "out", NUMBA_CPU_NAME=cpu, NUMBA_CPU_FEATURES="") == [0, 1]
+    carried = str(folder / "out")
+    assert carried_run(folder, "a") == [0, 1]  # nothing is carried
+    assert carried_run(folder, "b", CDPLUGIN_CARRIED=carried) == [1, 0]
+    assert not list((folder / "b").rglob("*.code"))
+    assert carried_run(folder, "c", CDPLUGIN_CARRIED=carried, NUMBA_OPT="1") == [0, 1]
+    assert carried_run(folder, "d", CDPLUGIN_CARRIED=carried, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="") == [0, 1]
+    (path,) = (folder / "out").rglob("*.code")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-40] + bytes(8) + whole[-32:])
+    assert carried_run(folder, "e", CDPLUGIN_CARRIED=carried) == [0, 1] and path.exists()
+    path.write_bytes(whole)
+    path.chmod(0o666)
+    assert carried_run(folder, "f", CDPLUGIN_CARRIED=carried) == [0, 1]  # anybody could have written it

@@ -221,13 +221,13 @@ def test_a_compilation_that_fails_keeps_nothing(spec: cd.Spec) -> None:
 def test_templates_go_with_their_compilers() -> None:
     from cdplugin.engine import base_arena as template
 
-    before = set(template._templates)
+    before = set(template._base_arenas)
     compiler = cd.Compiler(VOCAB, cd.Limits(max_pairs=77))
     compiler.compile(cd.Regex("a"))
-    assert len(set(template._templates) - before) == 1
+    assert len(set(template._base_arenas) - before) == 1
     del compiler
     gc.collect()
-    assert set(template._templates) <= before
+    assert set(template._base_arenas) <= before
 
 
 def any_order(n: int) -> cd.JsonSchema:

@@ -1,9 +1,10 @@
 """Which matcher state belongs to which row: found from the row's token ids, whatever the decoding loop did to the rows.
 
-A decoding loop hands over all token ids of all rows at each call, and nothing else. Between two calls rows may have grown by a
-token (sampling), been permuted and duplicated (beam search), or been cut back (drafts that were not taken). :class:`Sessions`
-keeps one matcher per row and moves them along: by one accepted token in the common case, which costs one comparison of the
-known ids and one ``accept_token`` per row; otherwise by fork and rollback from the row that has the new row's prefix.
+A decoding loop hands over all token ids of all rows at each call, and nothing else. Between two calls rows may have grown by
+a token (sampling), been permuted and duplicated (beam search), or been cut back (drafts that were not taken).
+:class:`RowTrackers` keeps one matcher per row and moves them along: by one accepted token in the common case, which costs one
+comparison of the known ids and one ``accept_token`` per row; otherwise by fork and rollback from the row that has the new
+row's prefix.
 
 **What continues a generation.** A call continues one if it has the same number of rows, begins with the same prompt, and every
 row is a prefix that was seen at an earlier call, or one token longer than such a prefix. Anything else is a new prompt. So a
@@ -38,7 +39,7 @@ DEAD = 5
 _REMEMBERED = 2
 
 
-class Session:
+class RowTracker:
     """One generation: the ids of its rows, and a matcher for each that has a grammar.
 
     ``ids``: int64, ``(rows, length + room)``; the first ``prompt_length`` columns are the prompt. ``status``: per row, one of
@@ -179,7 +180,7 @@ class Session:
                 self._follow(row, int(ids[row, shared]))
 
 
-class Sessions:
+class RowTrackers:
     """The generations that a processor remembers, the most recent first.
 
     ``grammars``: one per prompt, None for a prompt that is free; row r is of prompt ``r // (rows / prompts)``, so a single one
@@ -188,46 +189,46 @@ class Sessions:
 
     def __init__(self, grammars: Sequence[Any]) -> None:
         self._grammars = list(grammars)
-        self._sessions: list[Session] = []
+        self._trackers: list[RowTracker] = []
 
     @property
-    def current(self) -> Session | None:
-        return self._sessions[0] if self._sessions else None
+    def current(self) -> RowTracker | None:
+        return self._trackers[0] if self._trackers else None
 
-    def advance(self, ids: np.ndarray) -> Session:
+    def advance(self, ids: np.ndarray) -> RowTracker:
         """The generation that ``ids`` continues, moved there; or a new one, with ``ids`` as its prompt.
 
         Raises ``ValueError`` if the number of rows is not a multiple of the number of grammars. If a matcher raises, everything
         is forgotten: a row may be ahead of its matcher.
         """
-        session = self.continued(ids) or self._begin(ids)
-        session.seen = session.length
-        return session
+        tracker = self.continued(ids) or self._begin(ids)
+        tracker.seen = tracker.length
+        return tracker
 
-    def continued(self, ids: np.ndarray) -> Session | None:
+    def continued(self, ids: np.ndarray) -> RowTracker | None:
         """The generation that ``ids`` continues, moved there; or None. Does not count as a call of the processor."""
-        for place, session in enumerate(self._sessions):
+        for place, tracker in enumerate(self._trackers):
             try:
-                continues = session.advance(ids)
+                continues = tracker.advance(ids)
             except Exception:
                 self.forget()
                 raise
             if continues:
                 if place:
-                    self._sessions.insert(0, self._sessions.pop(place))
-                return session
+                    self._trackers.insert(0, self._trackers.pop(place))
+                return tracker
         return None
 
     def forget(self) -> None:
-        self._sessions.clear()
+        self._trackers.clear()
 
-    def _begin(self, ids: np.ndarray) -> Session:
+    def _begin(self, ids: np.ndarray) -> RowTracker:
         rows, count = ids.shape[0], len(self._grammars)
         if rows % count:
             raise ValueError(
                 f"grammars: expected one per prompt, found {count} for {rows} rows, which is no multiple of {count}"
             )
-        session = Session(ids, self._grammars)
-        self._sessions.insert(0, session)
-        del self._sessions[_REMEMBERED:]
-        return session
+        tracker = RowTracker(ids, self._grammars)
+        self._trackers.insert(0, tracker)
+        del self._trackers[_REMEMBERED:]
+        return tracker

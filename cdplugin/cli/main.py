@@ -182,6 +182,10 @@ def warmup(args: argparse.Namespace) -> int:
     from cdplugin.kernels.jit.cache_files import cache_root
     from cdplugin.warmup import Ticker, warm_kernels
 
+    if args.target or args.out:
+        from cdplugin.cli import carry
+
+        return carry.carry(args)
     warm_kernels(sys.stdout, infill=True)
     if args.tokenizer != "byte":
         with Ticker(f"vocabulary of {args.tokenizer}", sys.stdout):
@@ -264,7 +268,13 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
     command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")
     command.add_argument("--json", action="store_true", help="for programs: a list of objects")
-    add("warmup", warmup, "Compile the kernels and build the vocabulary's cache, ahead of the first request.", spec=False)
+    warm = add(
+        "warmup", warmup, "Compile the kernels and build the vocabulary's cache, ahead of the first request.", spec=False
+    )
+    warm.add_argument(
+        "--target", metavar="LEVEL", help="compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
+    )
+    warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
     add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     return out
 

@@ -175,7 +175,7 @@ class _Room(NamedTuple):
         size = items * dtype.itemsize
         if size < pages.LARGE:
             return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
-        page, is_zero = pages.take(size)
+        page, is_zero = pages.acquire(size)
         if not is_zero and table not in _IN_USE:
             page[:size] = 0
         return cls(page[:size].view(dtype), page)
@@ -192,8 +192,8 @@ class Expand(Protocol):
         """Make the rules of a nonterminal that is predicted for the first time."""
 
 
-class Keeping(Protocol):
-    """What :class:`cdplugin.engine.tracked.Keeping` does for an arena."""
+class ValueTracker(Protocol):
+    """What :class:`cdplugin.engine.tracked.ValueTracker` does for an arena."""
 
     def note_value(self, lexeme: int, text: int) -> None:
         """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
@@ -223,7 +223,7 @@ class Arena:
         self.start = 0
         self._limit = "max_step_work"
         self.expand: Expand | None = None
-        self.keeping: Keeping | None = None
+        self.tracker: ValueTracker | None = None
         self.account: Account | None = None
         self._block: Block | None = None
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
@@ -287,7 +287,7 @@ class Arena:
         other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
         other.max_bytes = self.max_bytes
         other._limit = "max_step_work"
-        other.over_budget, other.start, other.expand, other.keeping = False, 0, None, None
+        other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
@@ -326,7 +326,7 @@ class Arena:
             self.tables.clear()
             freed = list(self._pages.values())
             self._pages.clear()
-            pages.give(freed)
+            pages.release(freed)
 
     @property
     def nbytes(self) -> int:
@@ -440,8 +440,8 @@ class Arena:
                 with self._changing():
                     self.expand(nonterminal)
             return
-        assert self.keeping is not None
-        note = self.keeping.note_value if status == statuses.NEED_VALUE else self.keeping.note_rest
+        assert self.tracker is not None
+        note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
         with self._changing():
             note(first, second)
 
@@ -484,7 +484,7 @@ class Arena:
             if isinstance(error, MemoryError):
                 raise LimitExceeded("no memory is left for the grammar's states") from None
             raise
-        pages.give(freed)
+        pages.release(freed)
         self.note_size()
 
     def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
-class Template:
+class BaseArena:
     """A frozen arena: clone it, never step it.
 
     ``known``: the words (:func:`known_words`) of the nodes of ``kept``; ``literals``: its table of literals.
@@ -48,7 +48,7 @@ def _members(mask: int) -> bytes:
 
 
 _lock = threading.Lock()
-_templates: WeakValueDictionary[tuple[int, Limits], Template] = WeakValueDictionary()
+_base_arenas: WeakValueDictionary[tuple[int, Limits], BaseArena] = WeakValueDictionary()
 
 
 @forking.in_child
@@ -57,20 +57,20 @@ def _renew_lock() -> None:
     _lock = threading.Lock()
 
 
-def template_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+def base_arena_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> BaseArena:
     """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known.
 
     It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
     """
     key = (id(vocab), limits)  # whoever has a template has its vocabulary, so that its id stays its own
     with _lock:
-        template = _templates.get(key)
+        template = _base_arenas.get(key)
         if template is None:
-            template = _templates[key] = _make(vocab, limits, shared)
+            template = _base_arenas[key] = _make(vocab, limits, shared)
         return template
 
 
-def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template:
+def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> BaseArena:
     arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
     program = Program(arena.limits, spellable_bytes(vocab))
     for node in shared:
@@ -81,7 +81,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> Template
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
     arena.set_limits(limits)
     arena.freeze()
-    return Template(arena, known, literals, list(shared))
+    return BaseArena(arena, known, literals, list(shared))
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:

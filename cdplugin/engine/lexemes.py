@@ -85,11 +85,13 @@ def _begun(
     """
     again = {symbol for symbol in nullable if ir.lexings[~symbol] != EXACT}
     begun: list[tuple[int, np.ndarray]] = []
-    for symbol in sorted((again | ir.kept.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
+    for symbol in sorted((again | ir.tracked.keys() | ir.max_tokens.keys()) & numbers.keys(), key=numbers.__getitem__):
         number = numbers[symbol]
         record = records[number]
         first = len(records) + len(begun)
-        if symbol in ir.kept:  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+        if (
+            symbol in ir.tracked
+        ):  # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:

@@ -18,9 +18,9 @@ from cdplugin import forking, memory
 LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
-_REFERENCES = 3  # in `give`: the caller's list, the loop's variable, the argument of getrefcount
+_REFERENCES = 3  # in `release`: the caller's list, the loop's variable, the argument of getrefcount
 
-_lock = threading.RLock()  # an arena may die, and give, wherever Python collects garbage
+_lock = threading.RLock()  # an arena may die, and release, wherever Python collects garbage
 _free: dict[int, list[np.ndarray]] = {}
 _kept = 0
 
@@ -35,7 +35,7 @@ def _after_fork() -> None:
         _kept = 0
 
 
-def take(nbytes: int) -> tuple[np.ndarray, bool]:
+def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
     """uint8, at least ``nbytes`` (a power of two), and whether they are zeros; otherwise their content is anything."""
     global _kept
     size = 1 << (nbytes - 1).bit_length()
@@ -49,8 +49,8 @@ def take(nbytes: int) -> tuple[np.ndarray, bool]:
     return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8), True
 
 
-def give(blocks: list[np.ndarray]) -> None:
-    """Hand blocks from :func:`take` on; the list is emptied. A block that something still refers to is left to Python."""
+def release(blocks: list[np.ndarray]) -> None:
+    """Hand blocks from :func:`acquire` on; the list is emptied. A block that something still refers to is left to Python."""
     global _kept
     with _lock:
         while blocks:

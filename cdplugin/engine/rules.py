@@ -17,9 +17,9 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.engine.arena import Arena, Block
-from cdplugin.engine.tracked import Keeping
+from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
-from cdplugin.ir import Family, GrammarIR, Kept, Member, Part, Symbol, places_bytes
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, TrackedLexeme, places_bytes
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -286,12 +286,12 @@ class Expander:
         self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
         self._member: dict[int, Member] = {}
         self._member_number: dict[Member, int] = {}
-        self._keeping: Keeping | None = None
+        self._tracker: ValueTracker | None = None
         self._nbytes = _NUMBER_BYTES * len(self._number)
         self._reported = 0
-        if rules.ir.kept:
+        if rules.ir.tracked:
             go_on = weakref.WeakMethod(self._go_on)
-            self._keeping = arena.keeping = Keeping(self._arena, rules.ir, rules.lexeme_number, go_on)
+            self._tracker = arena.tracker = ValueTracker(self._arena, rules.ir, rules.lexeme_number, go_on)
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
@@ -310,7 +310,7 @@ class Expander:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
-        return self._nbytes + (0 if self._keeping is None else self._keeping.nbytes)
+        return self._nbytes + (0 if self._tracker is None else self._tracker.nbytes)
 
     @property
     def members(self) -> dict[int, Member]:
@@ -342,14 +342,14 @@ class Expander:
     def _is_member(self, nonterminal: int) -> bool:
         return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
 
-    def stand_in(self, nonterminal: int) -> int:
+    def representative(self, nonterminal: int) -> int:
         """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
         if nonterminal not in self._member:
             return nonterminal
         with _expanding:
             n_before = len(self._nullable)
             family, value = self._family(nonterminal)
-            part = family.stand_in(value)
+            part = family.representative(value)
             number = nonterminal if part is None else self._encode(part)
             self._number_new(n_before)
             return number
@@ -419,7 +419,7 @@ class Expander:
             self._arena.note_size()
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
-        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`Keeping`)."""
+        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
         with _expanding:
             n_before, first = len(self._nullable), self._n_dots
             code = self._encoded(parts, nonterminal)
@@ -438,15 +438,15 @@ class Expander:
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
         """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
-        if self._keeping is None:
+        if self._tracker is None:
             return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
         code: list[int] = []
         rewrite = self._rules.lexemes.rewrite
         pending = list(reversed(parts))
         while pending:
             part = pending.pop()
-            if isinstance(part, Kept):
-                lexeme = self._keeping.lexeme(part, nonterminal)
+            if isinstance(part, TrackedLexeme):
+                lexeme = self._tracker.lexeme(part, nonterminal)
                 if lexeme is None:
                     return None
                 code.append(-2 - lexeme)

@@ -53,10 +53,10 @@ class StaticTables:
     def install(self, arena: Arena) -> None:
         """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if it is too small for them."""
         records = self.lexemes.records.reshape(-1)
-        arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.kept else records)
+        arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.tracked else records)
         arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
         arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
-        arena.header[layout.HAS_TRACKED] = bool(self.rules.ir.kept)
+        arena.header[layout.HAS_TRACKED] = bool(self.rules.ir.tracked)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
         arena.set_table(layout.VISIT_STAMPS, np.zeros(len(self.rules.names), np.int64))

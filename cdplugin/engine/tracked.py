@@ -14,7 +14,7 @@ from cdplugin import expr
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import KINDS, bytes_words
 from cdplugin.expr import Expr
-from cdplugin.ir import MOST_COUNTED, GrammarIR, Kept, Part
+from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, TrackedLexeme
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.expressions import EMPTY
 from cdplugin.kernels.store import layout
@@ -30,10 +30,10 @@ class _Place:
     """Where a lexeme that keeps its text stands: in a rule of which nonterminal, and what is to follow it."""
 
     nonterminal: int
-    kept: Kept
+    tracked: TrackedLexeme
 
 
-class Keeping:
+class ValueTracker:
     """The values of an arena's lexemes, and what follows them.
 
     ``go_on()(nonterminal, lexeme, parts)`` lays out a rule of ``nonterminal`` with ``lexeme`` and ``parts``, which is not
@@ -56,29 +56,29 @@ class Keeping:
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
         self._last: dict[int, tuple[Expr, int]] = {}
-        self._keeper = {self._ends_as(lexeme_number[s]): ir.kept[s] for s in ir.twins if s in lexeme_number}
+        self._reader = {self._ends_as(lexeme_number[s]): ir.tracked[s] for s in ir.twins if s in lexeme_number}
 
     @property
     def nbytes(self) -> int:
         """Bytes of what is known of texts, besides the arena's tables."""
         return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes
 
-    def lexeme(self, kept: Kept, nonterminal: int) -> int | None:
+    def lexeme(self, tracked: TrackedLexeme, nonterminal: int) -> int | None:
         """The number of a lexeme for ``kept`` in a rule of ``nonterminal``; None if all its texts are excluded.
 
         Raises :class:`LimitExceeded` where that cannot be decided.
         """
-        number = self._number[kept.lexeme]
+        number = self._number[tracked.lexeme]
         record = self._record(number)
-        if kept.excluded is not None:
-            expression = self._without(number, int(record[layout.X_EXPRESSION]), kept.excluded)
+        if tracked.excluded is not None:
+            expression = self._without(number, int(record[layout.X_EXPRESSION]), tracked.excluded)
             if expression == EMPTY:
                 return None
             record[layout.X_EXPRESSION] = expression
         record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
         record[layout.X_ROLE] = layout.TRACKS
         lexeme = self._append(record)
-        self._places[lexeme] = _Place(nonterminal, kept)
+        self._places[lexeme] = _Place(nonterminal, tracked)
         return lexeme
 
     def _without(self, number: int, expression: int, excluded: Expr) -> int:
@@ -93,7 +93,7 @@ class Keeping:
 
     def note_value(self, lexeme: int, text: int) -> None:
         """Note the value of a text (a ``K_TEXT`` value) with which a lexeme, number ``lexeme`` once begun, has ended."""
-        value = self._keeper[lexeme].read(self._text(text))
+        value = self._reader[lexeme].read(self._text(text))
         number = self._value_lexeme.get((lexeme, value))
         if number is None:
             record = self._record(lexeme)
@@ -106,7 +106,7 @@ class Keeping:
     def note_rest(self, lexeme: int, value: int) -> None:
         """Note how the rule goes on in which ``lexeme`` stands, after a value; 0 if that is excluded there."""
         place = self._places[lexeme]
-        parts = place.kept.then(self._value[value])
+        parts = place.tracked.then(self._value[value])
         go_on = self._go_on()
         assert go_on is not None
         dot = 0 if parts is None else go_on(place.nonterminal, lexeme, parts)

@@ -329,7 +329,7 @@ class Costs:
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:
-            nonterminal = expander.stand_in(nonterminal)
+            nonterminal = expander.representative(nonterminal)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR

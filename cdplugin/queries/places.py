@@ -7,7 +7,7 @@ from typing import Any
 
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
-from cdplugin.ir import KEPT_PLACES
+from cdplugin.ir import PLACES_PER_LEXEME
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.queries import explain
@@ -130,7 +130,7 @@ def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ..
     """Those of a lexeme's places that agree with the property's name before it, and that lie inside the rule's."""
     if len(places) > 1 and key:
         agreed = tuple(place for place in places if place in key)
-        places = agreed or (key if len(places) == KEPT_PLACES else places)
+        places = agreed or (key if len(places) == PLACES_PER_LEXEME else places)
     if len(places) > 1:
         places = tuple(place for place in places if any(place.startswith(f"{outer}/") for outer in rule)) or places
     return places

@@ -227,7 +227,7 @@ def test_functions_exist_and_the_reader_reads_it(keyword: Keyword) -> None:
 
 # --- what is refused ----------------------------------------------------------------------------------------------------------
 
-REFUSING = ("refuse", "_refuse", "_refusal", "UnsupportedError", "LimitExceeded", "Keeper")
+REFUSING = ("refuse", "_refuse", "_refusal", "UnsupportedError", "LimitExceeded", "ValueReader")
 
 
 def refused_in_code() -> set[str]:

@@ -6,10 +6,11 @@ import random
 
 import pytest
 from engine_tools import cases
+from grammar_tools import grown, random_rules
 
 from cdplugin import expr
 from cdplugin.compiler import _build
-from cdplugin.engine.base_arena import template_of
+from cdplugin.engine.base_arena import base_arena_of
 from cdplugin.errors import GrammarError
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels.store import layout
@@ -17,29 +18,6 @@ from cdplugin.limits import Limits
 from cdplugin.warmup import byte_vocabulary
 
 VOCAB = byte_vocabulary()
-Rules = list[tuple[int, tuple[int, ...]]]
-
-
-def random_rules(rng: random.Random) -> tuple[Rules, int, int]:
-    """Rules over a few nonterminals and lexemes, with cycles, empty ones and duplicates."""
-    n, n_lexemes = rng.randint(1, 7), rng.randint(1, 4)
-    rules: Rules = []
-    for _ in range(rng.randint(1, 14)):
-        right = [
-            rng.randrange(n) if rng.random() < 0.5 else ~rng.randrange(n_lexemes) for _ in range(rng.choice((0, 1, 1, 2, 3)))
-        ]
-        rules.append((rng.randrange(n), tuple(right)))
-    return rules, n, n_lexemes
-
-
-def grown(rules: Rules, counts: set[int]) -> set[int]:
-    """The nonterminals that derive a string of symbols out of ``counts``."""
-    known: set[int] = set()
-    while True:
-        more = {left for left, right in rules if all(symbol in known or symbol in counts for symbol in right)}
-        if more <= known:
-            return known
-        known |= more
 
 
 def dots_of(arrays: dict[int, list[int]], heads: int, lists: int) -> list[list[int]]:
@@ -72,7 +50,7 @@ def test_rules_are_cleaned_and_laid_out(seed: int) -> None:
         for left, right in rules:
             ir.rule(left, right)
         ir.start = 0
-        template = template_of(VOCAB, Limits(), ())
+        template = base_arena_of(VOCAB, Limits(), ())
         productive = grown(rules, alive)
         if 0 not in productive:
             with pytest.raises(GrammarError, match="matches nothing"):

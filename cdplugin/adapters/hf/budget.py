@@ -20,7 +20,7 @@ from cdplugin.errors import BudgetError
 from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
-    from cdplugin.adapters.prefixes import Session
+    from cdplugin.adapters.prefixes import RowTracker
 
 __all__ = ["BudgetError", "Closing"]
 
@@ -33,10 +33,10 @@ class Closing:
             raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         self.max_new_tokens = max_new_tokens
 
-    def fill(self, session: Session, rows: Sequence[int], bitmask: Any) -> None:
+    def fill(self, tracker: RowTracker, rows: Sequence[int], bitmask: Any) -> None:
         """Write the masks of some rows. Raises :class:`BudgetError` if an output cannot be so short."""
-        left = self.max_new_tokens - (session.length - session.prompt_length)
-        matchers = [session.matchers[row] for row in rows]
+        left = self.max_new_tokens - (tracker.length - tracker.prompt_length)
+        matchers = [tracker.matchers[row] for row in rows]
         try:
             fill_next_token_bitmasks(matchers, bitmask, rows, budgets=[left] * len(rows))
         except BudgetError:

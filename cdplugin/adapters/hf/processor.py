@@ -23,7 +23,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
 from cdplugin.adapters.hf.recorder import Recorder
-from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, Session, Sessions
+from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
@@ -83,12 +83,12 @@ class GrammarLogitsProcessor(LogitsProcessor):
         constrained = [g for g in grammars if g is not None]
         self._vocab = constrained[0].vocab if constrained else None
         self._size: int = self._vocab.size if self._vocab is not None else 0
-        self._sessions = Sessions(grammars)
+        self._trackers = RowTrackers(grammars)
         self._lookahead: Lookahead | None = None
         self._pending: _Job | None = None
         self._thread = forking.Threads(1, "cdplugin-lookahead")
         self._bitmask: Any = None
-        self._filled: tuple[Session, int] | None = None
+        self._filled: tuple[RowTracker, int] | None = None
         self._copied: Any = None
         forking.watch(self)
 
@@ -112,7 +112,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def reset(self) -> None:
         """Forget all prompts: the next call begins a new one, even if it looks like a continuation."""
         self._drop_pending()
-        self._sessions.forget()
+        self._trackers.forget()
         self._filled = None
         if self._recorder is not None:
             self._recorder.clear()
@@ -127,30 +127,30 @@ class GrammarLogitsProcessor(LogitsProcessor):
             _refuse_shapes(input_ids, scores)
         if self._vocab is None:
             return scores
-        session = self._session(input_ids)
-        refused = session.refused()
+        tracker = self._tracker(input_ids)
+        refused = tracker.refused()
         if refused:
             for row in refused:
-                self._judge(session, row, scores)
+                self._judge(tracker, row, scores)
         else:
-            session.deferred = None
-        rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
+            tracker.deferred = None
+        rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
         if not rows:
             return scores
-        bitmask = self._masks(session, rows)
+        bitmask = self._masks(tracker, rows)
         masked = scores.clone()
         if scores.device.type == "cpu":
-            apply_token_bitmask_inplace(masked, bitmask, None if len(rows) == session.rows else rows)
+            apply_token_bitmask_inplace(masked, bitmask, None if len(rows) == tracker.rows else rows)
         else:
             on_device = bitmask.to(scores.device, non_blocking=True)
             if scores.device.type == "cuda":  # the host may refill the pinned memory only after the copy
                 self._copied = torch.cuda.Event()
                 self._copied.record(torch.cuda.current_stream(scores.device))
-            apply_token_bitmask_inplace(masked, on_device, None if len(rows) == session.rows else rows)
+            apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
         if self._closing is not None:
-            self._closing.give_back(masked, [row for row in rows if session.status[row] == LIVE], bitmask)
+            self._closing.give_back(masked, [row for row in rows if tracker.status[row] == LIVE], bitmask)
         if self._recorder is not None:
-            self._recorder.note(session, [row for row in rows if session.status[row] == LIVE], scores, masked)
+            self._recorder.note(tracker, [row for row in rows if tracker.status[row] == LIVE], scores, masked)
         return masked
 
     def trace(self, row: int = 0, output_ids: Any = None, *, limit: int = MOST_STEPS) -> Trace:
@@ -164,22 +164,22 @@ class GrammarLogitsProcessor(LogitsProcessor):
         if self._recorder is None:
             raise CdpluginError("trace: expected GrammarLogitsProcessor(..., trace=True)")
         self._drop_pending()
-        session = self._sessions.current
-        if session is None:
+        tracker = self._trackers.current
+        if tracker is None:
             raise CdpluginError("trace: expected a call of generate() with this processor, found none")
-        if not 0 <= row < session.rows:
-            raise IndexError(f"trace: row: expected 0 to {session.rows - 1}, found {row}")
-        matcher = session.matchers[row]
+        if not 0 <= row < tracker.rows:
+            raise IndexError(f"trace: row: expected 0 to {tracker.rows - 1}, found {row}")
+        matcher = tracker.matchers[row]
         if matcher is None:
             raise CdpluginError(f"trace: row {row} has no grammar")
-        ids = session.ids[row, : session.length] if output_ids is None else np.asarray(output_ids, np.int64).reshape(-1)
-        if not np.array_equal(ids[: session.prompt_length], session.ids[row, : session.prompt_length]):
+        ids = tracker.ids[row, : tracker.length] if output_ids is None else np.asarray(output_ids, np.int64).reshape(-1)
+        if not np.array_equal(ids[: tracker.prompt_length], tracker.ids[row, : tracker.prompt_length]):
             raise CdpluginError(f"trace: output_ids: expected row {row} of the last generate(), its prompt first")
-        tokens = ids[session.prompt_length :].tolist()
+        tokens = ids[tracker.prompt_length :].tolist()
         stops = frozenset(matcher.stop_token_ids)
         end = next((i + 1 for i, token in enumerate(tokens) if token in stops), len(tokens))  # padding follows
         start = matcher.grammar.matcher(stop_token_ids=matcher.stop_token_ids)
-        return trace_tokens(start, tokens[:end], limit, self._recorder.preferences(session, row))
+        return trace_tokens(start, tokens[:end], limit, self._recorder.preferences(tracker, row))
 
     @contextmanager
     def continuous_batching(self, model: Any) -> Iterator[None]:
@@ -223,47 +223,47 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _session(self, input_ids: torch.Tensor) -> Session:
-        """The session at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
+    def _tracker(self, input_ids: torch.Tensor) -> RowTracker:
+        """The tracker at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
         job = self._pending
         if job is None:
-            return self._sessions.advance(_host_ids(input_ids))
+            return self._trackers.advance(_host_ids(input_ids))
         try:
-            session = job.wait()  # interrupted, it is still pending
+            tracker = job.wait()  # interrupted, it is still pending
             self._pending = None
         except Exception:
             self._pending = self._filled = None
             if job.is_for(input_ids):
                 raise
-            self._sessions.forget()  # the error of a step that was never taken
-            session = None
-        if session is None or not job.is_same(input_ids):
-            return self._sessions.advance(_host_ids(input_ids))
-        session.seen = session.length
-        return session
+            self._trackers.forget()  # the error of a step that was never taken
+            tracker = None
+        if tracker is None or not job.is_same(input_ids):
+            return self._trackers.advance(_host_ids(input_ids))
+        tracker.seen = tracker.length
+        return tracker
 
-    def _masks(self, session: Session, rows: list[int]) -> Any:
-        """The bitmask with the rows of a session filled; nothing is computed if nothing has changed."""
-        if self._bitmask is None or self._bitmask.shape[0] != session.rows:
-            self._bitmask = allocate_token_bitmask(session.rows, self._size)
+    def _masks(self, tracker: RowTracker, rows: list[int]) -> Any:
+        """The bitmask with the rows of a tracker filled; nothing is computed if nothing has changed."""
+        if self._bitmask is None or self._bitmask.shape[0] != tracker.rows:
+            self._bitmask = allocate_token_bitmask(tracker.rows, self._size)
             self._filled = None
-        if self._filled is None or self._filled[0] is not session or self._filled[1] != session.version:
+        if self._filled is None or self._filled[0] is not tracker or self._filled[1] != tracker.version:
             if self._copied is not None:
                 self._copied.synchronize()
                 self._copied = None
             self._filled = None
             if self._closing is None:
-                fill_next_token_bitmasks([session.matchers[row] for row in rows], self._bitmask, rows)
+                fill_next_token_bitmasks([tracker.matchers[row] for row in rows], self._bitmask, rows)
             else:
-                self._closing.fill(session, rows, self._bitmask)
-            self._filled = (session, session.version)
+                self._closing.fill(tracker, rows, self._bitmask)
+            self._filled = (tracker, tracker.version)
         return self._bitmask
 
     def _start(self, input_ids: torch.Tensor) -> None:
         """Begin the next step on a thread: follow the new tokens, fill the masks."""
         self._drop_pending()
-        session = self._sessions.current
-        if session is None or input_ids.ndim != 2 or input_ids.shape[0] != session.rows:
+        tracker = self._trackers.current
+        if tracker is None or input_ids.ndim != 2 or input_ids.shape[0] != tracker.rows:
             return
         self._pending = _Job(self, input_ids)
 
@@ -273,36 +273,36 @@ class GrammarLogitsProcessor(LogitsProcessor):
             try:
                 self._pending.wait()
             except Exception:
-                self._sessions.forget()
+                self._trackers.forget()
                 self._filled = None
             self._pending = None
 
-    def _ahead(self, ids: np.ndarray) -> Session | None:
+    def _ahead(self, ids: np.ndarray) -> RowTracker | None:
         """What the thread does."""
-        session = self._sessions.continued(ids)
-        if session is not None and LIVE in session.status:
-            rows = [row for row, status in enumerate(session.status) if status in (LIVE, ENDED)]
-            self._masks(session, rows)
-        return session
+        tracker = self._trackers.continued(ids)
+        if tracker is not None and LIVE in tracker.status:
+            rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+            self._masks(tracker, rows)
+        return tracker
 
-    def _judge(self, session: Session, row: int, scores: torch.Tensor) -> None:
+    def _judge(self, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
         """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
         draft = _draft_position(scores)
-        if draft == "inside" or (session.rows > 1 and (session.permuted or _are_log_probabilities(scores))):
-            session.status[row] = DEAD
+        if draft == "inside" or (tracker.rows > 1 and (tracker.permuted or _are_log_probabilities(scores))):
+            tracker.status[row] = DEAD
             return
-        if draft == "last" and (session.deferred is None or session.deferred >= session.length):
-            session.deferred = session.length
+        if draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
+            tracker.deferred = tracker.length
             return
-        matcher, accepted = session.matchers[row], session.accepted[row]
-        tail = session.ids[row, session.prompt_length + accepted : session.length]
+        matcher, accepted = tracker.matchers[row], tracker.accepted[row]
+        tail = tracker.ids[row, tracker.prompt_length + accepted : tracker.length]
         token = int(tail[0])
-        others = [status for other, status in enumerate(session.status) if other != row]
+        others = [status for other, status in enumerate(tracker.status) if other != row]
         special = 0 <= token < self._size and not matcher.grammar.vocab.tokens[token]
         if special and accepted > 0 and (tail == token).all() and (LIVE in others or FREE in others):
-            session.status[row] = PADDED
+            tracker.status[row] = PADDED
             return
-        self._sessions.forget()
+        self._trackers.forget()
         raise TokenNotAllowedError(_refusal(matcher, row, token, accepted), row, token)
 
 
@@ -332,15 +332,15 @@ class _Job:
             event = torch.cuda.Event()
             event.record(torch.cuda.current_stream(input_ids.device))
 
-        def work() -> Session | None:
+        def work() -> RowTracker | None:
             if event is not None:
                 event.synchronize()
             return processor._ahead(_host_ids(host))
 
-        self._future: Future[Session | None] = processor._thread.submit(work)
+        self._future: Future[RowTracker | None] = processor._thread.submit(work)
 
-    def wait(self) -> Session | None:
-        """The session, moved to the ids; None if they continue none. Raises what the work raised."""
+    def wait(self) -> RowTracker | None:
+        """The tracker, moved to the ids; None if they continue none. Raises what the work raised."""
         return self._future.result()
 
     def give_up(self) -> None:

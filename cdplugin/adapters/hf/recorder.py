@@ -16,7 +16,7 @@ import torch
 from cdplugin.queries.trace import Candidate, Preference
 
 if TYPE_CHECKING:
-    from cdplugin.adapters.prefixes import Session
+    from cdplugin.adapters.prefixes import RowTracker
 
 MOST_STEPS = 16_384
 """Steps that are kept, of all rows together; the oldest go first."""
@@ -34,24 +34,24 @@ class Recorder:
         """Forget all steps."""
         self._steps.clear()
 
-    def note(self, session: Session, rows: Iterable[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
+    def note(self, tracker: RowTracker, rows: Iterable[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
         """Keep what ``scores`` ``(rows, width)`` preferred before the mask, and what is left in ``masked``, of some rows."""
         for row in rows:
             if len(self._steps) >= MOST_STEPS:
                 del self._steps[next(iter(self._steps))]
-            before = session.ids[row, session.prompt_length : session.length]
-            self._steps[_digest(_begun(session, row), before)] = _preference(scores[row], masked[row])
+            before = tracker.ids[row, tracker.prompt_length : tracker.length]
+            self._steps[_digest(_begun(tracker, row), before)] = _preference(scores[row], masked[row])
 
-    def preferences(self, session: Session, row: int) -> Callable[[tuple[int, ...]], Preference | None]:
+    def preferences(self, tracker: RowTracker, row: int) -> Callable[[tuple[int, ...]], Preference | None]:
         """What the model wanted in a row after some generated tokens; None where that was not recorded."""
-        begun = _begun(session, row)
+        begun = _begun(tracker, row)
         return lambda tokens: self._steps.get(_digest(begun, np.array(tokens, np.int64)))
 
 
-def _begun(session: Session, row: int) -> bytes:
+def _begun(tracker: RowTracker, row: int) -> bytes:
     """The digest of a row's prompt."""
-    grammar = row // session.rows_per_prompt
-    return _digest(grammar.to_bytes(8, "little"), session.ids[row, : session.prompt_length])
+    grammar = row // tracker.rows_per_prompt
+    return _digest(grammar.to_bytes(8, "little"), tracker.ids[row, : tracker.prompt_length])
 
 
 def _digest(begun: bytes, tokens: np.ndarray) -> bytes:

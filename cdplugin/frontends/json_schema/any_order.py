@@ -2,7 +2,7 @@
 
 :class:`cdplugin.frontends.json_schema.members.Members` makes a rule for each name that may still come, after each set of names
 that came before. Here names that are alike (same values, required or not) are one lexeme, which keeps its text
-(:class:`cdplugin.ir.Kept`): what follows depends on the name
+(:class:`cdplugin.ir.TrackedLexeme`): what follows depends on the name
 that was typed, and the next lexeme is any of the names but those that were seen. These are a tree that is copied along the path
 of one name, so that a member costs as much as its name is long.
 
@@ -19,7 +19,7 @@ from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.distinct import ByteNode, with_text
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
-from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 
@@ -99,8 +99,8 @@ class _Group:
         begun = _common(min(texts), max(texts))[: min(map(len, texts)) - 1]
         self._n_begun = len(begun)
         self.lead = ir.lexeme(cat(space, literal(begun)), "key")
-        keeper = Keeper(lambda text: json.loads(begun + text), EMPTY)
-        self.lexeme, self.twin = ir.keep(literals(text[len(begun) :] for text in texts), keeper, "key")
+        keeper = ValueReader(lambda text: json.loads(begun + text), EMPTY)
+        self.lexeme, self.twin = ir.track(literals(text[len(begun) :] for text in texts), keeper, "key")
 
     def adding(self, seen: _Names, name: str) -> _Names | None:
         """``seen`` and ``name``; None if that is among them."""
@@ -213,13 +213,13 @@ class ManyMembers(Family):
             after = _State(True, (*seen[:g], now, *seen[g + 1 :]), left, count, now.nbytes)
             return (self._colon, group.value, self._ir.member(self, after))
 
-        return (Kept(group.lexeme, self._excluded(names), then, rest),)
+        return (TrackedLexeme(group.lexeme, self._excluded(names), then, rest),)
 
     @staticmethod
     def _excluded(names: _Names) -> Expr | None:
         return names.excluded.expression if names.bits else None
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         assert isinstance(value, _State)
         unknown = (None,) * len(value.seen)
         return self._ir.member(self, _State(True, unknown, value.left, value.count)) if value.started else None

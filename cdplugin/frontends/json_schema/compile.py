@@ -31,7 +31,7 @@ from cdplugin.frontends.json_schema.shapes import Alternative, Effort, Multiplie
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
-from cdplugin.ir import MOST_COUNTED, GrammarIR, Keeper, Symbol
+from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
@@ -385,12 +385,12 @@ class _Writer:
         """
         ir = self.ir
         if more.marks:
-            keeper = Keeper(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
+            reader = ValueReader(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
         else:
-            keeper = Keeper(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
-        lexeme, twin = ir.keep(self._quoted[more.key], keeper, "key")
+            reader = ValueReader(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
+        lexeme, twin = ir.track(self._quoted[more.key], reader, "key")
         space, colon = self._name_parts()
-        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, keeper, colon))
+        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, reader, colon))
 
     def _name_parts(self) -> tuple[tuple[Symbol, ...], Symbol]:
         """What stands before a name that is a lexeme of its own, and what follows it."""

@@ -1,9 +1,9 @@
 """``uniqueItems`` over scalars of which there are too many to list: strings, numbers, unions of them.
 
-After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.Kept`). Values
-are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so that 1,
-1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows a
-mantissa with one digit, not 0, before the point, and no number is read as an infinity.
+After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.TrackedLexeme`).
+Values are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so
+that 1, 1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows
+a mantissa with one digit, not 0, before the point, and no number is read as an infinity.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cdplugin.expr import (
 )
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 from cdplugin.regex.alphabet import JSON_STRING
 
 _NONZERO = byte_class(b"123456789")
@@ -267,8 +267,8 @@ class Unique(Family):
         location: str,
     ) -> None:
         self._ir = ir
-        self._keeper = Keeper(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
-        self._lexeme, self._twin = ir.keep(item, self._keeper, "value")
+        self._reader = ValueReader(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
+        self._lexeme, self._twin = ir.track(item, self._reader, "value")
         self._space = tuple(space)
         self._comma = comma
         self._closings = closings
@@ -302,8 +302,8 @@ class Unique(Family):
         def then(item: Hashable) -> Sequence[Part] | None:
             return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
-        rest = self._more.after(following, seen.count + 1 < self._keeper.enough)
-        yield (*((self._comma,) if started else ()), *self._space, Kept(self._lexeme, seen.expression, then, (rest,)))
+        rest = self._more.after(following, seen.count + 1 < self._reader.enough)
+        yield (*((self._comma,) if started else ()), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
 
     def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
         """What follows ``index`` items whatever they are."""
@@ -316,7 +316,7 @@ class Unique(Family):
         if index >= self._low:
             yield (self._closings[started],)
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         assert isinstance(value, tuple)
         return self._more.after(value[1], True) if value[0] else None
 

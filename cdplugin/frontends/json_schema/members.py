@@ -15,7 +15,7 @@ from itertools import product
 from operator import or_
 
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.ir import Family, GrammarIR, Keeper, Kept, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 
@@ -44,7 +44,7 @@ class DistinctKey:
     space: tuple[Symbol, ...]
     lexeme: Symbol
     twin: Symbol
-    keeper: Keeper
+    reader: ValueReader
     colon: Symbol
 
 
@@ -210,10 +210,10 @@ class Members(Family):
         def then(name: Hashable) -> Sequence[Part] | None:
             return None if name in names else (key.colon, value, self._member(following, names.adding(name)))
 
-        rest = (key.colon, value, self._member(following, names.count + 1 < key.keeper.enough))
-        return (*key.space, Kept(key.lexeme, names.expression, then, rest))
+        rest = (key.colon, value, self._member(following, names.count + 1 < key.reader.enough))
+        return (*key.space, TrackedLexeme(key.lexeme, names.expression, then, rest))
 
-    def stand_in(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable) -> Part | None:
         assert isinstance(value, tuple)
         names = value[-1]
         return self._ir.member(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None

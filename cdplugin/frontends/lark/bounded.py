@@ -98,7 +98,7 @@ def _reached(ir: GrammarIR, rights: Rights, start: Symbol) -> dict[Symbol, set[S
 
 
 def _lexemes_are_exact(ir: GrammarIR, lexemes: set[Symbol]) -> bool:
-    if any(s in ir.skips or s in ir.token_sets or s in ir.kept or s in ir.max_tokens for s in lexemes):
+    if any(s in ir.skips or s in ir.token_sets or s in ir.tracked or s in ir.max_tokens for s in lexemes):
         return False
     if all(ir.lexings[~s] == EXACT for s in lexemes):
         return True

@@ -100,7 +100,7 @@ class _Compiler:
             inner = rights[inner][0][0]
         if most > BEYOND_TEXT:
             return symbol
-        if inner >= 0 or inner in ir.token_sets or inner in ir.kept:
+        if inner >= 0 or inner in ir.token_sets or inner in ir.tracked:
             if is_self_delimiting(ir, rights, symbol):
                 return symbol
             whole = folded(ir, rights, symbol)

@@ -25,8 +25,9 @@ from cdplugin.kernels.infill.spans import end_row
 from cdplugin.kernels.infill.starts import allow
 from cdplugin.kernels.infill.workspace import end_node, or_row, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, length_of, word_of
+from cdplugin.kernels.lexer.fields import is_skip
+from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import length_of, word_of
 
 
 @kernel
@@ -81,9 +82,8 @@ def end_inside(h, w, starts, lexeme, end):
 @kernel
 def has_skip(h, accepted):
     """Whether a skip is among the lexemes that match together: then it is the skip that is read."""
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
-        if lexemes[word_of(h, accepted, i) * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, word_of(h, accepted, i)):
             return True
     return False
 
@@ -91,11 +91,10 @@ def has_skip(h, accepted):
 @kernel
 def end_text(h, w, starts, accepted):
     """The lexemes of a set end where the text may end; 0 or a status."""
-    lexemes = i64(h, layout.LEXEMES)
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         status = _edges(w, starts, lexeme, end_node(w))
         if status < 0:
@@ -121,7 +120,7 @@ def end_at(h, w, starts, accepted, first):
         return end
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         if not head[ws.W_SPLIT]:
             allow(h, w, starts, lexeme, end)
@@ -134,7 +133,6 @@ def end_at(h, w, starts, accepted, first):
 @kernel
 def _end_skips(h, w, starts, accepted, first):
     """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(whead(w)[ws.W_WIDTH]):
         word = tab(w, ws.LIVE_BITS)[starts + i]
         while word:
@@ -146,7 +144,7 @@ def _end_skips(h, w, starts, accepted, first):
                 return end
             for j in range(length_of(h, accepted)):
                 skip = word_of(h, accepted, j)
-                if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+                if is_skip(h, skip):
                     status = edge(w, node, skip, end)
                     if status < 0:
                         return status

@@ -15,10 +15,22 @@ from cdplugin.kernels.infill.starts import set_of_starts
 from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, length_of, mix, pack, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    equal_words,
+    first_slot,
+    has_room,
+    hash_words,
+    header,
+    i64,
+    length_of,
+    mix,
+    pack,
+    sort_unique,
+    word_of,
+)
 
 
 @kernel
@@ -53,29 +65,20 @@ def make_column(h, w, start, count, scans, skips):
     head = whead(w)
     queue = tab(w, ws.QUEUE)
     count = sort_unique(queue, start, count)
-    hash_ = mix(2166136261, 2 * scans + skips)
+    hash_ = mix(layout.HASH_SEED, 2 * scans + skips)
     compete = head[ws.W_SET] if head[ws.W_SPLIT] else np.int64(0)
-    for i in range(compete):
-        hash_ = mix(hash_, tab(w, ws.TARGET)[i])
-    for i in range(start, start + count):
-        hash_ = mix(hash_, queue[i])
+    hash_ = hash_words(hash_, tab(w, ws.TARGET), 0, compete)
+    hash_ = hash_words(hash_, queue, start, count)
     index = tab(w, ws.COLUMN_HASH)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     items = tab(w, ws.COLUMN_ITEMS)
     columns = tab(w, ws.COLUMNS)
     while index[slot] != 0:
         record = index[slot] * ws.COLUMN_WORDS
         if columns[record + ws.COL_COUNT] == count and columns[record + ws.COL_SCANS] == 2 * scans + skips:
-            same = True
-            for i in range(compete):
-                if items[columns[record + ws.COL_TARGET] + i] != tab(w, ws.TARGET)[i]:
-                    same = False
-            for i in range(count):
-                if items[columns[record + ws.COL_START] + i] != queue[start + i]:
-                    same = False
-                    break
-            if same:
+            same = equal_words(items, columns[record + ws.COL_TARGET], tab(w, ws.TARGET), 0, compete)
+            if same and equal_words(items, columns[record + ws.COL_START], queue, start, count):
                 return index[slot]
         slot = (slot + 1) & size
     column = head[ws.W_N_COLUMNS]
@@ -184,16 +187,15 @@ def _exact_start(h, w, first, n_items):
     if not has_room(h, layout.STACK, base + n_items + 1):
         return np.int64(statuses.GROW)
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     count = 0
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, ws.COLUMN_ITEMS)[first + i] >> 32]
-        if 0 <= lexeme < end_lexeme and lexemes[lexeme * layout.LEXEME_WORDS + layout.X_KIND] == layout.EXACT:
+        if 0 <= lexeme < end_lexeme and ending_of(h, lexeme) == layout.EXACT:
             words[base + count] = lexeme
             count += 1
     count = sort_unique(words, base, count)
     for i in range(base, base + count):
-        words[i] = pack(words[i], lexemes[words[i] * layout.LEXEME_WORDS + layout.X_EXPRESSION])
+        words[i] = pack(words[i], expression_of(h, words[i]))
     head[layout.STACK_TOP] = base + count
     state = lexer_state(h, base, count)
     head[layout.STACK_TOP] = base
@@ -215,7 +217,7 @@ def _await(h, w, first, n_items):
             target[lexeme >> 6] |= np.int64(1) << (lexeme & 63)
     if has_bit(target, 0, end_lexeme):
         for skip in range(end_lexeme):
-            if i64(h, layout.LEXEMES)[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if is_skip(h, skip):
                 target[skip >> 6] |= np.int64(1) << (skip & 63)
 
 
@@ -330,14 +332,13 @@ def scan(h, w, column, accepted):
     If one of them is a skip, nothing is scanned.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
     n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
     count = np.int64(0)
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
-        if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, lexeme):
             return _after_skips(h, w, column, accepted)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
@@ -373,14 +374,13 @@ def _after_skips(h, w, column, accepted):
     head = whead(w)
     words = head[ws.W_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     target = tab(w, ws.TARGET)
     for i in range(words):
         target[i] = 0
     for j in range(length_of(h, accepted)):
         skip = word_of(h, accepted, j)
-        if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, skip):
             for i in range(words):
                 target[i] |= tab(w, ws.SKIPPED)[skip * words + i]
     count = np.int64(0)
@@ -443,8 +443,8 @@ def _push(w, count, item):
     stamp = head[ws.W_PUSH_STAMP]
     queue = tab(w, ws.QUEUE)
     size = index.shape[0] - 1
-    hash_ = mix(2166136261, item)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, item)
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         if queue[index[slot] & 0xFFFFFFFF] == item:
             return np.int64(count)
@@ -473,17 +473,16 @@ def column_at_nodes(h, w, starts, state):
             for j in range(words):
                 target[j] |= tab(w, ws.ALLOWED)[node * words + j]
     n_lexemes = head[ws.W_N_LEXEMES]
-    lexemes = i64(h, layout.LEXEMES)
     count = np.int64(0)
     everything = state == 0
     if state > 0:
-        value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+        value = value_of(h, state)
         for i in range(length_of(h, value)):
             number = word_of(h, value, i) >> 32
-            everything = everything or lexemes[number * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+            everything = everything or is_skip(h, number) != 0
         if not everything:
             for i in range(length_of(h, value)):
-                symbol = lexemes[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
+                symbol = symbol_of(h, word_of(h, value, i) >> 32)
                 count = _waiting_at(w, starts, symbol, count)
                 if count < 0:
                     return count

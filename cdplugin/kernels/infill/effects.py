@@ -16,9 +16,22 @@ from cdplugin.kernels.infill.boundaries import has_skip
 from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, length_of, mix, sort_range, u8, word_of
+from cdplugin.kernels.store.arena import (
+    equal_words,
+    first_slot,
+    hash_words,
+    header,
+    i32,
+    i64,
+    length_of,
+    mix,
+    sort_range,
+    u8,
+    word_of,
+)
 
 
 @kernel
@@ -45,10 +58,7 @@ def closure_of(h, w, state):
     while at < count:
         here = queue[at]
         at += 1
-        records = i64(h, layout.LEXER_STATES)
-        n_lexemes = _note(
-            h, records[here * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST], lexeme_mark, stamp, work, n_lexemes
-        )
+        n_lexemes = _note(h, longest_of(h, here), lexeme_mark, stamp, work, n_lexemes)
         for byte in range(256):
             after = transition(h, here, np.int64(byte))
             if after < 0:
@@ -57,11 +67,8 @@ def closure_of(h, w, state):
                 continue
             if after & lexer_layout.ENDS_BIT:
                 after &= lexer_layout.STATE_MASK
-                records = i64(h, layout.LEXER_STATES)
-                n_lexemes = _note(
-                    h, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], lexeme_mark, stamp, work, n_lexemes
-                )
-                after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+                n_lexemes = _note(h, accepted_of(h, after), lexeme_mark, stamp, work, n_lexemes)
+                after = rest_of(h, after)
                 if after == 0:
                     continue
             if not room(w, ws.MARK, after + 1) or not room(w, ws.QUEUE, count + 1):
@@ -93,10 +100,9 @@ def _note(h, accepted, lexeme_mark, stamp, out, count):
     """Append the lexemes of a set (0: none) that are not marked yet; the new count. Beside a skip nothing else is read."""
     if accepted:
         skips = has_skip(h, accepted)
-        lexemes = i64(h, layout.LEXEMES)
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
-            if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if skips and not is_skip(h, lexeme):
                 continue
             if lexeme_mark[lexeme] != stamp:
                 lexeme_mark[lexeme] = stamp
@@ -127,7 +133,7 @@ def _note_crossings(h, w, accepted, group, stamp, count):
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         if not _may_follow(h, w, lexeme, group):
             continue
@@ -199,7 +205,7 @@ def _classes_below(h, w, node, behind):
 @kernel
 def _may_follow(h, w, lexeme, group):
     """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar."""
-    if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+    if is_skip(h, lexeme):
         return True
     words = whead(w)[ws.W_SET]
     follows = tab(w, ws.FOLLOWS)
@@ -221,16 +227,15 @@ def _set_firsts(h, w, group):
         firsts[group * words + i] = 0
     record = tab(w, ws.CLASS_RECORD)[group]
     pool = tab(w, ws.POOL)
-    lexemes = i64(h, layout.LEXEMES)
     first = record + ws.E_FIRST
     n_states = pool[record + ws.E_STATES]
     n_ends = pool[record + ws.E_ENDS]
     skips = False
     for i in range(first, first + n_states):
-        value = i64(h, layout.LEXER_STATES)[pool[i] * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+        value = value_of(h, pool[i])
         for j in range(length_of(h, value)):
-            lexeme = lexemes[(word_of(h, value, j) >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
-            skips = skips or lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+            lexeme = symbol_of(h, word_of(h, value, j) >> 32)
+            skips = skips or is_skip(h, lexeme) != 0
             firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_states
     for i in range(first, first + n_ends):
@@ -241,7 +246,7 @@ def _set_firsts(h, w, group):
     first += n_ends
     for i in range(first, first + pool[record + ws.E_CROSSINGS]):
         lexeme = pool[i] >> 32
-        skips = skips or lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+        skips = skips or is_skip(h, lexeme) != 0
         firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
         for i in range(words):
@@ -285,10 +290,9 @@ def effect_of(h, w, state):
         if after == 0:
             node += skips[node]
             continue
-        records = i64(h, layout.LEXER_STATES)
         token = np.int64(tokens[node])
         if after == lexer_layout.BEFORE:
-            accepted = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+            accepted = longest_of(h, before)
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
             if n_crossings < 0:
                 return n_crossings
@@ -296,7 +300,7 @@ def effect_of(h, w, state):
             continue
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            accepted = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+            accepted = accepted_of(h, after)
             if token >= 0:
                 n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                 if n_ends < 0:
@@ -305,7 +309,7 @@ def effect_of(h, w, state):
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(1), stamp, n_crossings)
             if n_crossings < 0:
                 return n_crossings
-            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            after = rest_of(h, after)
             if after == 0:
                 node += skips[node]
                 continue
@@ -368,16 +372,15 @@ def classify(h, w, first, last):
                     after = transition(h, state, np.int64(text[i]))
                     if after < 0:
                         return after
-                    records = i64(h, layout.LEXER_STATES)
                     if after == lexer_layout.BEFORE:
-                        accepted = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+                        accepted = longest_of(h, state)
                         n_crossings = _note_crossings(h, w, accepted, class_of[i], stamp, n_crossings)
                         if n_crossings < 0:
                             return n_crossings
                         after = np.int64(0)
                     if after & lexer_layout.ENDS_BIT:
                         after &= lexer_layout.STATE_MASK
-                        accepted = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+                        accepted = accepted_of(h, after)
                         if i == end - 1:
                             n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                             if n_ends < 0:
@@ -386,7 +389,7 @@ def classify(h, w, first, last):
                             n_crossings = _note_crossings(h, w, accepted, class_of[i + 1], stamp, n_crossings)
                             if n_crossings < 0:
                                 return n_crossings
-                        after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+                        after = rest_of(h, after)
                     state = after
                     if state == 0:
                         break
@@ -425,20 +428,13 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     sort_crossings(tab(w, ws.QUEUE), 0, n_crossings)
     for i in range(n_crossings):
         pool[base + ws.E_FIRST + n_states + n_ends + i] = tab(w, ws.QUEUE)[i]
-    hash_ = mix(2166136261, total)
-    for i in range(base, base + total):
-        hash_ = mix(hash_, pool[i])
+    hash_ = mix(layout.HASH_SEED, total)
+    hash_ = hash_words(hash_, pool, base, total)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     records = tab(w, ws.CLASS_RECORD)
     while index[slot] != 0:
-        other = records[index[slot]]
-        same = True
-        for i in range(total):
-            if pool[other + i] != pool[base + i]:
-                same = False
-                break
-        if same:
+        if equal_words(pool, records[index[slot]], pool, base, total):
             return index[slot]
         slot = (slot + 1) & size
     if number > head[ws.W_MOST_CLASSES]:

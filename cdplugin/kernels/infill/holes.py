@@ -21,9 +21,10 @@ from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, room, 
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, length_of, mix, u8, word_of
+from cdplugin.kernels.store.arena import first_slot, header, i32, i64, length_of, mix, u8, word_of
 
 BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
 PAIR_WORDS = 2  # column, lexer state
@@ -93,9 +94,9 @@ def _add_mask_of_starts(h, w, starts, state, out):
     head = whead(w)
     apart = False
     if head[ws.W_SPLIT]:
-        value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+        value = value_of(h, state)
         for i in range(length_of(h, value)):
-            apart = apart or i64(h, layout.LEXEMES)[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
+            apart = apart or is_skip(h, word_of(h, value, i) >> 32) != 0
     if not apart:
         column = column_at_nodes(h, w, starts, state)
         return column if column <= 0 else _add_mask(h, w, column, state, out)
@@ -304,8 +305,8 @@ def _known(w, key):
     """1 + the answer kept under a key, or 0."""
     checked = tab(w, ws.CHECKED)
     size = checked.shape[0] // 2 - 1
-    hash_ = mix(2166136261, key)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
     while checked[2 * slot] != 0:
         if checked[2 * slot] == key:
             return checked[2 * slot + 1] + 1
@@ -322,8 +323,8 @@ def _remember(w, key, answer):
         room(w, ws.CHECKED, 2 * checked.shape[0])
         return np.int64(statuses.W_GROW)
     size = checked.shape[0] // 2 - 1
-    hash_ = mix(2166136261, key)
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
     while checked[2 * slot] != 0:
         slot = (slot + 1) & size
     checked[2 * slot] = key
@@ -344,7 +345,7 @@ def _follow(h, w, entry, byte, bottom, top):
             return after
         if after != lexer_layout.BEFORE:
             return _land(h, w, column, after, bottom, top)
-        column = _scanned(h, w, column, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        column = _scanned(h, w, column, longest_of(h, state))
         if column <= 0:
             return column if column < 0 else top
     for i in range(n_starts(w, column)):
@@ -366,9 +367,8 @@ def _land(h, w, column, after, bottom, top):
         return top
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
-        records = i64(h, layout.LEXER_STATES)
-        ended = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-        after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        ended = accepted_of(h, after)
+        after = rest_of(h, after)
         following = _scanned(h, w, column, ended)
         if following < 0:
             return following
@@ -444,7 +444,6 @@ def _goes_on_inside(h, w, column, state):
         return rows
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)
-    lexemes = i64(h, layout.LEXEMES)
     record = column * ws.COLUMN_WORDS
     first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
     n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
@@ -452,7 +451,7 @@ def _goes_on_inside(h, w, column, state):
         row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
-        if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, lexeme):
             if _goes_on_after_skip(h, w, column, lexeme, row):
                 return np.int64(1)
             continue

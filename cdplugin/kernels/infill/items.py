@@ -26,6 +26,7 @@ from cdplugin.kernels.infill.workspace import (
     whead,
 )
 from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
@@ -148,13 +149,12 @@ def _items_after_skips(h, w, node):
     """
     head = whead(w)
     words = head[ws.W_SET]
-    lexemes = i64(h, layout.LEXEMES)
     for k in range(words):
         set_ = tab(w, ws.SPAN_SETS)[node * words + k]
         while set_:
             skip = 64 * k + low_bit(set_)
             set_ &= set_ - 1
-            if not lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if not is_skip(h, skip):
                 continue
             row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + skip]
             for end in range(node + 1, head[ws.W_LEFT]):

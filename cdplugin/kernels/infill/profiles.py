@@ -15,9 +15,10 @@ from cdplugin.kernels.infill.columns import scan
 from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, mix, u8
+from cdplugin.kernels.store.arena import first_slot, has_room, header, i32, i64, intern, mix, u8
 
 
 @kernel
@@ -56,9 +57,8 @@ def profile_of(h, w, state):
         token = np.int64(tokens[node])
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            records = i64(h, layout.LEXER_STATES)
-            ended = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            ended = accepted_of(h, after)
+            after = rest_of(h, after)
             for below in range(node, node + skips[node]):
                 other = np.int64(tokens[below])
                 if other < 0:
@@ -103,9 +103,9 @@ def _outcome(w, count, kind, what, group):
     if not room(w, ws.OUTCOMES, (count + 1) * ws.OUTCOME_WORDS):
         return np.int64(statuses.W_GROW)
     outcomes = tab(w, ws.OUTCOMES)
-    hash_ = mix(mix(2166136261, (what << 2) | kind), group)
+    hash_ = mix(mix(layout.HASH_SEED, (what << 2) | kind), group)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] != 0:
         at = (index[slot] - 1) * ws.OUTCOME_WORDS
         if outcomes[at + ws.P_KIND] == kind and outcomes[at + ws.P_WHAT] == what and outcomes[at + ws.P_CLASS] == group:
@@ -175,7 +175,7 @@ def add_tokens(h, w, profile, outcome, out):
 
 
 @kernel
-def accepted_of(h, lexeme):
+def accepted_alone(h, lexeme):
     """The set of one lexeme, as an accepted set; or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -211,7 +211,7 @@ def push_class(h, w, column, group, count):
                 return count
         for i in range(first + n_states, first + n_states + n_ends + pool[record + ws.E_CROSSINGS]):
             crossing = i >= first + n_states + n_ends
-            accepted = accepted_of(h, pool[i] >> 32) if crossing else pool[i]
+            accepted = accepted_alone(h, pool[i] >> 32) if crossing else pool[i]
             if accepted < 0:
                 return accepted
             after = scan(h, w, column, accepted)

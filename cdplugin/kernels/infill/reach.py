@@ -10,8 +10,9 @@ from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.steps import column_of, step_of
 from cdplugin.kernels.infill.workspace import end_node, or_row, room, row_in, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, length_of, mix, word_of
+from cdplugin.kernels.store.arena import first_slot, length_of, mix, word_of
 
 
 @kernel
@@ -93,12 +94,12 @@ def _rows_of_set(w, k, set_):
     empty. Or ``W_GROW``.
     """
     head = whead(w)
-    hash_ = mix(mix(2166136261, k), set_)
+    hash_ = mix(mix(layout.HASH_SEED, k), set_)
     index = tab(w, ws.REACH_HASH)
     reached = tab(w, ws.REACHED)
     stamp = head[ws.W_REACH_STAMP]
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         at = (index[slot] & 0xFFFFFFFF) * ws.REACHED_WORDS
         if reached[at] == k and reached[at + 1] == set_:
@@ -214,7 +215,6 @@ def _note_ends(h, w, rows, accepted, k):
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
-    lexemes = i64(h, layout.LEXEMES)
     first = tab(w, ws.NODE_BEFORE)[k]
     if whead(w)[ws.W_SPLIT] and k > 0 and tab(w, ws.ELEMENTS)[k - 1] == ws.GAP:
         first += 1  # behind the gap, not in it
@@ -223,7 +223,7 @@ def _note_ends(h, w, rows, accepted, k):
             continue
         for i in range(length_of(h, accepted)):
             lexeme = word_of(h, accepted, i)
-            if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if skips and not is_skip(h, lexeme):
                 continue
             status = _note_end(w, rows + lexeme, np.int64(node))
             if status < 0:
@@ -235,10 +235,9 @@ def _note_ends(h, w, rows, accepted, k):
 def _note_text_end(h, w, rows, accepted):
     """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
     skips = has_skip(h, accepted)
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
-        if skips and not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if skips and not is_skip(h, lexeme):
             continue
         status = _note_end(w, rows + lexeme, end_node(w))
         if status < 0:

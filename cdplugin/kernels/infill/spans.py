@@ -27,8 +27,8 @@ from cdplugin.kernels.infill.workspace import (
     whead,
 )
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
-from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.lexer.fields import is_skip
+from cdplugin.kernels.store import statuses
 
 DENSE = 128  # bits of a block from which on it is turned round as a whole
 FEWEST_SPAN_ROWS = 1 << 9
@@ -159,9 +159,8 @@ def _follow_skips(h, w):
     """
     head = whead(w)
     n_lexemes = head[ws.W_N_LEXEMES]
-    lexemes = i64(h, layout.LEXEMES)
     for skip in range(n_lexemes - 1):
-        if not lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if not is_skip(h, skip):
             continue
         skipped = skip * head[ws.W_SET]
         if has_bit(tab(w, ws.SKIPPED), skipped, n_lexemes - 1):  # the text may end after a skip
@@ -176,7 +175,7 @@ def _follow_skips(h, w):
         grown = False
         n_skips = 0
         for skip in range(n_lexemes - 1):
-            if lexemes[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+            if is_skip(h, skip):
                 n_skips += 1
                 for lexeme in range(n_lexemes):
                     if has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):

@@ -13,9 +13,10 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.workspace import has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, skip_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, mix, pack, sort_unique
+from cdplugin.kernels.store.arena import equal_words, first_slot, has_room, hash_words, header, i64, mix, pack, sort_unique
 
 MOST_START_SETS = 2048
 
@@ -25,7 +26,7 @@ def allow(h, w, starts, lexeme, end):
     """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started."""
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
-    if not i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+    if not is_skip(h, lexeme):
         follows = tab(w, ws.FOLLOWS)
         for i in range(words):
             allowed[end * words + i] |= follows[lexeme * words + i]
@@ -68,19 +69,13 @@ def set_of_starts(h, w, table, first, which):
         for i in range(index.shape[0]):
             index[i] = 0
     sets = tab(w, ws.START_SETS)
-    hash_ = mix(2166136261, which)
-    for i in range(words):
-        hash_ = mix(hash_, tab(w, table)[first + i])
+    hash_ = mix(layout.HASH_SEED, which)
+    hash_ = hash_words(hash_, tab(w, table), first, words)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] != 0:
         at = (index[slot] - 1) * (words + 2)
-        same = sets[at + words] == which
-        for i in range(words):
-            if sets[at + i] != tab(w, table)[first + i]:
-                same = False
-                break
-        if same:
+        if sets[at + words] == which and equal_words(sets, at, tab(w, table), first, words):
             return sets[at + words + 1]
         slot = (slot + 1) & size
     at = count * (words + 2)
@@ -117,7 +112,6 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     """
     head = whead(w)
     words = head[ws.W_SET]
-    lexemes = i64(h, layout.LEXEMES)
     base = header(h)[layout.STACK_TOP]
     if not has_room(h, layout.STACK, base + 2 * head[ws.W_N_LEXEMES] + 2):
         return np.int64(statuses.GROW)
@@ -128,19 +122,18 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
         while word:
             lexeme = 64 * i + low_bit(word)
             word &= word - 1
-            record = lexeme * layout.LEXEME_WORDS
-            if lexeme == head[ws.W_N_LEXEMES] - 1 or (lexemes[record + layout.X_KIND] == layout.EXACT) != exact:
+            if lexeme == head[ws.W_N_LEXEMES] - 1 or (ending_of(h, lexeme) == layout.EXACT) != exact:
                 continue
             if only >= 0 and lexeme != only:
                 continue
             stack[base + count] = lexeme
             count += 1
-            if skips and lexemes[record + layout.X_SKIP] >= 0:
-                stack[base + count] = lexemes[record + layout.X_SKIP]
+            if skips and skip_of(h, lexeme) >= 0:
+                stack[base + count] = skip_of(h, lexeme)
                 count += 1
     count = sort_unique(stack, base, count)
     for i in range(base, base + count):
-        stack[i] = pack(stack[i], lexemes[stack[i] * layout.LEXEME_WORDS + layout.X_EXPRESSION])
+        stack[i] = pack(stack[i], expression_of(h, stack[i]))
     header(h)[layout.STACK_TOP] = base + count
     state = lexer_state(h, base, count)
     header(h)[layout.STACK_TOP] = base

@@ -13,10 +13,21 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.lexer import kind, lexer_state
+from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, length_of, mix, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    equal_words,
+    first_slot,
+    has_room,
+    hash_words,
+    header,
+    i64,
+    length_of,
+    mix,
+    sort_unique,
+    word_of,
+)
 
 MOST_SETS = 1 << 13
 MOST_STEP_WORDS = 1 << 22
@@ -74,9 +85,9 @@ def add_parts(h, w, count, state, stamp):
     """
     if state == 0:
         return np.int64(count)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     n_words = length_of(h, value)
-    if n_words == 1 or kind(h, word_of(h, value, 0) >> 32) != layout.EXACT:
+    if n_words == 1 or ending_of(h, word_of(h, value, 0) >> 32) != layout.EXACT:
         return add_state(w, count, state, stamp)
     for i in range(n_words):
         base = header(h)[layout.STACK_TOP]
@@ -104,21 +115,15 @@ def end_set(w, count):
     states = tab(w, ws.SET_STATES)
     first = tab(w, ws.SET_HEADS)[number]
     count = sort_unique(states, first, count)
-    hash_ = mix(2166136261, count)
-    for i in range(first, first + count):
-        hash_ = mix(hash_, states[i])
+    hash_ = mix(layout.HASH_SEED, count)
+    hash_ = hash_words(hash_, states, first, count)
     index = tab(w, ws.SET_HASH)
     heads = tab(w, ws.SET_HEADS)
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] != 0:
         other = heads[index[slot]]
-        same = heads[index[slot] + 1] - other == count
-        i = 0
-        while same and i < count:
-            same = states[other + i] == states[first + i]
-            i += 1
-        if same:
+        if heads[index[slot] + 1] - other == count and equal_words(states, other, states, first, count):
             return index[slot]
         slot = (slot + 1) & size
     if not room(w, ws.SET_HEADS, number + 2) or not room(w, ws.STEP_OF, (number + 1) * ws.COLUMNS_OF_STEPS):

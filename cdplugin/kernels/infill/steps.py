@@ -13,9 +13,9 @@ from cdplugin.kernels.infill.state_sets import add_parts, add_state, end_set, fr
 from cdplugin.kernels.infill.workspace import room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
-from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store import statuses
 
 
 @kernel
@@ -108,7 +108,7 @@ def _matched(h, w, set_, record, byte):
     stamp = fresh_stamp(w)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
         state = tab(w, ws.SET_STATES)[i]
-        matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+        matched = longest_of(h, state)
         if matched == 0:
             continue
         if byte >= 0:
@@ -139,11 +139,11 @@ def _by_byte(h, w, set_, record, byte):
             continue
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            ended = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
+            ended = accepted_of(h, after)
             status = _note_set(w, record, ended, stamp, ws.S_ENDS)
             if status < 0:
                 return status
-            after = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            after = rest_of(h, after)
         if after > 0:
             count = add_state(w, count, after, stamp)
             if count < 0:

@@ -13,7 +13,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import has_bit, meet, new_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64, mix
+from cdplugin.kernels.store.arena import equal_words, first_slot, i64, mix
 
 LONG = 8  # words of a row from which on it pays to remember
 
@@ -55,7 +55,7 @@ def way_of(w, dot, out):
     head = whead(w)
     width = head[ws.W_WIDTH]
     bits = tab(w, ws.BITS)
-    hash_ = mix(2166136261, dot)
+    hash_ = mix(layout.HASH_SEED, dot)
     for i in range(out, out + width):
         if bits[i]:
             hash_ = mix(mix(hash_, i - out), bits[i])
@@ -63,17 +63,11 @@ def way_of(w, dot, out):
     ways = tab(w, ws.WAYS)
     stamp = head[ws.W_WAY_STAMP]
     size = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & size
+    slot = first_slot(hash_, size)
     while index[slot] >> 32 == stamp:
         at = (index[slot] & 0xFFFFFFFF) * ws.WAY_WORDS
         if ways[at + ws.WAY_DOT] == dot:
-            other = ways[at + ws.WAY_OUT]
-            same = True
-            for i in range(width):
-                if bits[other + i] != bits[out + i]:
-                    same = False
-                    break
-            if same:
+            if equal_words(bits, ways[at + ws.WAY_OUT], bits, out, width):
                 return ways[at + ws.WAY_ROW]
         slot = (slot + 1) & size
     number = head[ws.W_N_WAYS]

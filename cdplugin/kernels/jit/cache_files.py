@@ -78,6 +78,18 @@ def cache_folders() -> Folders:
     return Folders((*readable, temporary) if temporary else tuple(readable), temporary, tuple(refused))
 
 
+@lru_cache(maxsize=1)
+def carried_folders() -> tuple[Path, ...]:
+    """The folders of files that were made elsewhere and are only read: ``CDPLUGIN_CARRIED``, and ``carried`` in the package.
+
+    They count under the same rules of ownership as the caches' folders.
+    """
+    named = os.environ.get("CDPLUGIN_CARRIED")
+    folders = [Path(named).absolute()] if named else []
+    folders.append(Path(__file__).resolve().parents[2] / "carried")
+    return tuple(folder for folder in folders if folder.is_dir() and _fault(folder) is None)
+
+
 def cache_root() -> Path | None:
     """The folder that the caches are written to; None where no folder can be written."""
     return cache_folders().writable
@@ -87,13 +99,19 @@ def read(name: str) -> memoryview | None:
     """The content of a cached file; None if it is absent, damaged (then it is removed) or not ours."""
     for folder in cache_folders().readable:
         content = _read(folder / name)
-        if content is None:
-            continue
-        digest = hashlib.sha256(name.encode())
-        digest.update(content[:-_DIGEST_BYTES])
-        if digest.digest() == content[-_DIGEST_BYTES:]:
+        if content is not None:
+            if _is_whole(name, content):
+                return content[:-_DIGEST_BYTES]
+            _unlink(folder / name)
+    return None
+
+
+def read_carried(name: str) -> memoryview | None:
+    """The content of a file that was made elsewhere; None if it is absent, damaged or not ours."""
+    for folder in carried_folders():
+        content = _read(folder / name)
+        if content is not None and _is_whole(name, content):
             return content[:-_DIGEST_BYTES]
-        _unlink(folder / name)
     return None
 
 
@@ -131,10 +149,12 @@ def remove(name: str) -> None:
         _unlink(folder / name)
 
 
-def names(folder: str, prefix: str = "") -> list[str]:
-    """The names, relative as :func:`read` takes them, of the files in ``folder`` that begin with ``prefix``."""
+def names(folder: str, prefix: str = "", *, carried: bool = False) -> list[str]:
+    """The names, relative as :func:`read` (``carried``: :func:`read_carried`) takes them, of the files in ``folder`` that begin
+    with ``prefix``.
+    """
     found: set[str] = set()
-    for root in cache_folders().readable:
+    for root in carried_folders() if carried else cache_folders().readable:
         with contextlib.suppress(OSError):
             found.update(entry for entry in os.listdir(root / folder) if not entry.startswith(_WRITING))
     return [f"{folder}/{entry}" for entry in sorted(found) if entry.startswith(prefix)]
@@ -217,6 +237,13 @@ def _is_private(status: os.stat_result) -> bool:
 def _remove_own(folder: Path, process: int) -> None:
     if os.getpid() == process:  # not the forked children, which run this too
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_whole(name: str, content: memoryview) -> bool:
+    """Whether a file ends with the hash of its name and of the rest."""
+    digest = hashlib.sha256(name.encode())
+    digest.update(content[:-_DIGEST_BYTES])
+    return digest.digest() == content[-_DIGEST_BYTES:]
 
 
 def _read(path: Path) -> memoryview | None:

@@ -4,11 +4,13 @@ Numba's own cache keeps an index and data files by the *path* of the source, doe
 kernel calls, loads unchecked code under ``NUMBA_BOUNDSCHECK=1``, and raises for ever where a file is damaged. Here machine
 code is one file for each kernel and signature, named by the kernel, a hash of all kernel sources with the versions and flags
 that matter, and the machine. So all installations of one version share it, and one file is whole or is made again
-(:mod:`cdplugin.kernels.jit.cache_files`).
+(:mod:`cdplugin.kernels.jit.cache_files`). Code that an image or a wheel carries, compiled for a level of the instruction set
+(:mod:`cdplugin.kernels.jit.targets`), has the same form, and is taken where there is none for the machine itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
 import os
@@ -27,18 +29,22 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from cdplugin.kernels.jit import cache_files
+from cdplugin.kernels.jit.targets import TARGETS, host_targets
 
 
-@lru_cache(maxsize=1)
-def source_key() -> str:
-    """A hash of all kernel sources, and of the versions and flags that machine code depends on."""
+@lru_cache(maxsize=len(TARGETS) + 1)
+def source_key(target: str | None = None) -> str:
+    """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
+    compiles for a target.
+    """
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     python = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
     config = numba.config
-    flags = (bool(config.BOUNDSCHECK), config.OPT, config.CPU_NAME, config.CPU_FEATURES)
+    machine = (config.CPU_NAME, config.CPU_FEATURES) if target is None else (TARGETS[target].cpu, "")
+    flags = (bool(config.BOUNDSCHECK), config.OPT, *machine)
     digest.update(repr((python, numba.__version__, np.__version__, flags)).encode())
     return digest.hexdigest()[:16]
 
@@ -51,7 +57,6 @@ class KernelCache(NullCache):
 
     def __init__(self, function: Callable[..., Any], target_context: Any) -> None:
         self._context = target_context
-        self._folder = f"kernels/{source_key()}"
         self._name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
         self._own_key = _own_source(function)  # of a kernel elsewhere, say in a test
 
@@ -59,24 +64,36 @@ class KernelCache(NullCache):
     def cache_path(self) -> str:
         """The folder that machine code is written to; empty where there is none."""
         root = cache_files.cache_root()
-        return "" if root is None else str(root / self._folder)
+        return "" if root is None else str(root / self._folder())
 
     def has_any(self) -> bool:
         """Whether there is machine code for this machine, whole and readable."""
-        return any(cache_files.read(name) is not None for name in cache_files.names(self._folder, self._prefix()))
+        own = cache_files.names(self._folder(), self._prefix())
+        if any(cache_files.read(name) is not None for name in own):
+            return True
+        carried = [
+            name
+            for target in self._targets()
+            for name in cache_files.names(self._folder(target), self._prefix(target), carried=True)
+        ]
+        return any(cache_files.read_carried(name) is not None for name in carried)
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
         """The compiled kernel for a signature; None if it has to be compiled."""
         target_context.refresh()
         name = self._file(sig)
         content = cache_files.read(name)
-        if content is None:
-            return None
-        try:
-            return CompileResult._rebuild(target_context, *pickle.loads(content))
-        except Exception:  # whole, but of no use to this Numba: compiled anew, as if it were absent
-            cache_files.remove(name)
-            return None
+        if content is not None:
+            try:
+                return CompileResult._rebuild(target_context, *pickle.loads(content))
+            except Exception:  # whole, but of no use to this Numba: compiled anew, as if it were absent
+                cache_files.remove(name)
+        for target in self._targets():
+            content = cache_files.read_carried(self._file(sig, target))
+            if content is not None:
+                with contextlib.suppress(Exception):
+                    return CompileResult._rebuild(target_context, *pickle.loads(content))
+        return None
 
     def save_overload(self, sig: Any, data: CompileResult) -> None:
         """Keep a compiled kernel, if it can be kept."""
@@ -88,12 +105,25 @@ class KernelCache(NullCache):
             return
         cache_files.write(self._file(sig), [content])
 
-    def _prefix(self) -> str:
-        machine = repr((self._context.codegen().magic_tuple(), self._own_key))
-        return f"{self._name}-{hashlib.sha256(machine.encode()).hexdigest()[:8]}-"
+    @staticmethod
+    def _targets() -> tuple[str, ...]:
+        """The targets whose carried code may be looked for: none where nothing is carried, or the user names a processor."""
+        return host_targets() if numba.config.CPU_NAME is None and cache_files.carried_folders() else ()
 
-    def _file(self, sig: Any) -> str:
-        return f"{self._folder}/{self._prefix()}{hashlib.sha256(repr(sig).encode()).hexdigest()[:16]}.code"
+    @staticmethod
+    def _folder(target: str | None = None) -> str:
+        return f"kernels/{source_key(target)}"
+
+    def _prefix(self, target: str | None = None) -> str:
+        machine = self._context.codegen().magic_tuple()
+        if target is not None:
+            machine = (machine[0], TARGETS[target].cpu, "")
+        key = repr((machine, self._own_key))
+        return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}-"
+
+    def _file(self, sig: Any, target: str | None = None) -> str:
+        signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
+        return f"{self._folder(target)}/{self._prefix(target)}{signature}.code"
 
 
 def _own_source(function: Callable[..., Any]) -> str:

@@ -10,23 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.lexer import lexer_state, stay_of
+from cdplugin.kernels.lexer.fields import begun_of, value_of
+from cdplugin.kernels.lexer.lexer import lexer_state, plain_run_of
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat, push
 from cdplugin.kernels.regex.slices import slice_step
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, pack, word_of
+from cdplugin.kernels.store.arena import header, i32, pack, word_of
 
 
 @kernel
-def after_plain(h, state, text, start, end):
+def advance_plain_run(h, state, text, start, end):
     """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
 
-    An odd :func:`cdplugin.kernels.lexer.lexer.stay_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
+    An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
     """
     if i32(h, layout.TRANSITIONS)[state * 256 + text[start]] >= 0:
         return np.int64(0)
-    stay = stay_of(h, state)
+    stay = plain_run_of(h, state)
     if stay & 1 == 0 or stay < 0:
         return np.int64(min(stay, 0))
     chars = np.int64(0)
@@ -39,7 +39,7 @@ def after_plain(h, state, text, start, end):
             chars += 1
     if utf8 or chars > stay >> 1:
         return np.int64(0)
-    word = word_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE], 0)
+    word = word_of(h, value_of(h, state), 0)
     expression = word & layout.LOW_32
     counted = word_of(h, expression, 0)
     rest = make_repeat(h, word_of(h, counted, 0), max(word_of(h, counted, 1) - chars, 0), word_of(h, counted, 2) - chars)
@@ -48,7 +48,7 @@ def after_plain(h, state, text, start, end):
         return np.int64(after)
     head = header(h)
     base = head[layout.STACK_TOP]
-    if push(h, pack(i64(h, layout.LEXEMES)[(word >> 32) * layout.LEXEME_WORDS + layout.X_BEGUN], after)) < 0:
+    if push(h, pack(begun_of(h, word >> 32), after)) < 0:
         return np.int64(statuses.GROW)
     result = lexer_state(h, base, 1)
     head[layout.STACK_TOP] = base

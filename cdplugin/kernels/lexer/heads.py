@@ -10,6 +10,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import longest_of, value_of
 from cdplugin.kernels.regex.expressions import nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, u8, word_of
@@ -30,7 +31,7 @@ def has_few_heads(h, state):
     known = records[record + lexer_layout.L_N_HEADS]
     if known < 0:
         known = np.int64(MANY)
-        if records[record + lexer_layout.L_LONGEST] == 0:
+        if longest_of(h, state) == 0:
             known = _find_heads(h, state)
             if known < 0:
                 return known
@@ -56,7 +57,7 @@ def _find_heads(h, state):
 
     If they are few, they are written to the state's record, ascending, eight to a word.
     """
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     found = np.zeros(4, np.int64)
     head = header(h)
     base = head[layout.STACK_TOP]

@@ -6,7 +6,7 @@ from __future__ import annotations
     L_VALUE,  # the state as a value (K_LEXER)
     L_ACCEPTED,  # the lexemes that end here, as a K_ACCEPTED value, 0: none
     L_REST,  # the state without what cannot go on; itself if all can, 0: nothing can
-    L_STAY,  # characters of plain text that keep it alive (slices.stay), -1: not computed
+    L_PLAIN_RUN,  # characters of plain text that keep it alive (slices.plain_run_bound), -1: not computed
     L_SATURATED,  # the state that has the same mask, with counts cut to the longest token (lexer.saturated), 0: not computed
     L_BASE,  # its mask base in the whole trie, -1: not computed
     L_LONGEST,  # the LONGEST lexemes that match here, as a K_ACCEPTED value, 0: none

@@ -21,13 +21,15 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, after_tick, begun_of, ending_of, longest_of, role_of, symbol_of, value_of
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
 from cdplugin.kernels.regex.saturate import saturate
-from cdplugin.kernels.regex.slices import UNBOUNDED, stay
+from cdplugin.kernels.regex.slices import UNBOUNDED, plain_run_bound
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    aux_of,
     has_room,
     header,
     i32,
@@ -35,6 +37,7 @@ from cdplugin.kernels.store.arena import (
     intern,
     length_of,
     pack,
+    set_aux,
     sort_range,
     sort_unique,
     spend,
@@ -56,7 +59,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_VALUE] = value
     records[record + lexer_layout.L_ACCEPTED] = accepted
     records[record + lexer_layout.L_REST] = number if rest < 0 else rest
-    records[record + lexer_layout.L_STAY] = -1
+    records[record + lexer_layout.L_PLAIN_RUN] = -1
     records[record + lexer_layout.L_SATURATED] = 0
     records[record + lexer_layout.L_BASE] = -1
     records[record + lexer_layout.L_LONGEST] = 0
@@ -67,7 +70,7 @@ def _new_lexer_state(h, value, accepted, rest):
     transitions = i32(h, layout.TRANSITIONS)
     for i in range(number * 256, number * 256 + 256):
         transitions[i] = -1
-    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX] = number
+    set_aux(h, value, number)
     head[layout.N_LEXER_STATES] = number + 1
     return number
 
@@ -76,9 +79,8 @@ def _new_lexer_state(h, value, accepted, rest):
 def _roles(h, value):
     """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
     roles = np.int64(0)
-    lexemes = i64(h, layout.LEXEMES)
     for i in range(length_of(h, value)):
-        roles |= 1 << lexemes[(word_of(h, value, i) >> 32) * layout.LEXEME_WORDS + layout.X_ROLE]
+        roles |= 1 << role_of(h, word_of(h, value, i) >> 32)
     return roles
 
 
@@ -90,18 +92,12 @@ def lexer_state(h, start, count):
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return value
-    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+    number = aux_of(h, value)
     if number > 0:
         return number
-    if kind(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
+    if ending_of(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
         return _longest_state(h, value, start, count)
     return _exact_state(h, value, start, count)
-
-
-@kernel
-def kind(h, lexeme):
-    """EXACT, LONGEST or LAZY."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_KIND]
 
 
 @kernel
@@ -141,11 +137,10 @@ def _accepted(h, start, count, at):
     if not has_room(h, layout.STACK, at + count):
         return np.int64(statuses.GROW)
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     for i in range(start, start + count):
         if nullable(h, words[i] & layout.LOW_32):
-            words[at + ended] = lexemes[(words[i] >> 32) * layout.LEXEME_WORDS + layout.X_SYMBOL]
+            words[at + ended] = symbol_of(h, words[i] >> 32)
             ended += 1
     if ended == 0:
         return np.int64(0)
@@ -161,18 +156,16 @@ def _longest_state(h, value, start, count):
     if not has_room(h, layout.STACK, base + 2 * count):
         return statuses.GROW
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     ended = 0
     lazy = 0
     going = 0
     for i in range(start, start + count):
-        record = (words[i] >> 32) * layout.LEXEME_WORDS
-        begun = lexemes[record + layout.X_BEGUN] == words[i] >> 32
+        begun = begun_of(h, words[i] >> 32) == words[i] >> 32
         if begun and nullable(h, words[i] & layout.LOW_32):
-            words[base + ended] = lexemes[record + layout.X_SYMBOL]
+            words[base + ended] = symbol_of(h, words[i] >> 32)
             ended += 1
-            if lexemes[record + layout.X_KIND] == layout.LAZY:
-                words[base + count + lazy] = lexemes[record + layout.X_SYMBOL]
+            if ending_of(h, words[i] >> 32) == layout.LAZY:
+                words[base + count + lazy] = symbol_of(h, words[i] >> 32)
                 lazy += 1
         if words[i] & layout.LOW_32 != EPSILON:
             going += 1
@@ -202,7 +195,7 @@ def _rest_state(h, start, count):
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return np.int64(-2)
-    number = i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+    number = aux_of(h, value)
     if number > 0:
         return number
     accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
@@ -214,26 +207,26 @@ def _rest_state(h, start, count):
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its plainer one."""
+    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one."""
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after >= 0:
         return after
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    plainer = records[record + lexer_layout.L_SIMPLIFIED]
-    if plainer == 0 or plainer == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+    simplified = records[record + lexer_layout.L_SIMPLIFIED]
+    if simplified == 0 or simplified == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
         return lexer_step(h, state, byte)
-    after = np.int64(i32(h, layout.TRANSITIONS)[plainer * 256 + byte])
+    after = np.int64(i32(h, layout.TRANSITIONS)[simplified * 256 + byte])
     if after < 0:
-        after = lexer_step(h, plainer, byte)
+        after = lexer_step(h, simplified, byte)
         if after < 0:
             return after
-    if not _shared(after, i64(h, layout.LEXER_STATES)[record + lexer_layout.L_LONGEST]):
+    if not _shared(after, longest_of(h, state)):
         return lexer_step(h, state, byte)
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
-        theirs = np.int64(transitions[plainer * 256 + other])
-        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, records[record + lexer_layout.L_LONGEST]):
+        theirs = np.int64(transitions[simplified * 256 + other])
+        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, longest_of(h, state)):
             if (records[record + lexer_layout.L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
                 transitions[state * 256 + other] = theirs
     return after
@@ -241,8 +234,8 @@ def transition(h, state, byte):
 
 @kernel
 def _shared(after, longest):
-    """Whether the plainer state's transition is the state's, by a byte with which nothing of its own goes on: unless it is only
-    now that a lexeme ended before the byte.
+    """Whether the simplified state's transition is the state's, by a byte with which nothing of its own goes on: unless it is
+    only now that a lexeme ended before the byte.
     """
     return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 
@@ -258,7 +251,7 @@ def lexer_step(h, state, byte):
     head[layout.C_TRANSITIONS] += 1
     if not spend(h, lexer_layout.TRANSITION_WORK):
         return statuses.LIMIT_WORK
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     base = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, base + count):
@@ -285,7 +278,7 @@ def lexer_step(h, state, byte):
         if alive < 0:
             return alive
         if alive:
-            begun = i64(h, layout.LEXEMES)[(word >> 32) * layout.LEXEME_WORDS + layout.X_BEGUN]
+            begun = begun_of(h, word >> 32)
             i64(h, layout.STACK)[base + kept] = pack(begun, child)
             kept += 1
     sort_range(i64(h, layout.STACK), base, kept)
@@ -293,9 +286,9 @@ def lexer_step(h, state, byte):
     head[layout.STACK_TOP] = base
     if after < 0:
         return after
-    if after > 0 and i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED] != 0:
+    if after > 0 and accepted_of(h, after) != 0:
         after |= lexer_layout.ENDS_BIT
-    if after == 0 and i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST] != 0:
+    if after == 0 and longest_of(h, state) != 0:
         after = np.int64(lexer_layout.BEFORE)
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
@@ -305,23 +298,23 @@ def lexer_step(h, state, byte):
 
 
 @kernel
-def stay_of(h, state):
-    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.stay`): the best of its expressions.
+def plain_run_of(h, state):
+    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
 
     0 where a LAZY lexeme may end all others.
     """
     records = i64(h, layout.LEXER_STATES)
-    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY]
+    known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN]
     if known >= 0:
         return known
-    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     best = np.int64(0)
     for i in range(count):
-        if kind(h, word_of(h, value, i) >> 32) == layout.LAZY:
+        if ending_of(h, word_of(h, value, i) >> 32) == layout.LAZY:
             best = np.int64(0)
             break
-        part = stay(h, word_of(h, value, i) & layout.LOW_32)
+        part = plain_run_bound(h, word_of(h, value, i) & layout.LOW_32)
         if part < 0:
             return part
         if count > 1:
@@ -329,7 +322,7 @@ def stay_of(h, state):
         best = max(best, part)
         if best >= 2 * UNBOUNDED:
             break
-    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_STAY] = best
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN] = best
     return best
 
 
@@ -343,7 +336,7 @@ def saturated(h, state, longest):
     if known > 0:
         return known
     head = header(h)
-    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     count = length_of(h, value)
     base = head[layout.STACK_TOP]
     result = state
@@ -369,8 +362,6 @@ def saturated(h, state, longest):
 @kernel
 def _uncounted(h, lexeme):
     """The number of the same lexeme, begun, that has taken no tokens."""
-    record = lexeme * layout.LEXEME_WORDS
-    lexemes = i64(h, layout.LEXEMES)
-    if lexemes[record + layout.X_TICK] < 0:
+    if after_tick(h, lexeme) < 0:
         return lexeme
-    return lexemes[lexemes[record + layout.X_SYMBOL] * layout.LEXEME_WORDS + layout.X_BEGUN]
+    return begun_of(h, symbol_of(h, lexeme))

@@ -13,7 +13,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.lexer import lexer_step, stay_of
+from cdplugin.kernels.lexer.fields import rest_of
+from cdplugin.kernels.lexer.lexer import lexer_step, plain_run_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
 from cdplugin.kernels.store import layout, statuses
@@ -30,7 +31,7 @@ def _inside(h, state, byte):
     if after < 0:
         after = lexer_step(h, state, byte)
     if after > 0 and after & lexer_layout.ENDS_BIT:
-        after = i64(h, layout.LEXER_STATES)[(after & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        after = rest_of(h, after & lexer_layout.STATE_MASK)
     return after
 
 
@@ -99,7 +100,7 @@ def plain_chars(h, state):
 
     A lower bound: the search gives up after a fixed amount of work. ``UNBOUNDED`` stands for any length.
     """
-    by_structure = stay_of(h, state)
+    by_structure = plain_run_of(h, state)
     if by_structure != 0:
         return by_structure
     head = header(h)

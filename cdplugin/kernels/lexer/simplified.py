@@ -10,14 +10,15 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.lexer import kind, lexer_state
+from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, u8, word_of
 
 
 @kernel
-def plainer_state(h, state):
+def simplified_state(h, state):
     """The state whose base that of ``state`` is made from: without LONGEST lexemes that are finite; without EXACT ones that are
     words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
     left; or a status.
@@ -28,7 +29,7 @@ def plainer_state(h, state):
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
     if known > 0:
         return known
-    value = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     head = header(h)
     base = head[layout.STACK_TOP]
     result = state
@@ -36,7 +37,7 @@ def plainer_state(h, state):
     for i in range(length_of(h, value)):
         word = word_of(h, value, i)
         expression = word & layout.LOW_32
-        its_kind = kind(h, word >> 32)
+        its_kind = ending_of(h, word >> 32)
         flags = flags_of(h, expression)
         is_word = its_kind == layout.EXACT and flags & THIN and flags & FINITE and _begins_spelled(h, expression)
         if is_word or (its_kind == layout.LONGEST and flags & FINITE):
@@ -45,10 +46,10 @@ def plainer_state(h, state):
                 return status
             continue
         if its_kind == layout.EXACT:
-            plainer = _without_exceptions(h, expression, own)
-            if plainer < 0:
-                return plainer
-            expression = plainer
+            simplified = _without_exceptions(h, expression, own)
+            if simplified < 0:
+                return simplified
+            expression = simplified
         if push(h, pack(word >> 32, expression)) < 0:
             return np.int64(statuses.GROW)
     kept = head[layout.STACK_TOP] - base

@@ -28,6 +28,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import role_of, roles_of
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     has_room,
@@ -86,7 +87,7 @@ def with_values(h, accepted, text):
         return np.int64(statuses.GROW)
     for i in range(count):
         lexeme = word_of(h, accepted, i)
-        if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_ROLE] == layout.TRACKS:
+        if role_of(h, lexeme) == layout.TRACKS:
             value = memo_get(h, layout.M_VALUE, lexeme, text & _ID)
             if value < 0:
                 head[layout.REQUEST_B] = lexeme
@@ -100,6 +101,4 @@ def with_values(h, accepted, text):
 @kernel
 def has_role(h, state, role):
     """Whether some lexeme of a lexer state has a role."""
-    return (
-        state != 0 and (i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES] >> role) & 1 != 0
-    )
+    return state != 0 and (roles_of(h, state) >> role) & 1 != 0

@@ -17,7 +17,7 @@ lexer state is known to live through ``n`` characters of a vocabulary's slices (
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
-text that must be none of them. Such a state takes over the base of a plainer one (its *parent*), without the keywords and
+text that must be none of them. Such a state takes over the base of a simplified one (its *parent*), without the keywords and
 without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
 """
 
@@ -27,16 +27,18 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, ending_of, longest_of, mask_base_of, rest_of, value_of
 from cdplugin.kernels.lexer.heads import has_few_heads, head_from
-from cdplugin.kernels.lexer.lexer import kind, transition
+from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
-from cdplugin.kernels.lexer.simplified import plainer_state
+from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
+from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of
 from cdplugin.kernels.masks.loops import loops_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern_pair, length_of, spend, u8, word_of
+from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, intern_pair, length_of, set_aux, spend, u8, word_of
 
 _LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
 _COPIED_BITS = 4  # tokens that are taken over at the cost of a node, as a power of two
@@ -70,22 +72,22 @@ def close_list(h, start):
 @kernel
 def base_of(h, state):
     """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status."""
-    known = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE]
+    known = mask_base_of(h, state)
     if known >= 0:
         return known
     parent = np.int64(-1)
-    plainer = plainer_state(h, state)
-    if plainer > 0 and plainer != state:
-        parent = i64(h, layout.LEXER_STATES)[plainer * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE]
+    simplified = simplified_state(h, state)
+    if simplified > 0 and simplified != state:
+        parent = mask_base_of(h, simplified)
         if parent < 0:
-            parent = _new_base(h, plainer, np.int64(0), plainer, np.int64(-1))
+            parent = _new_base(h, simplified, np.int64(0), simplified, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, layout.LEXER_STATES)[plainer * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
-        elif i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_PARENT] >= 0:
-            plainer = state  # it has a parent itself
+            i64(h, layout.LEXER_STATES)[simplified * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
+        elif parent_of(h, parent) >= 0:
+            simplified = state  # it has a parent itself
             parent = np.int64(-1)
-    number = plainer if plainer < 0 else _new_base(h, state, np.int64(0), plainer, parent)
+    number = simplified if simplified < 0 else _new_base(h, state, np.int64(0), simplified, parent)
     if number >= 0:
         i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
     return number
@@ -97,37 +99,34 @@ def base_after(h, ends, state):
     key = intern_pair(h, layout.K_BASE, ends, state)
     if key < 0:
         return key
-    known = i64(h, layout.VALUES)[key * layout.VALUE_WORDS + layout.V_AUX]
+    known = aux_of(h, key)
     if known > 0:
         return known - 1
     parent = np.int64(-1)
-    plainer = state
-    if (
-        kind(h, word_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE], 0) >> 32)
-        != layout.EXACT
-    ):
-        plainer = plainer_state(h, state)
-    if plainer > 0 and plainer != state:
-        parent_key = intern_pair(h, layout.K_BASE, ends, plainer)
+    simplified = state
+    if ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
+        simplified = simplified_state(h, state)
+    if simplified > 0 and simplified != state:
+        parent_key = intern_pair(h, layout.K_BASE, ends, simplified)
         if parent_key < 0:
             return parent_key
-        parent = i64(h, layout.VALUES)[parent_key * layout.VALUE_WORDS + layout.V_AUX] - 1
+        parent = aux_of(h, parent_key) - 1
         if parent < 0:
-            parent = _new_base(h, plainer, ends, plainer, np.int64(-1))
+            parent = _new_base(h, simplified, ends, simplified, np.int64(-1))
             if parent < 0:
                 return parent
-            i64(h, layout.VALUES)[parent_key * layout.VALUE_WORDS + layout.V_AUX] = parent + 1
-    number = plainer if plainer < 0 else _new_base(h, state, ends, plainer, parent)
+            set_aux(h, parent_key, parent + 1)
+    number = simplified if simplified < 0 else _new_base(h, state, ends, simplified, parent)
     if number >= 0:
-        i64(h, layout.VALUES)[key * layout.VALUE_WORDS + layout.V_AUX] = number + 1
+        set_aux(h, key, number + 1)
     return number
 
 
 @kernel
-def _new_base(h, state, tops, plainer, parent):
+def _new_base(h, state, tops, simplified, parent):
     """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group.
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``plainer``. Returns the number of the record, or a status.
+    ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a status.
     """
     head = header(h)
     number = head[layout.N_BASES]
@@ -142,13 +141,13 @@ def _new_base(h, state, tops, plainer, parent):
             node = word_of(h, tops, i)
             begun = word_of(h, tops, i + 1)
             if parent >= 0:
-                status = _walk_beside(h, state, plainer, node, begun)
+                status = _walk_beside(h, state, simplified, node, begun)
             else:
                 status = _walk(h, state, node, begun, node + 1, np.int64(-1))
             if status < 0:
                 break
     elif parent >= 0:
-        status = _walk_beside(h, state, plainer, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+        status = _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
     else:
         first_node = np.int64(0)
         if head[layout.USE_SLICES]:
@@ -170,8 +169,8 @@ def _new_base(h, state, tops, plainer, parent):
             groups = group_ends(
                 h,
                 ends_start,
-                i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_GROUPS],
-                i64(h, layout.BASES)[parent * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS],
+                groups_of(h, parent),
+                n_groups_of(h, parent),
             )
         else:
             groups = group_ends(h, ends_start, 0, 0)
@@ -330,7 +329,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         if after == lexer_layout.BEFORE:
             if words[depth - 1 + 2 * levels] == 0:
                 words[depth - 1 + 2 * levels] = 1
-                scanned = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+                scanned = longest_of(h, before)
                 if add_end(h, words[depth - 1 + levels], scanned, before) < 0:
                     return np.int64(statuses.GROW)
             at += skips[at]
@@ -344,9 +343,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             used += 1
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            if skips[at] > 1 and add_end(h, at, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], 0) < 0:
+            if skips[at] > 1 and add_end(h, at, accepted_of(h, after), 0) < 0:
                 return np.int64(statuses.GROW)
-            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            after = rest_of(h, after)
             if after == 0:
                 at += skips[at]
                 continue
@@ -384,9 +383,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 
 
 @kernel
-def _walk_beside(h, state, plainer, node, begun):
-    """Append what tells the base of ``state`` from that of ``plainer``: tokens ``t`` that it has and the other has not, ``~t``
-    the other way round, and the ends at which other lexemes end, or none. 0 or a status.
+def _walk_beside(h, state, simplified, node, begun):
+    """Append what tells the base of ``state`` from that of ``simplified``: tokens ``t`` that it has and the other has not,
+    ``~t`` the other way round, and the ends at which other lexemes end, or none. 0 or a status.
 
     Where both are in the same state, what is below is the same. An end at a node where they differ stands for the other's end
     there; one that scans nothing only takes it away.
@@ -396,7 +395,6 @@ def _walk_beside(h, state, plainer, node, begun):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
-    records = i64(h, layout.LEXER_STATES)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
     end = node + skips[node] if node >= 0 else head[layout.N_NODES]
     saved = head[layout.STACK_TOP]
@@ -409,9 +407,9 @@ def _walk_beside(h, state, plainer, node, begun):
     )  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
     base = saved - top_depth
     words[saved] = state
-    words[saved + levels] = plainer
+    words[saved + levels] = simplified
     words[saved + 2 * levels] = -1
-    if records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]:
+    if longest_of(h, state):
         place = add_end(h, node, 0, 0)
         if place < 0:
             return np.int64(statuses.GROW)
@@ -438,7 +436,7 @@ def _walk_beside(h, state, plainer, node, begun):
         if after == lexer_layout.BEFORE:
             place = words[depth - 1 + 2 * levels]
             ends = i64(h, layout.ENDS)
-            ends[place + mask_layout.E_SCANNED] = records[before * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+            ends[place + mask_layout.E_SCANNED] = longest_of(h, before)
             ends[place + mask_layout.E_BEGUN] = before
             at += skips[at]
             continue
@@ -458,14 +456,14 @@ def _walk_beside(h, state, plainer, node, begun):
         scanned_beside = np.int64(0)
         if beside & lexer_layout.ENDS_BIT:
             beside &= lexer_layout.STATE_MASK
-            scanned_beside = records[beside * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-            beside = records[beside * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            scanned_beside = accepted_of(h, beside)
+            beside = rest_of(h, beside)
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            scanned = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-            after = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+            scanned = accepted_of(h, after)
+            after = rest_of(h, after)
         place = np.int64(-1)
-        if skips[at] > 1 and (scanned != scanned_beside or records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]):
+        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after)):
             place = add_end(h, at, scanned, 0)
             if place < 0:
                 return np.int64(statuses.GROW)

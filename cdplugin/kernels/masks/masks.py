@@ -17,14 +17,17 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import longest_of, n_ranges_of, ranges_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.bases import base_after, base_of, close_list
-from cdplugin.kernels.masks.tracked_walk import walk_marked
+from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
+from cdplugin.kernels.masks.tracked_walk import walk_tracked
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import plain_start, single, step, step_bytes
+from cdplugin.kernels.parser.cursors import single, step, step_bytes, textless_start
 from cdplugin.kernels.parser.earley import advance
+from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, memo_get, memo_put, spend, u8, word_of
@@ -85,10 +88,10 @@ def _reach(h, row, base):
         row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
         at += 2
-        if not spend(h, 4 + i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        if not spend(h, 4 + n_groups_of(h, base)):
             return np.int64(statuses.LIMIT_WORK)
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
@@ -115,15 +118,15 @@ def _delta(h, bottom, start):
             if status < 0:
                 return status
             dense = status == 1
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
             if small or head[layout.HAS_TRACKED]:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 status = np.int64(min(next_row, 0))
                 if head[layout.HAS_TRACKED] and next_row > 0 and (small or _has_shadow(h, next_row)):
-                    status = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
+                    status = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
                 elif small and next_row > 0:
                     status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
@@ -137,15 +140,7 @@ def _delta(h, bottom, start):
 @kernel
 def _has_shadow(h, row):
     """Whether a lexeme may come at the boundary before ``row`` that depends on the text of an earlier one."""
-    return (
-        header(h)[layout.HAS_TRACKED] != 0
-        and i64(h, layout.LEXER_STATES)[
-            i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START] * lexer_layout.LEXER_WORDS
-            + lexer_layout.L_ROLES
-        ]
-        >> layout.NEXT
-        != 0
-    )
+    return header(h)[layout.HAS_TRACKED] != 0 and roles_of(h, exact_start_of(h, row)) >> layout.NEXT != 0
 
 
 @kernel
@@ -160,12 +155,12 @@ def _doubts(h, bottom, row, state):
     for at in range(bottom, head[layout.STACK_TOP], 2):
         from_row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
-        groups = i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_GROUPS]
-        for g in range(i64(h, layout.BASES)[base * mask_layout.BASE_WORDS + mask_layout.B_N_GROUPS]):
+        groups = groups_of(h, base)
+        for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
             next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
             if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_marked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
+                next_row = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
             if next_row < 0:
                 return np.int64(next_row)
     if has_role(h, state, layout.TRACKS):
@@ -206,7 +201,7 @@ def _push_after(h, row, ends):
 @kernel
 def _walk_group(h, row, ends):
     """Append the tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = plain_start(h, row)
+    cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
@@ -354,7 +349,7 @@ def _write_mask(h, number, out):
     bases = i64(h, layout.BASES)
     words = header(h)[layout.WORDS]
     base = masks[record + mask_layout.MASK_BASE]
-    parent = bases[base * mask_layout.BASE_WORDS + mask_layout.B_PARENT]
+    parent = parent_of(h, base)
     whole = base if parent < 0 else parent
     slice_row = bases[whole * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
     if slice_row >= 0:
@@ -367,8 +362,8 @@ def _write_mask(h, number, out):
             out[i] = 0
     _add_list(
         h,
-        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
-        bases[whole * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+        tokens_of(h, whole),
+        n_tokens_of(h, whole),
         out,
     )
     if parent >= 0:
@@ -379,8 +374,8 @@ def _write_mask(h, number, out):
             out[token >> 5] &= ~np.int32(1 << (token & 31))
         _add_list(
             h,
-            bases[base * mask_layout.BASE_WORDS + mask_layout.B_TOKENS],
-            bases[base * mask_layout.BASE_WORDS + mask_layout.B_LENGTH],
+            tokens_of(h, base),
+            n_tokens_of(h, base),
             out,
         )
     _add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
@@ -474,21 +469,19 @@ def add_terminals(h, cursor, out):
 @kernel
 def _add_terminals_of(h, row, state, out):
     """:func:`add_terminals` for one pair."""
-    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+    matched = longest_of(h, state)
     if matched:
         row = advance(h, row, matched)
         if row < 0:
             return row
-        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+        state = exact_start_of(h, row)
     if state == 0:
         return np.int64(0)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
-    lexemes = i64(h, layout.LEXEMES)
+    value = value_of(h, state)
     ranges = i64(h, layout.TOKEN_RANGES)
     for i in range(length_of(h, value)):
-        record = (word_of(h, value, i) >> 32) * layout.LEXEME_WORDS
-        first = lexemes[record + layout.X_RANGES]
-        for r in range(first, first + lexemes[record + layout.X_N_RANGES]):
+        first = ranges_of(h, word_of(h, value, i) >> 32)
+        for r in range(first, first + n_ranges_of(h, word_of(h, value, i) >> 32)):
             for token in range(ranges[2 * r], ranges[2 * r + 1] + 1):
                 out[token >> 5] |= np.int32(1 << (token & 31))
     return np.int64(0)

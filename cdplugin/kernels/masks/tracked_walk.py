@@ -12,12 +12,13 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.tracked import lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import plain_start, step
+from cdplugin.kernels.parser.cursors import step, textless_start
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, spend, u8, word_of
 
@@ -26,9 +27,9 @@ _DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; e
 
 
 @kernel
-def walk_marked(h, row, ends, doubtful):
+def walk_tracked(h, row, ends, doubtful):
     """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group; 0 or a status."""
-    cursor = plain_start(h, row)
+    cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
     if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
@@ -42,8 +43,8 @@ def walk_marked(h, row, ends, doubtful):
 
 @kernel
 def _walk(h, cursor, top_node, begun, doubtful):
-    """:func:`walk_marked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out at
-    the first level.
+    """:func:`walk_tracked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out
+    at the first level.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -103,9 +104,8 @@ def _walk(h, cursor, top_node, begun, doubtful):
 @kernel
 def _mark(h, before, cursor):
     """The mark of a cursor after one whose mark is ``before``."""
-    records = i64(h, layout.LEXER_STATES)
     if cursor >> 32:
-        roles = records[(cursor & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES]
+        roles = roles_of(h, cursor & lexer_layout.STATE_MASK)
         if (roles >> layout.UNSURE) & 1:
             return np.int64(_DIRTY)
         if (roles >> layout.SHADOW) & 1:
@@ -115,11 +115,7 @@ def _mark(h, before, cursor):
         return np.int64(_DIRTY)
     for i in range(length_of(h, cursor)):
         pair = word_of(h, cursor, i)
-        if (
-            pair != parser_layout.ACCEPTS_HERE
-            and records[lexer_state_of(h, pair & layout.LOW_32) * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES]
-            >> layout.SHADOW
-        ):
+        if pair != parser_layout.ACCEPTS_HERE and roles_of(h, lexer_state_of(h, pair & layout.LOW_32)) >> layout.SHADOW:
             return np.int64(_DIRTY)
     return np.int64(0)
 
@@ -132,7 +128,7 @@ def _is_rich(h, cursor, mark):
     state = saturated(h, cursor & lexer_layout.STATE_MASK, header(h)[layout.MAX_DEPTH])
     if state < 0:
         return state
-    if length_of(h, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) != 1:
+    if length_of(h, value_of(h, state)) != 1:
         return np.int64(0)
     chars = plain_chars(h, state)
     return np.int64(chars if chars < 0 else (1 if chars >> 1 >= RICH else 0))

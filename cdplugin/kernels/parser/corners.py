@@ -12,6 +12,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    aux_of,
     header,
     i64,
     intern,
@@ -20,6 +21,7 @@ from cdplugin.kernels.store.arena import (
     memo_put,
     offset_of,
     pack,
+    set_aux,
     sort_unique,
     spend,
     word_of,
@@ -185,7 +187,7 @@ def restrict(h, origin, nonterminal):
 @kernel
 def _restrict_to_each(h, origin):
     """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status."""
-    if i64(h, layout.VALUES)[origin * layout.VALUE_WORDS + layout.V_AUX]:  # done before
+    if aux_of(h, origin):  # done before
         return 0
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -214,5 +216,5 @@ def _restrict_to_each(h, origin):
         if memo_put(h, layout.M_RESTRICT, origin, corner, result) < 0:
             return statuses.GROW
     head[layout.STACK_TOP] = base
-    i64(h, layout.VALUES)[origin * layout.VALUE_WORDS + layout.V_AUX] = 1
+    set_aux(h, origin, 1)
     return 0

@@ -19,11 +19,22 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.counted import after_plain
+from cdplugin.kernels.lexer.counted import advance_plain_run
+from cdplugin.kernels.lexer.fields import (
+    accepted_of,
+    after_tick,
+    longest_of,
+    n_ranges_of,
+    ranges_of,
+    rest_of,
+    symbol_of,
+    value_of,
+)
 from cdplugin.kernels.lexer.lexer import lexer_state, transition
 from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, text_in, with_values
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.earley import advance, unite_rows
+from cdplugin.kernels.parser.fields import accepts_of, exact_start_of, longest_start_of
 from cdplugin.kernels.regex.expressions import nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -52,27 +63,24 @@ def single(row, state, accepts):
 @kernel
 def start_of(h, row):
     """The cursor at the boundary before ``row``, or ``GROW``."""
-    record = row * parser_layout.ROW_WORDS
-    rows = i64(h, layout.ROWS)
-    exact = rows[record + parser_layout.R_START]
-    longest = rows[record + parser_layout.R_LONGEST]
+    exact = exact_start_of(h, row)
+    longest = longest_start_of(h, row)
     if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
-        return single(row, exact + longest, rows[record + parser_layout.R_ACCEPTS])
+        return single(row, exact + longest, accepts_of(h, row))
     head = header(h)
     base = head[layout.STACK_TOP]
-    accepts = rows[record + parser_layout.R_ACCEPTS]
+    accepts = accepts_of(h, row)
     if _add_boundary(h, base, row) < 0:
         return np.int64(statuses.GROW)
     return _cursor_of(h, base, accepts)
 
 
 @kernel
-def plain_start(h, row):
+def textless_start(h, row):
     """:func:`start_of` for masks, where no pair carries a text."""
-    rows = i64(h, layout.ROWS)
-    exact = rows[row * parser_layout.ROW_WORDS + parser_layout.R_START]
-    longest = rows[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST]
-    accepts = rows[row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+    exact = exact_start_of(h, row)
+    longest = longest_start_of(h, row)
+    accepts = accepts_of(h, row)
     if exact == 0 or longest == 0:
         return single(row, exact + longest, accepts)
     base = header(h)[layout.STACK_TOP]
@@ -103,11 +111,11 @@ def accepts_at(h, cursor):
 @kernel
 def _accepts_after(h, row, state):
     """1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
-    matched = i64(h, layout.LEXER_STATES)[lexer_state_of(h, state) * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+    matched = longest_of(h, lexer_state_of(h, state))
     if matched == 0:
         return np.int64(0)
     after = advance(h, row, matched)
-    return after if after < 0 else i64(h, layout.ROWS)[after * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+    return after if after < 0 else accepts_of(h, after)
 
 
 @kernel
@@ -122,15 +130,14 @@ def step(h, cursor, byte):
         return after
     if after & lexer_layout.ENDS_BIT == 0:
         return single(row, after, 0)
-    records = i64(h, layout.LEXER_STATES)
     if after == lexer_layout.BEFORE:
-        row = advance(h, row, records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        row = advance(h, row, longest_of(h, state))
         if row < 0:
             return row
         return _step_boundary(h, row, byte)
     after &= lexer_layout.STATE_MASK
-    rest = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
-    next_row = advance(h, row, records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
+    rest = rest_of(h, after)
+    next_row = advance(h, row, accepted_of(h, after))
     if next_row < 0:
         return next_row
     if rest == 0:
@@ -141,9 +148,8 @@ def step(h, cursor, byte):
 @kernel
 def _step_boundary(h, row, byte):
     """The cursor after ``byte`` from the boundary before ``row``; 0 or a status."""
-    rows = i64(h, layout.ROWS)
-    exact = rows[row * parser_layout.ROW_WORDS + parser_layout.R_START]
-    longest = rows[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST]
+    exact = exact_start_of(h, row)
+    longest = longest_start_of(h, row)
     if exact == 0 or longest == 0:
         if exact + longest == 0:
             return np.int64(0)
@@ -160,10 +166,9 @@ def _step_boundary(h, row, byte):
 @kernel
 def _pair_cursor(h, next_row, row, rest):
     """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``."""
-    rows = i64(h, layout.ROWS)
-    first = rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_START]
-    accepts = rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
-    if rows[next_row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST] == 0 and not has_role(h, first, layout.TRACKS):
+    first = exact_start_of(h, next_row)
+    accepts = accepts_of(h, next_row)
+    if longest_start_of(h, next_row) == 0 and not has_role(h, first, layout.TRACKS):
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest:
@@ -217,7 +222,7 @@ def _follow(h, base, row, state, byte):
     if after <= 0:
         return after
     if after == lexer_layout.BEFORE:
-        row = advance(h, row, i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        row = advance(h, row, longest_of(h, state))
         if row < 0:
             return row
         return _follow_boundary(h, base, row, byte)
@@ -258,15 +263,15 @@ def _follow_text(h, base, row, text, byte):
         whole = text_after(h, text, byte, after)
         if whole < 0:
             return whole
-        ended = with_values(h, i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED], whole)
+        ended = with_values(h, accepted_of(h, after), whole)
         next_row = ended if ended < 0 else advance(h, row, ended)
         if next_row < 0:
             return next_row
-        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+        accepts = accepts_of(h, next_row)
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
-        after = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        after = rest_of(h, after)
     if has_role(h, after, layout.TRACKS):
         after = text_after(h, text, byte, after)
         if after < 0:
@@ -281,14 +286,14 @@ def _land(h, base, row, after):
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
-        next_row = advance(h, row, i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
+        next_row = advance(h, row, accepted_of(h, after))
         if next_row < 0:
             return next_row
-        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+        accepts = accepts_of(h, next_row)
         status = _add_boundary(h, base, next_row)
         if status < 0:
             return status
-        after = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
+        after = rest_of(h, after)
     status = _add_pair(h, base, row, after)
     return status if status < 0 else accepts
 
@@ -296,7 +301,7 @@ def _land(h, base, row, after):
 @kernel
 def _add_boundary(h, base, row):
     """Add the pairs at the boundary before ``row``; 0 or a status."""
-    state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+    state = exact_start_of(h, row)
     if has_role(h, state, layout.TRACKS):
         state = first_text(h, state)
         if state < 0:
@@ -304,7 +309,7 @@ def _add_boundary(h, base, row):
     status = _add_pair(h, base, row, state)
     if status < 0:
         return status
-    return _add_pair(h, base, row, i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_LONGEST])
+    return _add_pair(h, base, row, longest_start_of(h, row))
 
 
 @kernel
@@ -376,7 +381,7 @@ def accept(h, cursor, token, as_text):
         if offsets[token + 1] > offsets[token]:
             text = u8(h, layout.TOKEN_BYTES)
             if cursor >> 32:
-                after = after_plain(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
+                after = advance_plain_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
             if after > 0:
                 after = single((cursor >> 32) - 1, after, 0)
             elif after == 0:
@@ -421,11 +426,9 @@ def accept(h, cursor, token, as_text):
 @kernel
 def stands_for(h, lexeme, token):
     """Whether ``token`` is one of those that a token terminal stands for."""
-    record = lexeme * layout.LEXEME_WORDS
-    lexemes = i64(h, layout.LEXEMES)
     ranges = i64(h, layout.TOKEN_RANGES)
-    first = lexemes[record + layout.X_RANGES]
-    for i in range(first, first + lexemes[record + layout.X_N_RANGES]):
+    first = ranges_of(h, lexeme)
+    for i in range(first, first + n_ranges_of(h, lexeme)):
         if ranges[2 * i] <= token <= ranges[2 * i + 1]:
             return True
     return False
@@ -439,15 +442,15 @@ def _follow_terminal(h, base, row, state, token):
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """
     state = lexer_state_of(h, state)
-    matched = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
+    matched = longest_of(h, state)
     if matched:
         row = advance(h, row, matched)
         if row < 0:
             return row
-        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_START]
+        state = exact_start_of(h, row)
         if state == 0:
             return np.int64(0)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     head = header(h)
     top = head[layout.STACK_TOP]
     for i in range(length_of(h, value)):
@@ -465,7 +468,7 @@ def _follow_terminal(h, base, row, state, token):
     if next_row < 0:
         return next_row
     status = _add_boundary(h, base, next_row)
-    return status if status < 0 else i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+    return status if status < 0 else accepts_of(h, next_row)
 
 
 @kernel
@@ -499,23 +502,22 @@ def _tick_pair(h, base, row, state):
     head = header(h)
     text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
     state = lexer_state_of(h, state)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE] if state else np.int64(0)
+    value = value_of(h, state) if state else np.int64(0)
     count = length_of(h, value) if state else np.int64(0)
     top = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + 2 * count):
         return np.int64(statuses.GROW)
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     kept = 0
     ended = 0
     for i in range(count):
         word = word_of(h, value, i)
-        ticked = lexemes[(word >> 32) * layout.LEXEME_WORDS + layout.X_TICK]
+        ticked = after_tick(h, word >> 32)
         if ticked < 0:
             words[top + kept] = word
             kept += 1
-        elif lexemes[ticked * layout.LEXEME_WORDS + layout.X_TICK] == ticked and nullable(h, word & layout.LOW_32):
-            words[top + count + ended] = lexemes[ticked * layout.LEXEME_WORDS + layout.X_SYMBOL]
+        elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
+            words[top + count + ended] = symbol_of(h, ticked)
             ended += 1
         else:
             words[top + kept] = pack(ticked, word & layout.LOW_32)
@@ -534,7 +536,7 @@ def _tick_pair(h, base, row, state):
         next_row = advance(h, row, scanned)
         if next_row < 0:
             return next_row
-        accepts = i64(h, layout.ROWS)[next_row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]
+        accepts = accepts_of(h, next_row)
     head[layout.STACK_TOP] = top
     if ended:
         status = _add_boundary(h, base, next_row)

@@ -19,13 +19,16 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of, tracked_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.corners import MANY, contains, first_at, left_corners, need_rules, restrict
-from cdplugin.kernels.parser.skips import drop_marks, is_marked, only_after_marks, others_start, push_marks
+from cdplugin.kernels.parser.fields import exact_start_of, items_of, longest_start_of, origin_of
+from cdplugin.kernels.parser.skips import drop_skip_items, has_skip_items, only_after_skips, others_start, push_skip_items
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    aux_of,
     has_room,
     header,
     i64,
@@ -35,6 +38,7 @@ from cdplugin.kernels.store.arena import (
     memo_put,
     offset_of,
     pack,
+    set_aux,
     sort_unique,
     spend,
     word_of,
@@ -195,7 +199,7 @@ def make_row(h, start, count):
 @kernel
 def row_of(h, items):
     """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status."""
-    number = i64(h, layout.VALUES)[items * layout.VALUE_WORDS + layout.V_AUX]
+    number = aux_of(h, items)
     if number > 0:
         return number
     head = header(h)
@@ -277,7 +281,7 @@ def row_of(h, items):
     records[record + parser_layout.R_START] = first_state
     records[record + parser_layout.R_LONGEST] = longest_state
     records[record + parser_layout.R_ACCEPTS] = accepts
-    i64(h, layout.VALUES)[items * layout.VALUE_WORDS + layout.V_AUX] = number
+    set_aux(h, items, number)
     head[layout.N_ROWS] = number + 1
     return number
 
@@ -299,7 +303,7 @@ def _start_state(h, items, waited, n_waited, group):
             dot += 1
         if symbols[dot] < layout.END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
             return statuses.GROW
-    marked = is_marked(h, items)
+    marked = has_skip_items(h, items)
     only = np.int64(-1)
     if n_waited == 1 and head[layout.STACK_TOP] == base and not marked:
         only = i64(h, layout.STACK)[waited]
@@ -329,22 +333,20 @@ def _start_state(h, items, waited, n_waited, group):
                 previous = lexeme
     count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     if marked:
-        count = only_after_marks(h, items, base, count)
+        count = only_after_skips(h, items, base, count)
     head[layout.STACK_TOP] = base + count
-    lexemes = i64(h, layout.LEXEMES)
     first_row = word_of(h, items, 0) >> 32 == 0
     if group == parser_layout.R_LONGEST and not first_row:
         for i in range(base, base + count):
-            skip = lexemes[i64(h, layout.STACK)[i] * layout.LEXEME_WORDS + layout.X_SKIP]
+            skip = skip_of(h, i64(h, layout.STACK)[i])
             if skip >= 0 and push(h, skip) < 0:
                 return statuses.GROW
         count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     words = i64(h, layout.STACK)
     kept = 0
     for i in range(base, base + count):
-        record = words[i] * layout.LEXEME_WORDS
-        if (lexemes[record + layout.X_KIND] == layout.EXACT) == (group == parser_layout.R_START):
-            words[base + kept] = pack(words[i], lexemes[record + layout.X_EXPRESSION])
+        if (ending_of(h, words[i]) == layout.EXACT) == (group == parser_layout.R_START):
+            words[base + kept] = pack(words[i], expression_of(h, words[i]))
             kept += 1
     head[layout.STACK_TOP] = base + kept
     state = lexer_state(h, base, kept)
@@ -357,18 +359,14 @@ def _start_state(h, items, waited, n_waited, group):
 @kernel
 def _after_skip(h, row, accepted):
     """The row after what the skips of a ``K_ACCEPTED`` value matched: a number or a status."""
-    record = row * parser_layout.ROW_WORDS
-    records = i64(h, layout.ROWS)
-    if not others_start(h, records[record + parser_layout.R_START], accepted) and not others_start(
-        h, records[record + parser_layout.R_LONGEST], accepted
-    ):
+    if not others_start(h, exact_start_of(h, row), accepted) and not others_start(h, longest_start_of(h, row), accepted):
         return row
     head = header(h)
     base = head[layout.STACK_TOP]
-    if _push_items(h, records[record + parser_layout.R_ITEMS]) < 0:
+    if _push_items(h, items_of(h, row)) < 0:
         return statuses.GROW
-    drop_marks(h, base)
-    if push_marks(h, accepted) < 0:
+    drop_skip_items(h, base)
+    if push_skip_items(h, accepted) < 0:
         return statuses.GROW
     after = make_row(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
@@ -389,18 +387,17 @@ def advance(h, row, accepted):
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
     lefts = i64(h, layout.DOT_LEFT)
-    record = row * parser_layout.ROW_WORDS
-    items = i64(h, layout.ROWS)[record + parser_layout.R_ITEMS]
-    origin = i64(h, layout.ROWS)[record + parser_layout.R_ORIGIN]
+    items = items_of(h, row)
+    origin = origin_of(h, row)
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
             return statuses.LIMIT_WORK
-        if i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, lexeme):
             head[layout.STACK_TOP] = base
             same = _after_skip(h, row, accepted)
             return same if same < 0 else memo_put(h, layout.M_ADVANCE, row, accepted, same)
-        role = i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_ROLE]
+        role = role_of(h, lexeme)
         if role == layout.TRACKS or role == layout.VALUE:
             status = _scan_kept(h, items, origin, lexeme)
             if status < 0:
@@ -493,12 +490,11 @@ def _kept_dot(h, dot, lexeme, ended):
     """
     if lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL]:
         return np.int64(0)
-    lexemes = i64(h, layout.LEXEMES)
-    if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_ROLE] != layout.TRACKS:
+    if role_of(h, lexeme) != layout.TRACKS:
         return np.int64(0)
-    if lexemes[lexeme * layout.LEXEME_WORDS + layout.X_TRACKED] != lexemes[ended * layout.LEXEME_WORDS + layout.X_TRACKED]:
+    if tracked_of(h, lexeme) != tracked_of(h, ended):
         return np.int64(0)
-    if lexemes[ended * layout.LEXEME_WORDS + layout.X_ROLE] != layout.VALUE:
+    if role_of(h, ended) != layout.VALUE:
         return dot
     known = memo_get(h, layout.M_REST, lexeme, ended)
     if known < 0:
@@ -516,13 +512,12 @@ def unite_rows(h, a, b):
     """
     head = header(h)
     base = head[layout.STACK_TOP]
-    records = i64(h, layout.ROWS)
-    items_a = records[a * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]
-    items_b = records[b * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]
+    items_a = items_of(h, a)
+    items_b = items_of(h, b)
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
         return statuses.GROW
-    if is_marked(h, items_a) != is_marked(h, items_b):
-        drop_marks(h, base)
+    if has_skip_items(h, items_a) != has_skip_items(h, items_b):
+        drop_skip_items(h, base)
     row = make_row(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
     return row

@@ -8,7 +8,7 @@ have a marked skip before them start in such a row.
 from __future__ import annotations
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import is_skip, skip_of, value_of
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout
@@ -16,7 +16,7 @@ from cdplugin.kernels.store.arena import header, i64, length_of, pack, word_of
 
 
 @kernel
-def is_marked(h, items):
+def has_skip_items(h, items):
     """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold marks."""
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
@@ -26,11 +26,11 @@ def is_marked(h, items):
 
 
 @kernel
-def push_marks(h, accepted):
+def push_skip_items(h, accepted):
     """Push a mark for each skip of a ``K_ACCEPTED`` value; a status."""
     for a in range(length_of(h, accepted)):
         skip = word_of(h, accepted, a)
-        if i64(h, layout.LEXEMES)[skip * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
+        if is_skip(h, skip):
             status = push(h, pack(parser_layout.SKIP_ITEM_DOT, skip))
             if status < 0:
                 return status
@@ -38,7 +38,7 @@ def push_marks(h, accepted):
 
 
 @kernel
-def drop_marks(h, base):
+def drop_skip_items(h, base):
     """Take the marks out of the items ``STACK[base:top]``."""
     head = header(h)
     words = i64(h, layout.STACK)
@@ -51,13 +51,12 @@ def drop_marks(h, base):
 
 
 @kernel
-def only_after_marks(h, items, start, count):
+def only_after_skips(h, items, start, count):
     """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a marked skip before them; how many."""
     words = i64(h, layout.STACK)
-    lexemes = i64(h, layout.LEXEMES)
     kept = 0
     for i in range(start, start + count):
-        skip = lexemes[words[i] * layout.LEXEME_WORDS + layout.X_SKIP]
+        skip = skip_of(h, words[i])
         if skip >= 0 and _holds(h, items, pack(parser_layout.SKIP_ITEM_DOT, skip)):
             words[start + kept] = words[i]
             kept += 1
@@ -69,11 +68,9 @@ def others_start(h, state, accepted):
     """Whether a lexeme starts in a lexer state (0: none) that may have none of the skips in ``accepted`` before it."""
     if state == 0:
         return False
-    lexemes = i64(h, layout.LEXEMES)
-    value = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
+    value = value_of(h, state)
     for i in range(length_of(h, value)):
-        record = (word_of(h, value, i) >> 32) * layout.LEXEME_WORDS
-        if not lexemes[record + layout.X_IS_SKIP] and not _holds(h, accepted, lexemes[record + layout.X_SKIP]):
+        if not is_skip(h, word_of(h, value, i) >> 32) and not _holds(h, accepted, skip_of(h, word_of(h, value, i) >> 32)):
             return True
     return False
 

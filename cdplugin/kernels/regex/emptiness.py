@@ -26,7 +26,7 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, kind_of, length_of, spend, word_of
+from cdplugin.kernels.store.arena import aux_of, flags_of, has_room, header, i64, kind_of, length_of, set_aux, spend, word_of
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
@@ -269,7 +269,7 @@ def _enter(h, e, origin, most_nodes):
     words = i64(h, layout.STACK)
     for i in range(length_of(h, e) if is_union else 1):
         part = word_of(h, e, i) if is_union else e
-        flags = values[part * layout.VALUE_WORDS + layout.V_FLAGS]
+        flags = flags_of(h, part)
         if part == EMPTY or flags & (IS_EMPTY | SEEN):
             continue
         if flags & KNOWN_NONEMPTY:
@@ -361,7 +361,7 @@ def bytes_needed(h, e):
             continue
         if kind == layout.K_REPEAT:
             needs *= min(word_of(h, part, 1), _FAR)
-        i64(h, layout.VALUES)[part * layout.VALUE_WORDS + layout.V_AUX] = min(needs, _FAR) + 1
+        set_aux(h, part, min(needs, _FAR) + 1)
     return _known_needs(h, e)
 
 
@@ -376,5 +376,5 @@ def _known_needs(h, e):
         low = word_of(h, e, 0)
         return offsets[low + 1] - offsets[low] - word_of(h, e, 2)
     if kind == layout.K_CAT or kind == layout.K_ALT or kind == layout.K_AND or kind == layout.K_REPEAT:
-        return i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_AUX] - 1
+        return aux_of(h, e) - 1
     return 0 if kind == layout.K_EPSILON or kind == layout.K_NOT else _FAR

@@ -32,7 +32,7 @@ KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression oth
 
 FEW = 8
 _MOST_COMPARISONS = 20_000  # of the parts of one "&" with each other
-UNBOUNDED = 1 << 20  # "any number of characters" in stay()
+UNBOUNDED = 1 << 20  # "any number of characters" in plain_run_bound()
 
 
 @kernel

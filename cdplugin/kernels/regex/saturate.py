@@ -72,7 +72,7 @@ def _out_of_reach(h, counted, other, longest):
     high = word_of(h, counted, 2)
     if 0 <= high < longest + (lengths & FAR) or lengths & FAR == FAR:
         return 0
-    return within(h, other, word_of(h, counted, 0))
+    return is_contained(h, other, word_of(h, counted, 0))
 
 
 @kernel
@@ -149,13 +149,13 @@ def _known_shortest(h, e):
 
 
 @kernel
-def within(h, e, r):
+def is_contained(h, e, r):
     """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
 
     Small parts are compared by a search over pairs of derivatives; a larger one is taken apart, since sequences of ``r``
     may be joined, chosen from and repeated.
     """
-    known = memo_get(h, layout.M_WITHIN, e, r)
+    known = memo_get(h, layout.M_CONTAINED, e, r)
     if known >= 0:
         return known
     many = make_repeat(h, r, 0, -1)
@@ -169,10 +169,10 @@ def within(h, e, r):
     while head[layout.STACK_TOP] > base and answer == 1:
         head[layout.STACK_TOP] -= 1
         part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
-        found = memo_get(h, layout.M_WITHIN, part, r)
+        found = memo_get(h, layout.M_CONTAINED, part, r)
         if found == 1:
             continue
-        found = _within_small(h, part, many)
+        found = _is_contained_small(h, part, many)
         if found == statuses.UNKNOWN:  # too large: take it apart
             kind = kind_of(h, part)
             if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
@@ -186,14 +186,14 @@ def within(h, e, r):
             return found
         elif found == 0:
             answer = np.int64(0)
-        elif memo_put(h, layout.M_WITHIN, part, r, 1) < 0:
+        elif memo_put(h, layout.M_CONTAINED, part, r, 1) < 0:
             return statuses.GROW
     head[layout.STACK_TOP] = base
-    return memo_put(h, layout.M_WITHIN, e, r, answer)
+    return memo_put(h, layout.M_CONTAINED, e, r, answer)
 
 
 @kernel
-def _within_small(h, e, r):
+def _is_contained_small(h, e, r):
     """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, ``UNKNOWN`` if there are too many, or a
     status.
     """

@@ -133,14 +133,14 @@ def one_char(h, e):
 
 
 @kernel
-def stay(h, e):
+def plain_run_bound(h, e):
     """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
 
     A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
     turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language,
     from which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
     """
-    known = memo_get(h, layout.M_STAY, e, 0)
+    known = memo_get(h, layout.M_PLAIN_RUN, e, 0)
     if known >= 0:
         return known
     body, tail = e, np.int64(EPSILON)
@@ -154,25 +154,25 @@ def stay(h, e):
     if not alive:
         answer = np.int64(0)
     elif kind == layout.K_REPEAT:
-        answer = _stay_repeat(h, body)
+        answer = _plain_run_of_repeat(h, body)
         if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
             answer -= 1  # where the lexeme may end, a longer token may go on in the next one
     elif kind == layout.K_ALT:
         for i in range(length_of(h, body)):
-            part = _stay_headed(h, word_of(h, body, i))
+            part = _plain_run_headed(h, word_of(h, body, i))
             if part < 0:
                 return part
             answer = max(answer, part & ~np.int64(1))
     elif kind == layout.K_AND:
-        answer = _stay_less_finite(h, body)
+        answer = _plain_run_less_finite(h, body)
     if answer < 0:
         return answer
-    return memo_put(h, layout.M_STAY, e, 0, answer)
+    return memo_put(h, layout.M_PLAIN_RUN, e, 0, answer)
 
 
 @kernel
-def _stay_repeat(h, e):
-    """:func:`stay` of ``R{m,n}``."""
+def _plain_run_of_repeat(h, e):
+    """:func:`plain_run_bound` of ``R{m,n}``."""
     matches = one_char(h, word_of(h, e, 0))
     if matches <= 0:
         return np.int64(matches)
@@ -183,8 +183,8 @@ def _stay_repeat(h, e):
 
 
 @kernel
-def _stay_headed(h, e):
-    """:func:`stay` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
+def _plain_run_headed(h, e):
+    """:func:`plain_run_bound` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
     body, tail = e, np.int64(EPSILON)
     if kind_of(h, e) == layout.K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
@@ -194,12 +194,12 @@ def _stay_headed(h, e):
     alive = is_plainly_nonempty(h, tail)
     if alive <= 0:
         return np.int64(alive)
-    return _stay_repeat(h, body) if kind == layout.K_REPEAT else _stay_less_finite(h, body)
+    return _plain_run_of_repeat(h, body) if kind == layout.K_REPEAT else _plain_run_less_finite(h, body)
 
 
 @kernel
-def _stay_less_finite(h, e):
-    """:func:`stay` of ``R{m,} T & ~F & ...`` with every ``F`` finite."""
+def _plain_run_less_finite(h, e):
+    """:func:`plain_run_bound` of ``R{m,} T & ~F & ...`` with every ``F`` finite."""
     positive = np.int64(0)
     for i in range(length_of(h, e)):
         part = word_of(h, e, i)
@@ -215,7 +215,7 @@ def _stay_less_finite(h, e):
         body = word_of(h, positive, 0)
     if kind_of(h, body) != layout.K_REPEAT:
         return np.int64(0)
-    inside = _stay_repeat(h, body)
+    inside = _plain_run_of_repeat(h, body)
     return inside if inside < 0 or inside >= 2 * UNBOUNDED else np.int64(0)
 
 

@@ -96,6 +96,33 @@ def mix(hash_, word):
 
 
 @kernel
+def hash_words(hash_, words, start, count):
+    """:func:`mix` over ``words[start:start + count]``."""
+    for i in range(start, start + count):
+        hash_ = mix(hash_, words[i])
+    return hash_
+
+
+@kernel
+def equal_words(a, i, b, j, count):
+    """Whether ``a[i:i + count]`` and ``b[j:j + count]`` are equal."""
+    for k in range(count):
+        if a[i + k] != b[j + k]:
+            return False
+    return True
+
+
+@kernel
+def first_slot(hash_, last):
+    """Where a search in a hash table begins, given its last slot (its size, a power of two, less one).
+
+    All tables are probed linearly, ``slot = (slot + 1) & last``, and at most half of their slots are used, so that a search
+    meets a free one.
+    """
+    return (hash_ ^ (hash_ >> 16)) & last
+
+
+@kernel
 def sort_range(array, start, count):
     """Sort ``array[start:start + count]`` in place: insertion sort for short ranges, heapsort for the rest."""
     if count <= 24:
@@ -163,14 +190,13 @@ def intern(h, kind, start, count):
     head = header(h)
     head[layout.WORK_LEFT] -= layout.FIND_VALUE_WORK + (count >> 1)
     words = i64(h, layout.STACK)
-    hash_ = mix(2166136261, kind)
-    for i in range(start, start + count):
-        hash_ = mix(hash_, words[i])
+    hash_ = mix(layout.HASH_SEED, kind)
+    hash_ = hash_words(hash_, words, start, count)
     values = i64(h, layout.VALUES)
     data = i64(h, layout.DATA)
     index = i32(h, layout.INDEX)
     mask = index.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & mask
+    slot = first_slot(hash_, mask)
     while True:
         value = np.int64(index[slot])
         if value == 0:
@@ -181,13 +207,7 @@ def intern(h, kind, start, count):
             and values[record + layout.V_KIND] == kind
             and values[record + layout.V_LENGTH] == count
         ):
-            offset = values[record + layout.V_OFFSET]
-            same = True
-            for i in range(count):
-                if data[offset + i] != words[start + i]:
-                    same = False
-                    break
-            if same:
+            if equal_words(data, values[record + layout.V_OFFSET], words, start, count):
                 return value
         slot = (slot + 1) & mask
     if not spend(h, layout.NEW_VALUE_WORK + count):
@@ -235,7 +255,7 @@ def reindex(h):
     mask = index.shape[0] - 1
     for value in range(1, head[layout.N_VALUES]):
         hash_ = values[value * layout.VALUE_WORDS + layout.V_HASH]
-        slot = (hash_ ^ (hash_ >> 16)) & mask
+        slot = first_slot(hash_, mask)
         while index[slot] != 0:
             slot = (slot + 1) & mask
         index[slot] = value
@@ -259,13 +279,32 @@ def length_of(h, value):
 
 @kernel
 def flags_of(h, value):
+    """Flags of an expression (:mod:`cdplugin.kernels.regex.expressions`)."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS]
+
+
+@kernel
+def aux_of(h, value):
+    """The word that its kind uses as it likes; 0 at first."""
+    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+
+
+@kernel
+def set_aux(h, value, word):
+    """Set :func:`aux_of`."""
+    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX] = word
+
+
+@kernel
+def set_flags(h, value, flags):
+    """Set :func:`flags_of` besides those that are set."""
+    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
 
 
 @kernel
 def word_of(h, value, position):
     """Word ``position`` of a value's sequence."""
-    return i64(h, layout.DATA)[i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_OFFSET] + position]
+    return i64(h, layout.DATA)[offset_of(h, value) + position]
 
 
 # --- memo -----------------------------------------------------------------------------------------------------------------
@@ -273,9 +312,9 @@ def word_of(h, value, position):
 
 @kernel
 def _memo_slot(keys, key):
-    hash_ = mix(2166136261, key)
+    hash_ = mix(layout.HASH_SEED, key)
     mask = keys.shape[0] - 1
-    slot = (hash_ ^ (hash_ >> 16)) & mask
+    slot = first_slot(hash_, mask)
     while keys[slot] != 0 and keys[slot] != key:
         slot = (slot + 1) & mask
     return slot

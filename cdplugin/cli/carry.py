@@ -1,0 +1,36 @@
+"""``cdplugin warmup --target LEVEL --out DIR``: kernels compiled ahead for a level of the instruction set, to be carried."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cdplugin.cli.main import OK, CommandError
+from cdplugin.kernels.jit.targets import TARGETS, host_targets
+
+
+def carry(args: argparse.Namespace) -> int:
+    """Compile in a process whose LLVM is told the level; the files go where a process looks for what it carries.
+
+    Raises :class:`CommandError` for a level that is not known, or that this machine could not run.
+    """
+    if not args.target or not args.out:
+        raise CommandError("--target and --out go together: the level to compile for, and the folder that is made")
+    target = TARGETS.get(args.target)
+    if target is None:
+        raise CommandError(f"--target: expected one of {', '.join(TARGETS)}, found {args.target!r}")
+    if args.target not in host_targets():
+        runs = ", ".join(host_targets()) or "none of the levels"
+        raise CommandError(f"--target: kernels run once as they are compiled; this machine runs {runs}, not {args.target}")
+    out = Path(args.out).absolute()
+    environment = {name: value for name, value in os.environ.items() if name != "CDPLUGIN_CARRIED"}
+    environment |= {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": "", "CDPLUGIN_CACHE_DIR": str(out)}
+    done = subprocess.run([sys.executable, "-m", "cdplugin", "warmup"], env=environment, check=False)
+    if done.returncode:
+        return done.returncode
+    size = sum(path.stat().st_size for path in out.rglob("*.code"))
+    print(f"carried kernels for {args.target}: {size / 1e6:.1f} MB; set CDPLUGIN_CARRIED={out} where they are used")
+    return OK

@@ -1,0 +1,96 @@
+"""What the site has beside docs/: the changelog, SECURITY.md, CONTRIBUTING.md, perf/README.md with its results, the examples;
+and a place in the navigation for every host's page.
+
+Pages link to those files as they lie in the repository (``../SECURITY.md``), so that the links work there too; here they are
+turned into links to the pages made from them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from posixpath import dirname, normpath, relpath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = {
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "perf/README.md": "benchmarks.md",
+    "README.md": "index.md",
+}
+"""Files of the repository → pages of the site."""
+
+
+def _titles(folder: str) -> list[tuple[str, str]]:
+    """``(title, page)`` of the pages in a folder of docs/, by title."""
+    out = []
+    for path in (ROOT / "docs" / folder).glob("*.md"):
+        heading = re.search(r"^# (.+)$", path.read_text(), re.MULTILINE)
+        out.append((heading.group(1) if heading else path.stem, f"{folder}/{path.name}"))
+    return sorted(out, key=lambda entry: entry[0].lower())
+
+
+def on_config(config: Any) -> Any:
+    """Put the hosts' pages and the examples into the navigation."""
+    for entry in config["nav"]:
+        if "Quick start" in entry:
+            entry["Quick start"] += [page for _, page in _titles("hosts")]
+        if "Guides" in entry:
+            entry["Guides"].append(
+                {"Examples": [f"examples/{path.stem}.md" for path in sorted((ROOT / "examples").glob("*.py"))]}
+            )
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add pages made from files outside docs/, and the results that they link to."""
+    for source, page in PAGES.items():
+        if page != "index.md":
+            files.append(File.generated(config, page, content=_moved((ROOT / source).read_text(), source)))
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        text = f"# {path.name}\n\n```python\n{path.read_text()}```\n"
+        files.append(File.generated(config, f"examples/{path.stem}.md", content=text))
+    for folder in ("perf/results", "perf/plots"):
+        for path in sorted((ROOT / folder).glob("*.*")):
+            files.append(File.generated(config, f"{folder}/{path.name}", abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Turn links out of docs/ into links to the site's pages."""
+    if page.file.src_uri in PAGES.values() and page.file.src_uri != "index.md":
+        return markdown  # moved already
+    return _moved(markdown, f"docs/{page.file.src_uri}")
+
+
+def _moved(markdown: str, source: str) -> str:
+    """A page of the repository, ``source``, with its links as the site has them."""
+    page = PAGES.get(source) or source.removeprefix("docs/")
+
+    def link(found: re.Match[str]) -> str:
+        target, _, anchor = found.group(2).partition("#")
+        if not target or ":" in target:
+            return found.group(0)
+        place = normpath(f"{dirname(source)}/{target}") if dirname(source) else normpath(target)
+        at = _page_of(place)
+        if at is None:
+            return found.group(0)
+        return f"{found.group(1)}({relpath(at, dirname(page) or '.')}{'#' + anchor if anchor else ''})"
+
+    parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)  # code is left alone
+    return "".join(part if i % 2 else re.sub(r"(\])\(([^)\s]+)\)", link, part) for i, part in enumerate(parts))
+
+
+def _page_of(place: str) -> str | None:
+    """Where the site has a file of the repository."""
+    if place in PAGES:
+        return PAGES[place]
+    if place.startswith("docs/"):
+        return place.removeprefix("docs/")
+    if place.startswith("examples/") and place.endswith(".py"):
+        return place.removesuffix(".py") + ".md"
+    return place if place.startswith(("perf/results/", "perf/plots/")) else None

@@ -1,0 +1,207 @@
+"""All pictures of README and docs that show numbers, made from perf/results/: ``make plots``.
+
+    python perf/plots.py [--out docs/img]
+
+Each picture is written twice, for light and for dark pages. The newest file of each kind is read (the names begin with their
+date); a picture whose file is missing is left out, which is told. The pictures are the same bytes for the same files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "perf" / "results"
+THEMES = {
+    "light": {"ground": "#ffffff", "ink": "#1b1f24", "dim": "#59636e", "grid": "#d1d9e0", "bad": "#cf222e", "pale": "#d1d9e0"},
+    "dark": {"ground": "#0d1117", "ink": "#e6edf3", "dim": "#9198a1", "grid": "#3d444d", "bad": "#ff7b72", "pale": "#3d444d"},
+}
+COLOURS = {"cdplugin": "#0969da", "llguidance": "#bf8700", "xgrammar": "#8250df", "guidance": "#bf8700", "none": "#8c959f"}
+DARK_COLOURS = {"cdplugin": "#4493f8", "llguidance": "#d4a72c", "xgrammar": "#ab7df8", "guidance": "#d4a72c", "none": "#9198a1"}
+Theme = dict[str, str]
+
+
+def newest(kind: str) -> tuple[str, Any] | None:
+    """Name and content of the newest ``perf/results/DATE-KIND.json``; None if there is none."""
+    found = sorted(RESULTS.glob(f"20??-??-??-{kind}.json"))
+    return (found[-1].name, json.loads(found[-1].read_text())) if found else None
+
+
+def colour(name: str, theme: Theme) -> str:
+    """The colour of an engine or backend."""
+    return (DARK_COLOURS if theme is THEMES["dark"] else COLOURS)[name]
+
+
+def maskbench(record: Any, theme: Theme) -> Any:
+    """How many masks, and how many first masks, take longer than so many microseconds."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), constrained_layout=True)
+    for axis, kind, title in zip(
+        axes, ("mask_us", "first_mask_us"), ("mask + accept, one token", "time to first mask"), strict=True
+    ):
+        for name, engine in record["engines"].items():
+            points = engine["curves"][kind]
+            axis.loglog(
+                [max(us, 0.3) for _, us in points], [share for share, _ in points], color=colour(name, theme), lw=2, label=name
+            )
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("microseconds")
+        axis.set_ylabel("share that takes longer")
+        axis.grid(True, which="major", color=theme["grid"], lw=0.5)
+        axis.legend(frameon=False)
+    return figure
+
+
+def coverage(record: Any, theme: Theme) -> Any:
+    """Of the schemas of MaskBench: valid as expected, refused by name, wrong."""
+    figure, axis = plt.subplots(figsize=(9, 2.2), constrained_layout=True)
+    names = list(record["engines"])[::-1]
+    for at, name in enumerate(names):
+        engine = record["engines"][name]
+        total = engine["schemas"]
+        wrong = len(set(engine["valid_rejected_schemas"]) | set(engine["invalid_accepted_schemas"]))
+        order = engine["passing_but_for_order"] - engine["passing"]
+        rest = engine["refused"] + sum(engine["failed"].values())
+        parts = [(engine["passing"], colour(name, theme), "passing"), (order, theme["dim"], "only for property order")]
+        parts += [
+            (rest, theme["pale"], "refused, timeout or crash"),
+            (wrong, theme["bad"], "wrong: valid rejected or invalid accepted"),
+        ]
+        left = 0.0
+        for count, paint, _ in parts:
+            axis.barh(at, 100 * count / total, left=left, color=paint, height=0.6)
+            left += 100 * count / total
+        axis.text(1, at, f"{100 * engine['passing'] / total:.1f}%", va="center", color="#ffffff", fontsize=10)
+        if wrong:
+            axis.text(101, at, f"{wrong} wrong", va="center", color=theme["bad"], fontsize=9)
+    axis.set_yticks(range(len(names)), names)
+    axis.set_xlim(0, 112)
+    axis.set_xlabel(f"% of {record['engines'][names[0]]['schemas']} schemas: passing, order aside, refused, wrong")
+    return figure
+
+
+def serving(record: Any, theme: Theme) -> Any:
+    """Time per output token of a vLLM server by load, beside no grammar and vLLM's other backends."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), constrained_layout=True)
+    rows = record["summary"]
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    loads = sorted({row["load"] for row in rows})
+    for axis, key, title in zip(
+        axes, ("TPOT p50 ms", "TTFT p50 ms"), ("time per output token, p50", "time to first token, p50"), strict=True
+    ):
+        for at, backend in enumerate(backends):
+            values = [
+                next((row[key] for row in rows if row["load"] == load and row["backend"] == backend), 0) for load in loads
+            ]
+            width = 0.8 / len(backends)
+            places = [i + (at - (len(backends) - 1) / 2) * width for i in range(len(loads))]
+            axis.bar(places, values, width * 0.92, color=colour(backend, theme), label=backend)
+        axis.set_xticks(range(len(loads)), loads)
+        axis.set_xlabel("concurrent requests, distinct schemas")
+        axis.set_ylabel("ms")
+        axis.set_title(title, fontsize=10)
+        axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def infilling(record: Any, theme: Theme) -> Any:
+    """Checks and masks of a text with 1, 2 and 3 gaps, by grammar; medians of the runs, Llama 3's vocabulary."""
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3), constrained_layout=True)
+    runs = record["after"]["llama3"]
+    languages = [name for name in ("json", "arithmetic", "smiles", "cpp") if name in runs[0]]
+    for axis, what in zip(axes, ("check", "mask"), strict=True):
+        for gaps in (1, 2, 3):
+            values = [statistics.median(run[name][f"{what}, {gaps} gaps"]["median_ms"] for run in runs) for name in languages]
+            places = [i + (gaps - 2) * 0.25 for i in range(len(languages))]
+            label = f"{gaps} gap{'s' if gaps > 1 else ''}"
+            axis.bar(places, values, 0.23, color=colour("cdplugin", theme), alpha=(0.45, 0.7, 1.0)[gaps - 1], label=label)
+        axis.set_xticks(range(len(languages)), languages)
+        axis.set_ylabel("ms, median")
+        axis.set_yscale("log")
+        axis.set_title("is a completion left?" if what == "check" else "mask at the left edge of a gap", fontsize=10)
+        axis.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def mask(record: Any, theme: Theme) -> Any:
+    """Three steps of a real answer: what the model wanted, what the mask left."""
+    chosen = [step for step in record["steps"] if step["text"].endswith(('"field":"', '"mathematics","', '"born":'))]
+    figure, axes = plt.subplots(1, len(chosen), figsize=(9, 3.3), constrained_layout=True)
+    for axis, step in zip(axes, chosen, strict=True):
+        refused = [token for token in step["tokens"] if not token["allowed"]]
+        allowed = sorted((token for token in step["tokens"] if token["allowed"]), key=lambda token: -token["after"])
+        shown = (refused[:4] + allowed[:3])[::-1]
+        for at, token in enumerate(shown):
+            paint = theme["pale"] if not token["allowed"] else colour("cdplugin", theme)
+            axis.barh(at + 0.19, 100 * token["before"], 0.34, color=theme["pale"])
+            axis.barh(at - 0.19, 100 * token["after"], 0.34, color=paint)
+            if not token["allowed"]:
+                axis.text(100 * token["before"] + 2, at + 0.19, "refused", va="center", fontsize=8, color=theme["bad"])
+            else:
+                inside = token["after"] > 0.8
+                place = 100 * token["after"] + (-2 if inside else 2)
+                paint, side = ("#ffffff", "right") if inside else (theme["ink"], "left")
+                axis.text(place, at - 0.19, f"{100 * token['after']:.0f}%", va="center", ha=side, fontsize=8, color=paint)
+        axis.set_yticks(range(len(shown)), [_plain(token["label"]) for token in shown], family="monospace")
+        for label, token in zip(axis.get_yticklabels(), shown, strict=True):
+            if not token["allowed"]:
+                label.set_color(theme["bad"])
+        axis.set_xlim(0, 100)
+        axis.set_title(f"…{step['text'][-18:].strip()}▁", fontsize=9, family="monospace", loc="left")
+        axis.set_xlabel(f"probability, %; {step['allowed']:,} of 49,152 tokens allowed", fontsize=8)
+    return figure
+
+
+def _plain(label: str) -> str:
+    return label[1:-1] if label[:1] in "'\"" else label
+
+
+PLOTS: dict[str, tuple[str, Callable[[Any, Theme], Any]]] = {
+    "mask": ("mask-example", mask),
+    "maskbench": ("maskbench", maskbench),
+    "coverage": ("maskbench", coverage),
+    "serving": ("serving-loads", serving),
+    "infilling": ("infill-kept", infilling),
+}
+"""Picture → kind of the results' file, and who draws it."""
+
+
+def style(theme: Theme) -> dict[str, Any]:
+    """Matplotlib's settings for a theme; text stays text, ids do not change from run to run."""
+    dim = dict.fromkeys(("axes.edgecolor", "xtick.color"), theme["dim"])
+    ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "ytick.color"), theme["ink"])
+    ground = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), theme["ground"])
+    off = dict.fromkeys(("axes.spines.top", "axes.spines.right"), False)
+    fixed = {"svg.fonttype": "path", "svg.hashsalt": "cdplugin", "font.size": 9, "font.family": "DejaVu Sans"}
+    return {**dim, **ink, **ground, **off, **fixed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "img")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for name, (kind, draw) in PLOTS.items():
+        found = newest(kind)
+        if found is None:
+            print(f"{name}: left out: no perf/results/DATE-{kind}.json")
+            continue
+        for theme_name, theme in THEMES.items():
+            with plt.rc_context(style(theme)):
+                figure = draw(found[1], theme)
+                figure.savefig(args.out / f"{name}-{theme_name}.svg", metadata={"Date": None, "Creator": None})
+                plt.close(figure)
+        print(f"{name}: from perf/results/{found[0]}")
+
+
+if __name__ == "__main__":
+    main()
