@@ -3,9 +3,9 @@
     python perf/infill_cuts.py ../shared/humaneval-x/cpp-dev.jsonl.gz [--cuts 3] [--json FILE]
 
 Each program that the matcher accepts is cut ``--cuts`` times, at one to three places anywhere (inside words, strings,
-comments); each must be completable, and what ``complete()`` makes of it legal. Then one bracket, sign or word is put in or a character
-taken out somewhere: a text that counts as completable must have a legal completion; one that does not is put to
-all fillings of its gaps by up to two bytes out of a few. Prints how many, and thread times.
+comments); each must be completable, and what ``complete()`` makes of it legal. Then one bracket, sign or word is put in or a
+character taken out somewhere: a text that counts as completable must have a legal completion; one that does not is put to all
+fillings of its gaps by up to two bytes out of a few. Prints how many, and thread times.
 """
 
 from __future__ import annotations
