@@ -74,12 +74,27 @@ ARROWS: dict[str, set[str]] = {
     "admission": {*GROUND, "bitmask", "collector", "compiler", "matcher", "specs"},
     "infill": {*GROUND, *KERNELS, "kernels.infill", "engine", "matcher"},
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
-    "package": {*GROUND, "vocab", "specs", "grammars", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
+    "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
     "adapters.diffusion": {"infill"},
-    "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "matcher", "queries"},
+    "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},
+    "adapters.sglang": {*GROUND, "adapters.vllm", "admission", "bitmask", "matcher", "package", "vocab"},
+    "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
+    "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
+    "adapters.llama_cpp": {"errors", "adapters.contexts", "vocab"},
+    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "specs", "vocab"},
+    "adapters.outlines": {
+        "errors",
+        "limits",
+        "adapters.mlx",
+        "adapters.llama_cpp",
+        "adapters.hf",
+        "compiler",
+        "specs",
+        "vocab",
+    },
     "playground": {*GROUND, "adapters.hf", "compiler", "matcher", "queries", "specs", "vocab"},
     "cli": {
         *GROUND,
@@ -97,7 +112,10 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 LIGHT = {"numpy", "numba", "llvmlite", "referencing", "cdplugin"}  # what may be imported at the top of a file
-HEAVY_ALLOWED = {"adapters": {"torch", "transformers", "vllm"}, "cli": {"rich", "typer"}}
+HEAVY_ALLOWED = {
+    "adapters": {"torch", "transformers", "vllm", "sglang", "mlx", "mlx_lm", "llama_cpp", "outlines", "tensorrt_llm"},
+    "cli": {"rich", "typer"},
+}
 
 
 def part_of(module: str) -> str:

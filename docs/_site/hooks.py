@@ -71,18 +71,19 @@ def _moved(markdown: str, source: str) -> str:
     """A page of the repository, ``source``, with its links as the site has them."""
     page = PAGES.get(source) or source.removeprefix("docs/")
 
-    def link(found: re.Match[str]) -> str:
-        target, _, anchor = found.group(2).partition("#")
-        if not target or ":" in target:
-            return found.group(0)
-        place = normpath(f"{dirname(source)}/{target}") if dirname(source) else normpath(target)
-        at = _page_of(place)
-        if at is None:
-            return found.group(0)
-        return f"{found.group(1)}({relpath(at, dirname(page) or '.')}{'#' + anchor if anchor else ''})"
+    def moved(target: str) -> str:
+        path, _, anchor = target.partition("#")
+        if not path or ":" in path:
+            return target
+        at = _page_of(normpath(f"{dirname(source)}/{path}") if dirname(source) else normpath(path))
+        return target if at is None else relpath(at, dirname(page) or ".") + ("#" + anchor if anchor else "")
+
+    def rewritten(text: str) -> str:
+        text = re.sub(r"(\]\()([^)\s]+)(\))", lambda m: m.group(1) + moved(m.group(2)) + m.group(3), text)
+        return re.sub(r'((?:src|srcset)=")([^"\s]+)(")', lambda m: m.group(1) + moved(m.group(2)) + m.group(3), text)
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.MULTILINE | re.DOTALL)  # code is left alone
-    return "".join(part if i % 2 else re.sub(r"(\])\(([^)\s]+)\)", link, part) for i, part in enumerate(parts))
+    return "".join(part if i % 2 else rewritten(part) for i, part in enumerate(parts))
 
 
 def _page_of(place: str) -> str | None:

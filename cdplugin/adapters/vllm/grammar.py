@@ -76,9 +76,12 @@ class Options(JsonOptions):
         return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
 
     @classmethod
-    def from_environment(cls) -> Options:
-        """Raises ``ValueError`` for what is not a JSON object of known names with values that they may have."""
-        text = os.environ.get(OPTIONS_VARIABLE, "")
+    def from_environment(cls, variable: str = OPTIONS_VARIABLE) -> Options:
+        """The options in an environment variable.
+
+        Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
+        """
+        text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
         known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "endings", "limits") if name != "registry"]
@@ -98,7 +101,7 @@ class Options(JsonOptions):
             return options
         except (ValueError, TypeError) as error:
             names = ", ".join(known)
-            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {names}: {error}") from error
+            raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
 
     def compact(self) -> Options:
         """The same without whitespace in JSON."""
