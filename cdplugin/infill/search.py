@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_PLACES = 400  # that a search for one answer looks at
 MOST_WORK = 1 << 17  # of its lattices (:attr:`Answers.work`): half a second or so
+_PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors that one slot is followed to
 
 
@@ -84,6 +85,7 @@ class Search:
                 break
             if n_places >= MOST_PLACES or self._answers.work >= until:
                 raise _unknown(f"at most {MOST_PLACES} places, and {MOST_WORK} for lattices")
+            self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]
             following = []
