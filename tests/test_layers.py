@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdplugin"
 
 KERNELS = ("kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser", "kernels.masks", "kernels.entry")
-GROUND = ("errors", "limits", "memory", "forking", "expr", "ir")
+GROUND = ("errors", "limits", "memory", "forking", "bits", "expr", "ir")
 
 # folder (or file of the ground floor) → folders that it may import besides itself: arrows go down only
 ARROWS: dict[str, set[str]] = {
@@ -29,6 +29,7 @@ ARROWS: dict[str, set[str]] = {
     "kernels.entry": {"kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser", "kernels.masks"},
     "kernels.infill": {"kernels.jit", "kernels.store", "kernels.lexer"},
     "errors": set(),
+    "bits": set(),
     "limits": set(),
     "memory": set(),
     "forking": set(),
@@ -66,7 +67,7 @@ ARROWS: dict[str, set[str]] = {
         "frontends.spelling",
     },
     "grammars": {"errors", "specs"},
-    "vocab": {"errors", "kernels.jit", "kernels.masks"},
+    "vocab": {"bits", "errors", "kernels.jit", "kernels.masks"},
     "engine": {*GROUND, *KERNELS, "vocab"},
     "queries": {*GROUND, *KERNELS, "vocab", "engine"},
     "matcher": {*GROUND, *KERNELS, "vocab", "engine", "queries", "bitmask"},
@@ -76,7 +77,7 @@ ARROWS: dict[str, set[str]] = {
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
     "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
-    "adapters.diffusion": {"infill"},
+    "adapters.diffusion": {"bits", "infill"},
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},

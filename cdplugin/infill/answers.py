@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.complete import spell_gaps
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
@@ -157,7 +158,7 @@ class Answers:
 
 def members_of(row: np.ndarray) -> list[int]:
     """The tokens of a mask row."""
-    return [int(token) for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))]
+    return bit_members(row).tolist()
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
