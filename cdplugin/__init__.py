@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.session import Infill, InfillSession
     from cdplugin.limits import Limits
     from cdplugin.matcher import Grammar, Matcher, fill_next_token_bitmasks
+    from cdplugin.queries.partial_json import PartialJson, partial_json
     from cdplugin.specs.base import Choice, JsonObject, JsonSchema, Regex, Spec
     from cdplugin.specs.lark import Lark
     from cdplugin.specs.tags import TOOL_FORMATS, After, StructuralTag, ToolFormat, Tools
@@ -62,6 +63,8 @@ _HOME = {
     "fill_next_token_bitmasks": "cdplugin.matcher",
     "Grammar": "cdplugin.matcher",
     "Matcher": "cdplugin.matcher",
+    "PartialJson": "cdplugin.queries.partial_json",
+    "partial_json": "cdplugin.queries.partial_json",
     "Choice": "cdplugin.specs.base",
     "JsonObject": "cdplugin.specs.base",
     "JsonSchema": "cdplugin.specs.base",
@@ -102,6 +105,7 @@ __all__ = [
     "LimitExceeded",
     "Limits",
     "Matcher",
+    "PartialJson",
     "Regex",
     "Slots",
     "Spec",
@@ -116,6 +120,7 @@ __all__ = [
     "apply_token_bitmask_inplace",
     "fill_next_token_bitmasks",
     "grammars",
+    "partial_json",
 ]
 
 

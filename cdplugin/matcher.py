@@ -27,6 +27,7 @@ from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
+from cdplugin.queries.partial_json import PartialJson
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -144,6 +145,7 @@ class Matcher:
         "_ending",
         "_enough",
         "_grammar",
+        "_partial",
         "_seen",
         "_size",
         "_stop_set",
@@ -165,6 +167,7 @@ class Matcher:
         self._cursors: list[int] = [self._arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
+        self._partial: tuple[str, int, PartialJson] | None = None  # how strings are shown, tokens that were read, the reader
         # a budget in which every token fits, up to so many tokens; and what that was found from
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
@@ -219,6 +222,8 @@ class Matcher:
             del self._tokens[-n:]
             if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
                 self._ending = (-1, [])
+            if self._partial is not None and len(self._tokens) < self._partial[1]:
+                self._partial = None
             self._enough, self._until = budgets.ALWAYS
             if self._seen is not None and self._seen[0] > len(self._tokens):
                 self._seen = None
@@ -233,6 +238,7 @@ class Matcher:
         for name in Matcher.__slots__:
             setattr(other, name, getattr(self, name))
         other._cursors, other._tokens = self._cursors.copy(), self._tokens.copy()
+        other._partial = None
         return other
 
     def __copy__(self) -> Matcher:
@@ -409,6 +415,23 @@ class Matcher:
         if not self._ends(ending, cursor):  # where tokens are counted, other tokens are another text
             ending = completion.single_tokens(self._arena, edges, self._stops)
         return ending if self._ends(ending, cursor) else None
+
+    def partial(self, strings: str = "open") -> Any:
+        """The value of the JSON text so far, with everything that is open closed; None before anything can be told.
+
+        Reads the bytes of new tokens only; after a rollback, all of them. For ``strings``, what is left out and who owns the
+        value see :class:`cdplugin.PartialJson`. Raises ``ValueError`` where the text is no JSON.
+        """
+        if self._partial is None or self._partial[0] != strings:
+            self._partial = (strings, 0, PartialJson(strings))
+        _, read, reader = self._partial
+        self._partial = None  # unless all is read
+        for token in self._tokens[read:]:
+            reader.feed(self._text[token] or b"")
+        if self.is_terminated() and not reader.is_complete:
+            reader.close()
+        self._partial = (strings, len(self._tokens), reader)
+        return reader.value
 
     def captures(self) -> dict[str, bytes]:
         """What the grammar's named rules derived, by name: of a rule that occurs several times, what it derived last.

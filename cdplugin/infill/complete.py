@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 _TEXT_END = -1  # in the place of an element
+_FACT_WORK = 300  # units of work of a fact, a way to it, or a place that a lexeme is spelt through
 
 Edge = tuple[int, int, int]
 Ends = dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
@@ -123,6 +125,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
                         if chart.rest(first, node) >> middle & 1:
                             found.append((((first, node, middle), after), None, 0))
         ways[fact] = found
+        chart.arena.spend(_FACT_WORK * (1 + len(found)))
         for number, (needs, _, cost) in enumerate(found):
             if not needs:
                 heapq.heappush(heap, (cost, serial, fact, number))
@@ -226,6 +229,7 @@ class _Speller:
             cost, k, state = heapq.heappop(heap)
             if (k, state) in done:
                 continue
+            self._arena.spend(_FACT_WORK)
             done.add((k, state))
             here = (k, state)
             records = self._arena.tables[layout.LEXER_STATES]
@@ -290,7 +294,7 @@ class _Speller:
         """The lexer states in which lexemes that may start at a node start (:mod:`cdplugin.kernels.infill.starts`)."""
         words = int(self._work.header[ws.W_SET])
         row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
-        numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        numbers = bit_members(row)
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
         is_exact = records[numbers, layout.X_KIND] == layout.EXACT

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 
+_STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 MOST_SETS = 256  # sets of competing lexemes that are looked at
 _PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
 """Bytes in the order in which separators are made of them."""
@@ -53,7 +55,7 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
     words = int(work.header[ws.W_SET])
     follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
-    later = np.flatnonzero(np.unpackbits(follows.view(np.uint8), bitorder="little")[: len(lexemes)])
+    later = bit_members(follows, len(lexemes))
     if (lexemes[:, layout.X_KIND] == layout.EXACT).any() or len(skips) == 0 or (lexemes[later, layout.X_SKIP] < 0).any():
         return []
     lexer = _Lexer(tables, tables.start_state(np.union1d(later, skips)), skips)
@@ -194,6 +196,7 @@ class _Room:
         while pending:
             starting, awaited = pending.pop()
             for matched, states in self._reached(starting).items():
+                self._arena.spend(_STATE_WORK * (1 + len(states)))
                 after = self._after(awaited, matched)
                 following = (after | self._skips_before(after), after)
                 if not all(self._are_apart(state, matched, *following) for state in states):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bits import bit_flags, bit_members
 from cdplugin.engine.rules import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.going_on import goes_on
@@ -35,6 +36,7 @@ MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) t
 MOST_CLASSES = 1 << 14
 MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
 _TOKENS_AT_ONCE = 4096
+_STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -77,7 +79,7 @@ class InfillGrammar:
                 raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is not None and not issubclass(kind, CdpluginError):
+        if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
             self._is_broken = True
         self._lock.release()
 
@@ -89,6 +91,10 @@ class InfillGrammar:
     def _make(self) -> None:
         grammar = self.grammar
         self.arena = grammar._template.clone()
+        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
+            self._make_tables(grammar)
+
+    def _make_tables(self, grammar: Grammar) -> None:
         grammar._tables.evaluate(self.arena)
         grammar._tables.install(self.arena)
         self.start = self.arena.start
@@ -311,6 +317,7 @@ class InfillGrammar:
 
     def step(self, cursor: int, text: bytes) -> int:
         """The matcher's cursor after a text; 0 if nothing legal begins so."""
+        self.arena.spend(_STEP_WORK * len(text))
         for byte in text:
             cursor = self.arena.call(engine.OP_STEP, cursor, byte)
             if cursor == 0:
@@ -330,6 +337,7 @@ class InfillGrammar:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""
         known = self._successors.get(cursor)
         if known is None:
+            self.arena.spend(256 * _STEP_WORK)
             found: dict[int, int] = {}
             for byte in PREFERRED_BYTES.tolist():
                 after = self.arena.call(engine.OP_STEP, cursor, byte)
@@ -340,15 +348,12 @@ class InfillGrammar:
 
     def mask_at(self, cursor: int) -> np.ndarray:
         """The matcher's mask row at a cursor, without end tokens."""
-        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
-        no_stops = np.zeros(1, np.int64)
-        self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
-        return row
+        return self.arena.mask(cursor)
 
     def tokens_after(self, cursor: int) -> Iterator[bytes]:
         """The texts of the tokens that the matcher allows at a cursor."""
         row = self.mask_at(cursor)
-        for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+        for token in bit_members(row).tolist():
             text = self.vocab.tokens[token]
             if text and token not in self.vocab.eos_token_ids:
                 yield text
@@ -395,7 +400,6 @@ class InfillGrammar:
         """
         work = work or self.workspace
         if not work.classified:
-            work.classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
             for token in self._tokens_of_endings:
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
@@ -403,6 +407,7 @@ class InfillGrammar:
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
             complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
             work.header[ws.W_PROFILES] = self.is_exact and complete
+            work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
         return int(work.header[ws.W_N_CLASSES]) - 1
 
     @functools.cached_property
@@ -423,7 +428,7 @@ class InfillGrammar:
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
-                bits = np.unpackbits(row[0].view(np.uint8), bitorder="little")
+                bits = bit_flags(row[0])
                 bits[list(self.vocab.eos_token_ids)] = 0
                 allowed = np.flatnonzero(bits)
                 if len(allowed) == 0:

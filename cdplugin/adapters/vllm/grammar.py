@@ -29,6 +29,7 @@ from cdplugin.adapters.vllm.budget import ARGUMENT, RequestBudget
 from cdplugin.adapters.vllm.door import OffLoop, taking_turns
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.bits import bit_members
 from cdplugin.compiler import Compiler
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
 from cdplugin.limits import Limits
@@ -76,9 +77,12 @@ class Options(JsonOptions):
         return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
 
     @classmethod
-    def from_environment(cls) -> Options:
-        """Raises ``ValueError`` for what is not a JSON object of known names with values that they may have."""
-        text = os.environ.get(OPTIONS_VARIABLE, "")
+    def from_environment(cls, variable: str = OPTIONS_VARIABLE) -> Options:
+        """The options in an environment variable.
+
+        Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
+        """
+        text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
         known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "endings", "limits") if name != "registry"]
@@ -98,7 +102,7 @@ class Options(JsonOptions):
             return options
         except (ValueError, TypeError) as error:
             names = ", ".join(known)
-            raise ValueError(f"{OPTIONS_VARIABLE}: expected a JSON object with names among {names}: {error}") from error
+            raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
 
     def compact(self) -> Options:
         """The same without whitespace in JSON."""
@@ -298,7 +302,7 @@ class Engine:
         state = self.state("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}')
         row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
         state.fill_bitmask(row, 0)
-        first = int(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))[0])
+        first = int(bit_members(row)[0])
         state.accept_tokens("warm-up", [first])
         state.rollback(1)
 

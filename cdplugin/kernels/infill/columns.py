@@ -1,8 +1,13 @@
 """Earley columns inside a token: what a parser's state left of the hole becomes as the bytes of a token are read.
 
-A *column* is an interned set of items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its
-number after the nodes). Its items are kept with their static closure. ``OUT`` of a column says, as for a node, at which nodes
-right of the hole a nonterminal that began in it may end so that the text can be completed.
+The text right of the hole is decided already (:mod:`cdplugin.kernels.infill.intersect`), and so is the text left of it
+(``ITEMS``). A token that ends several lexemes needs parser states in between: *columns*. A column is an interned set of kernel
+items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its number after the nodes). It is kept
+with its static closure, the items that wait for a symbol. ``OUT`` of a column says, as for a node, at which nodes right of the
+hole a nonterminal that began in it may end so that the text can be completed; a token is legal if its last column leads to
+one.
+
+Equal columns are one number, so what follows is memoised by it, and the columns of many tokens coincide.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import may_follow
 from cdplugin.kernels.infill.starts import set_of_starts
 from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
-from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, or_row, room, row_in, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -64,6 +69,7 @@ def make_column(h, w, start, count, scans, skips):
         return np.int64(0)
     head = whead(w)
     queue = tab(w, ws.QUEUE)
+    charge(w, 16 + 8 * count)
     count = sort_unique(queue, start, count)
     hash_ = mix(layout.HASH_SEED, 2 * scans + skips)
     compete = head[ws.W_SET] if head[ws.W_SPLIT] else np.int64(0)
@@ -167,6 +173,7 @@ def _close(h, w, kernel_start, count, first, column):
 def _skip_null(w, symbols, nullable, first, total, dot, origin):
     """Append ``(dot, origin)`` and what moving over empty nonterminals gives; the new number of items, or ``W_GROW``."""
     while symbols[dot] != layout.END_OF_RULE:
+        charge(w, 2)
         if not room(w, ws.COLUMN_ITEMS, first + total + 1):
             return np.int64(statuses.W_GROW)
         tab(w, ws.COLUMN_ITEMS)[first + total] = pack(dot, origin)
@@ -223,8 +230,11 @@ def _await(h, w, first, n_items):
 
 @kernel
 def _build_out(h, w, column, first, n_items):
-    """Fill ``OUT`` of a column; 0 or ``W_GROW``. What comes from other origins is united by dots first; items that began here
-    are a fixpoint, for left recursion.
+    """Fill ``OUT`` of a column; 0 or ``W_GROW``.
+
+    For each nonterminal that an item waits for: the nodes at which the rest of the item's rule leads out. What comes from
+    other origins is united by dots first. Items that began in this column depend on its own ``OUT``, so they are repeated
+    until nothing grows.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -234,6 +244,7 @@ def _build_out(h, w, column, first, n_items):
     if not room(w, ws.OUT, (origin + 1) * n_nonterminals) or not room(w, ws.DOT_OUT, 2 * head[ws.W_N_DOTS]):
         return np.int64(statuses.W_GROW)
     out = tab(w, ws.OUT)
+    charge(w, (n_nonterminals >> 2) + 2 * n_items)
     for i in range(origin * n_nonterminals, (origin + 1) * n_nonterminals):
         out[i] = 0
     head[ws.W_STAMP] += 1
@@ -251,6 +262,7 @@ def _build_out(h, w, column, first, n_items):
                 return row
             united[2 * dot] = stamp
             united[2 * dot + 1] = row
+        charge(w, head[ws.W_WIDTH])
         or_row(tab(w, ws.BITS), united[2 * dot + 1], outer, head[ws.W_WIDTH])
     for i in range(first, first + n_items):
         dot = tab(w, ws.COLUMN_ITEMS)[i] >> 32
@@ -261,6 +273,8 @@ def _build_out(h, w, column, first, n_items):
     grown = True
     while grown:
         grown = False
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             dot = item >> 32
@@ -278,6 +292,7 @@ def _build_out(h, w, column, first, n_items):
 def _add_outs(h, w, index, dot, outer):
     """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
     head = whead(w)
+    charge(w, head[ws.W_WIDTH])
     way = np.int64(0)
     if is_long(w):
         way = way_of(w, dot, outer)
@@ -329,7 +344,8 @@ def _nodes_right(w, i):
 def scan(h, w, column, accepted):
     """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
 
-    If one of them is a skip, nothing is scanned.
+    As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. A skip
+    leaves the column as it is, but for the lexemes that may not have it before them.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     record = column * ws.COLUMN_WORDS
@@ -340,6 +356,8 @@ def scan(h, w, column, accepted):
         lexeme = word_of(h, accepted, a)
         if is_skip(h, lexeme):
             return _after_skips(h, w, column, accepted)
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
@@ -351,6 +369,7 @@ def scan(h, w, column, accepted):
         item = tab(w, ws.QUEUE)[at]
         at += 1
         dot = item >> 32
+        charge(w, 2)
         if not i64(h, layout.DOT_NULL_REST)[dot]:
             continue
         count = _complete(h, w, count, i64(h, layout.DOT_LEFT)[dot], item & 0xFFFFFFFF)
@@ -406,6 +425,8 @@ def _complete(h, w, count, nonterminal, origin):
     if origin >= 64 * head[ws.W_WIDTH]:
         record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
         first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+        if not charge(w, tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if i64(h, layout.DOT_SYMBOL)[item >> 32] == nonterminal:
@@ -414,11 +435,14 @@ def _complete(h, w, count, nonterminal, origin):
                     return count
         return np.int64(count)
     heads = tab(w, ws.SYMBOL_HEADS)
+    if not charge(w, heads[nonterminal + 1] - heads[nonterminal]):
+        return np.int64(statuses.W_GROW)
     for j in range(heads[nonterminal], heads[nonterminal + 1]):
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         row = tab(w, ws.ITEMS)[origin * head[ws.W_N_DOTS] + dot]
         if row == 0:
             continue
+        charge(w, head[ws.W_WIDTH])
         for i in range(head[ws.W_WIDTH]):
             word = tab(w, ws.BITS)[row + i]
             while word:
@@ -434,6 +458,7 @@ def _complete(h, w, count, nonterminal, origin):
 def _push(w, count, item):
     """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
     index = tab(w, ws.PUSHED)
+    charge(w, 4)
     if not room(w, ws.QUEUE, count + 1) or not room(w, ws.PUSHED, max(1024, 2 * (count + 1))):
         return np.int64(statuses.W_GROW)
     head = whead(w)
@@ -533,6 +558,8 @@ def _waiting_at(w, starts, lexeme, count):
     heads = tab(w, ws.SYMBOL_HEADS)
     symbol = head[ws.W_N_SYMBOLS_NT] + lexeme
     for j in range(heads[symbol], heads[symbol + 1]):
+        if not charge(w, 1 + width):
+            return np.int64(statuses.W_GROW)
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         united = np.int64(0)
         for i in range(width):
@@ -542,6 +569,7 @@ def _waiting_at(w, starts, lexeme, count):
                 word &= word - 1
                 if node >= head[ws.W_LEFT]:
                     continue
+                charge(w, 1 + (width >> 1))
                 row = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
                 if row:
                     if united == 0:

@@ -1,12 +1,20 @@
 """The grammar on the lattice: is there a word of the language among the ways through the text with gaps?
 
-Bar-Hillel, Perles and Shamir (1961): the intersection of a context-free grammar with a finite automaton is empty or not
-according to facts "``A`` leads from node p to node q". The facts are found from right to left: at a node, ``REST[dot]`` is the
-row of the nodes at which a rule that stands at ``dot`` may end. It is made of the rows of its first symbol's ends, which lie
-further right, so only a gap (lexemes that lead from a node to itself) and empty rules need a fixpoint, inside one node. Only
-what is not empty is touched.
+Bar-Hillel, Perles and Shamir (1961): whether a context-free language meets a regular one is decided by facts of the form
+"``A`` leads from node p to node q". Here they are found from right to left. At a node, ``REST[dot]`` is the row of the nodes
+at which a rule that stands at ``dot`` may end; ``DERIVED[A]`` that of the nodes at which ``A``, begun there, may end.
 
-What is known at a node depends on what lies right of it alone, so when a text changes, facts right of the change are kept.
+Both are made of the ends of the symbol after the dot, which lie further right and are finished, except in three cases that
+need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead from its node to itself), and unit rules.
+:func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
+outside gaps each is followed once.
+
+Three things keep it fast: only what is not empty is touched (rows are made on demand); what a long symbol reaches from a node
+further right is taken over whole (:func:`_followed_before`); and only dots that may be under way at a node, going by the
+lexemes left of it, are followed (``ALIVE``).
+
+What is known at a node depends on what lies right of it alone. So when a text changes, facts right of the change are kept
+(:func:`_forget_stale`), and nodes are numbered from the right end.
 """
 
 from __future__ import annotations
@@ -16,6 +24,7 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
 from cdplugin.kernels.infill.workspace import (
+    charge,
     end_node,
     final_node,
     forget_rows,
@@ -63,6 +72,8 @@ def build_rests(h, w):
     _find_done(w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     for node in range(last, head[ws.W_FIRST] - 1, -1):
+        if not charge(w, 8):
+            return np.int64(statuses.W_GROW)
         tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
@@ -95,6 +106,7 @@ def _forget_stale(w):
         forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
     head[ws.W_CHANGED] = -1
     head[ws.W_FACTS_FIRST] = last + 1
+    charge(w, (head[ws.W_N_DOTS] * head[ws.W_WIDTH]) >> 2)
     nodes = tab(w, ws.REST_NODES)
     width = head[ws.W_WIDTH]
     word = width if last >= end_node(w) else (last + 1) >> 6
@@ -114,6 +126,7 @@ def _find_done(w, last):
     until = min(last + 1 + NEAR, end_node(w))
     for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
         at = symbol * LAST_NODES
+        charge(w, 4)
         for node in range(last + 1, until):
             row = _ends_of(w, np.int64(node), np.int64(symbol))
             if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[ws.W_WIDTH]):
@@ -127,8 +140,9 @@ def _find_done(w, last):
 def _rests_of(h, w, node):
     """Fill a node's rows, given those of all nodes right of it; 0 or a status.
 
-    Nonterminals wait with what was not followed yet. Those that others are made of come first, so that outside gaps each comes
-    once.
+    First the lexemes that start at the node, then the nonterminals that so came to derive something, until none has new ends.
+    An entry of ``DERIVED`` is two rows: the ends, and those of them that were followed already; only the difference is
+    followed.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -177,14 +191,19 @@ def _first_pending(w):
 def _follow(h, w, node, symbol, row):
     """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
 
-    What is long ends at many nodes, most of which are also ends from a node further right: what is known there is taken over.
+    For each dot before the symbol: add to ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many
+    ends (a string, a list) mostly shares them with a node further right at which it was followed: what is known there is taken
+    over, and only the other ends are followed one by one. A rule of one symbol needs no rest (:func:`_promote`), nor does one
+    that begins with a lexeme of few ends, if nobody reads it later (:func:`_derive`).
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
     other = np.int64(-1)
     fresh = row
     many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
+    charge(w, 4 + width - (node >> 6))
     if many:
+        charge(w, LAST_NODES * width)
         other = _followed_before(h, w, node, symbol, row)
     if other >= 0:
         known = _ends_of(w, other, symbol)
@@ -208,6 +227,8 @@ def _follow(h, w, node, symbol, row):
     there = other * head[ws.W_DOT_SET]
     for i in range(heads[symbol], heads[symbol + 1]):
         dot = dots[i]
+        if not charge(w, 1):
+            return np.int64(statuses.W_GROW)
         if not all_alive and not has_bit(alive, here, dot):
             continue
         if keep and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
@@ -308,6 +329,7 @@ def _take_over(h, w, node, dot, other):
     known = tab(w, ws.REST)[other * n_dots + dot]
     if known == 0:
         return np.int64(0)
+    charge(w, whead(w)[ws.W_WIDTH])
     into = rest_row(w, node, dot)
     if into < 0:
         return into
@@ -319,8 +341,11 @@ def _take_over(h, w, node, dot, other):
 
 @kernel
 def _gather(h, w, node, dot, ends):
-    """The symbol after ``dot`` leads from ``node`` to the row ``ends``: add what the rest of the rule leads to from there; 0 or
-    a status.
+    """Add to ``REST[dot]`` at ``node`` what the rest of the rule leads to from the nodes in ``ends``, where the symbol after
+    ``dot`` ends. 0 or a status.
+
+    If the rest may be empty, the ends themselves count. ``REST_NODES`` tells at which nodes there is a row for the next dot,
+    so nodes without one are skipped a word at a time.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -332,6 +357,7 @@ def _gather(h, w, node, dot, ends):
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     into = rest[node * n_dots + dot]
     grew = False
+    work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
         if word == 0:
@@ -350,12 +376,14 @@ def _gather(h, w, node, dot, ends):
             end = 64 * i + low_bit(word)
             word &= word - 1
             after = rest[end * n_dots + dot + 1]
+            work += width - i
             if into == 0:
                 into = rest_row(w, node, dot)
                 if into < 0:
                     return into
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
+    charge(w, work)
     return _grown(h, w, node, dot) if grew else np.int64(0)
 
 
@@ -366,6 +394,7 @@ def _promote(w, node, left, row):
     if into < 0:
         return into
     word = node >> 6
+    charge(w, whead(w)[ws.W_WIDTH] - word)
     if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
         _wait(w, left)
     return np.int64(0)
@@ -389,6 +418,7 @@ def _derive(h, w, node, dot, ends):
     null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     grew = False
+    work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
         if null_rest:
@@ -400,8 +430,10 @@ def _derive(h, w, node, dot, ends):
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
+            work += width - i
             if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
                 grew = True
+    charge(w, work)
     if grew:
         _wait(w, left)
     return np.int64(0)
@@ -428,8 +460,10 @@ def _wait(w, nonterminal):
 
 @kernel
 def _grown(h, w, node, dot):
-    """``REST[dot]`` at ``node`` grew: pass it on to the rule's nonterminal, or to the dots before it that it can be reached
-    from without moving. 0 or a status.
+    """``REST[dot]`` at ``node`` grew: pass that on, until nothing more grows. 0 or a status.
+
+    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere to the dot before, if the symbol between them
+    leads from the node to itself: it is empty, or lies in a gap.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -439,6 +473,7 @@ def _grown(h, w, node, dot):
     symbols = i64(h, layout.DOT_SYMBOL)
     while True:
         row = tab(w, ws.REST)[node * n_dots + dot]
+        charge(w, 1 + width)
         if first[dot]:
             left = i64(h, layout.DOT_LEFT)[dot]
             entry = derived_row(w, node, left)

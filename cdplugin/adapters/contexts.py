@@ -1,0 +1,155 @@
+"""Masks for hosts that show a processor the whole context at each call: mlx-lm, llama-cpp-python, TensorRT-LLM.
+
+Such a host calls ``processor(ids, logits)`` with all ids of a row, prompt included, and nothing else: no request, no word of a
+new prompt, of rows that were permuted or of drafts that were taken back. :class:`ContextMasks` finds each row's state from its
+ids (:mod:`cdplugin.adapters.prefixes`) and gives its mask; the host's own module turns the mask into its kind of array.
+
+========================  ======================================================  ==========================================
+host                      calls                                                   an exception in a call
+========================  ======================================================  ==========================================
+mlx-lm, one sequence      each step, one ahead of what it yields                  reaches the caller
+mlx-lm, a batch           a processor per sequence                                ends the batch, all sequences
+llama-cpp-python          each step, within a callback from C                     is printed and **lost**: no mask is applied
+TensorRT-LLM              each step, a row per beam                               ends the engine's loop, all requests
+========================  ======================================================  ==========================================
+
+So there are two ways to fail (``on_error``): ``"raise"``; or ``"end"``, where the row may only end from then on, the error is
+kept in :attr:`ContextMasks.error`, and whoever asked for the text looks there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers
+from cdplugin.bitmask import bitmask_words
+from cdplugin.errors import CdpluginError, EngineError
+from cdplugin.matcher import fill_next_token_bitmasks
+
+logger = logging.getLogger("cdplugin")
+
+
+class ContextMasks:
+    """The masks of the rows of one generation; after :meth:`reset`, of another.
+
+    Rows that are no continuation of what was seen are an error, and no new prompt: a processor that is shared by sequences
+    would begin the grammar anew in the middle of a text. What continues a generation is told in
+    :mod:`cdplugin.adapters.prefixes`; the same prompt again does.
+
+    ``grammars``: one per prompt, None for a prompt that is free; row r belongs to prompt ``r // (rows / prompts)``.
+    ``beams``: rows of a prompt are beams, of which one that holds a forbidden token is on its way out; else that is an error.
+    ``max_new_tokens``: the tokens that a text may have, its stop token included; it ends legally within them. If no text can be
+    so short, that is a :class:`cdplugin.BudgetError` at the first call.
+    ``error``: what failed under ``on_error="end"``, until :meth:`reset`.
+    """
+
+    def __init__(
+        self, grammars: Sequence[Any], *, max_new_tokens: int | None = None, on_error: str = "raise", beams: bool = False
+    ) -> None:
+        if max_new_tokens is not None and (type(max_new_tokens) is not int or max_new_tokens < 1):
+            raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
+        if on_error not in ("raise", "end"):
+            raise ValueError(f"on_error: expected 'raise' or 'end', found {on_error!r}")
+        self.grammars = checked_grammars(grammars)
+        first = next((grammar for grammar in self.grammars if grammar is not None), None)
+        self.size: int = first.vocab.size if first is not None else 0
+        self._ends = tuple(first.vocab.eos_token_ids) if first is not None else ()
+        self._raises, self._beams, self._most = on_error == "raise", beams, max_new_tokens
+        self._trackers = RowTrackers(self.grammars)
+        self._bitmask = np.zeros((0, bitmask_words(self.size)), np.int32)
+        self.error: Exception | None = None
+
+    def reset(self) -> None:
+        """Forget the prompt and the error: the next call brings a new prompt, even if it looks like a continuation."""
+        self._trackers.forget()
+        self.error = None
+
+    def masks(self, ids: np.ndarray) -> tuple[np.ndarray, list[int]]:
+        """The bitmask for rows of ids, and the rows that it is for; all others are free.
+
+        ``ids``: integers, ``(rows, length)``. The bitmask is int32, ``(rows, ceil(size / 32))``, and is overwritten by the next
+        call. Under ``"raise"``: :class:`cdplugin.LimitExceeded`, or :class:`cdplugin.EngineError` if a row holds a token that
+        was forbidden: something behind the processor chose it.
+        """
+        rows = len(ids)
+        if len(self._bitmask) != rows:
+            self._bitmask = np.zeros((rows, bitmask_words(self.size)), np.int32)
+        if not self.size:
+            return self._bitmask, []
+        if self.error is None:
+            try:
+                return self._bitmask, self._fill(np.asarray(ids, np.int64))
+            except Exception as error:
+                if self._raises:
+                    self._trackers.forget()
+                    raise
+                self.error = error
+                level = logging.WARNING if isinstance(error, CdpluginError) else logging.ERROR
+                logger.log(level, "cdplugin: the text ends here: %s", error, exc_info=level == logging.ERROR)
+        self._bitmask[:] = 0
+        words = self._bitmask.view(np.uint32)
+        for token in self._ends:
+            words[:, token >> 5] |= np.uint32(1 << (token & 31))
+        return self._bitmask, [row for row in range(rows) if self.grammars[row * len(self.grammars) // rows] is not None]
+
+    def _fill(self, ids: np.ndarray) -> list[int]:
+        if self._trackers.current is not None and self._trackers.continued(ids) is None:
+            raise EngineError(
+                f"expected the context of the last call, {self._trackers.current.length} tokens, with at most a token added to "
+                f"a prefix that was seen, found another of {ids.shape[1]}: make a processor for each text, or call reset()"
+            )
+        tracker = self._trackers.advance(ids)
+        for row in tracker.refused():
+            self._judge(tracker, row)
+        rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+        matchers, budgets = [tracker.matchers[row] for row in rows], None
+        if self._most is not None:
+            left = max(1, self._most - (tracker.length - tracker.prompt_length))
+            budgets = [None if tracker.status[row] == ENDED else left for row in rows]
+        fill_next_token_bitmasks(matchers, self._bitmask, rows, budgets=budgets)
+        return rows
+
+    def _judge(self, tracker: RowTracker, row: int) -> None:
+        """A token that the mask had forbidden."""
+        if self._beams and tracker.rows > 1:
+            tracker.status[row] = DEAD
+            return
+        matcher, token = tracker.matchers[row], tracker.token_refused(row)
+        known = 0 <= token < self.size
+        raise EngineError(
+            f"row {row}: token {token} at generated position {tracker.accepted[row]} was forbidden by the grammar's mask"
+            f"{': ' + matcher.explain(token) if known else ''}. Something behind the grammar's processor chose it; if this is "
+            "a new prompt, call reset() before it"
+        )
+
+
+def checked_grammars(grammars: Sequence[Any]) -> list[Any]:
+    """Compiled grammars of one vocabulary, or None. Raises ``TypeError`` and ``ValueError``."""
+    listed = list(grammars)
+    if not listed:
+        raise ValueError("grammars: expected at least one, found none")
+    vocab = None
+    for place, grammar in enumerate(listed):
+        if grammar is None:
+            continue
+        if not callable(getattr(grammar, "matcher", None)) or not hasattr(grammar, "vocab"):
+            hint = "; compile a spec with cdplugin.Compiler" if hasattr(grammar, "to_ir") else ""
+            raise TypeError(f"grammar {place}: expected a compiled cdplugin.Grammar, found {type(grammar).__name__}{hint}")
+        if vocab is not None and grammar.vocab.fingerprint != vocab.fingerprint:
+            raise ValueError(f"grammar {place}: expected the vocabulary of the grammars before it, found another one")
+        vocab = grammar.vocab
+    return listed
+
+
+def allowed_tokens(bitmask: np.ndarray, columns: int) -> np.ndarray:
+    """A bitmask as bools, ``(rows, columns)``; columns that it does not cover are False."""
+    bits = np.unpackbits(bitmask.view(np.uint8), axis=1, count=min(columns, 32 * bitmask.shape[1]), bitorder="little").view(
+        bool
+    )
+    if bits.shape[1] < columns:
+        bits = np.pad(bits, ((0, 0), (0, columns - bits.shape[1])))
+    return bits

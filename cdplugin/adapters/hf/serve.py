@@ -1,0 +1,156 @@
+"""``transformers serve`` with ``response_format``, which it takes and ignores by itself.
+
+    python -m cdplugin.adapters.hf.serve MODEL --port 8000          # the options are those of `transformers serve`
+
+``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is free. The request's
+``max_tokens`` is a budget: the answer ends legally within it. What is wrong with a request is HTTP 400: a schema that cannot be
+compiled, with the place; a budget that is too small, with the number that would do; a server with continuous batching, whose
+requests take no processors. Written for transformers 5.x; :func:`install` raises where it finds another shape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import weakref
+from contextvars import ContextVar
+from typing import Any
+
+from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
+from cdplugin.compiler import Compiler
+from cdplugin.errors import CdpluginError, GrammarError
+from cdplugin.limits import Limits
+from cdplugin.specs.base import JsonObject, JsonSchema, Spec
+from cdplugin.specs.tags import StructuralTag
+from cdplugin.vocab.vocabulary import Vocabulary
+
+MAX_CACHE_BYTES = 96 << 20
+"""Bytes of compiled grammars that are kept for a model."""
+
+_grammar: ContextVar[Any] = ContextVar("grammar of the request", default=None)
+_compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
+
+
+def spec_of(response_format: Any) -> Spec | None:
+    """The spec of a request's ``response_format``; None for free text. Raises :class:`cdplugin.GrammarError`."""
+    if response_format is None:
+        return None
+    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return JsonObject()
+    if kind == "json_schema":
+        given = response_format.get("json_schema")
+        if not isinstance(given, dict) or "schema" not in given:
+            raise GrammarError("malformed response_format", expected="an object with a schema", location="/json_schema")
+        return JsonSchema(given["schema"])
+    if kind == "structural_tag":
+        return StructuralTag(response_format)
+    raise GrammarError(
+        "unknown response_format", expected="type text, json_object, json_schema or structural_tag", found=repr(kind)[:80]
+    )
+
+
+def compiler_for(model: Any, tokenizer: Any) -> Compiler:
+    """The compiler of a loaded model, made at the first call. Raises :class:`cdplugin.VocabularyError`."""
+    if model not in _compilers:
+        inner = getattr(tokenizer, "tokenizer", tokenizer)  # of a processor of several kinds of input
+        ends = getattr(model.generation_config, "eos_token_id", None)
+        size = model.get_output_embeddings().weight.shape[0]
+        vocab = Vocabulary.from_huggingface(inner, vocab_size=size, eos_token_ids=ends)
+        _compilers[model] = Compiler(vocab, Limits(max_cache_bytes=MAX_CACHE_BYTES))
+    return _compilers[model]
+
+
+def handler_class(base: type) -> type:
+    """transformers' handler of chat completions, with ``response_format``."""
+
+    class Handler(base):  # type: ignore[misc]
+        _unused_fields = base._unused_fields - {"response_format"}  # type: ignore[attr-defined]
+
+        async def handle_request(self, body: dict[str, Any], request_id: str) -> Any:
+            with _refusals():
+                spec = spec_of(body.get("response_format"))
+                if spec is not None:
+                    self._validate_request(body)
+                    _, model, processor = self._resolve_model(body)
+                    modality = self.model_manager.get_model_modality(model, processor=processor)
+                    if self.generation_state.use_continuous_batching(model, modality):
+                        raise CdpluginError("response_format: expected a server without --continuous-batching")
+                    compiler = compiler_for(model, processor)
+                    _grammar.set(await asyncio.to_thread(compiler.compile, spec))
+            return await super().handle_request(body, request_id)
+
+        def _streaming(self, *arguments: Any, **named: Any) -> Any:
+            return super()._streaming(*_constrained(arguments), **named)
+
+        async def _non_streaming(self, *arguments: Any, **named: Any) -> Any:
+            return await super()._non_streaming(*_constrained(arguments), **named)
+
+    return Handler
+
+
+def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a generation, with a processor among what is passed to ``generate()``."""
+    grammar = _grammar.get()
+    if grammar is None:
+        return arguments
+    _grammar.set(None)
+    request_id, model, processor, model_id, inputs, config, *rest = arguments
+    budget = config.max_new_tokens
+    with _refusals():
+        least = len(grammar.matcher().shortest_completion()) + 1
+        if budget is not None and budget < least:
+            raise CdpluginError(f"max_tokens: expected at least {least} for an answer in this response_format, found {budget}")
+        inputs = {**inputs, "logits_processor": [GrammarLogitsProcessor(grammar, max_new_tokens=budget)]}
+    return (request_id, model, processor, model_id, inputs, config, *rest)
+
+
+class _refusals:  # noqa: N801
+    """A context in which our errors become HTTP 400."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, CdpluginError):
+            from fastapi import HTTPException
+
+            raise HTTPException(status_code=400, detail=f"response_format: {error}") from None
+
+
+def install() -> None:
+    """Have ``transformers serve`` make our handler. Raises :class:`cdplugin.CdpluginError` where it has another shape."""
+    try:
+        from transformers.cli.serving import chat_completion as module
+
+        base = module.ChatCompletionHandler
+        missing = [
+            name
+            for name in ("_unused_fields", "_validate_request", "_resolve_model", "_streaming", "_non_streaming")
+            if not hasattr(base, name)
+        ]
+    except (ImportError, AttributeError) as error:
+        raise CdpluginError(f"transformers serve: expected transformers[serving] 5.x, found {error}") from error
+    if missing:
+        raise CdpluginError(f"transformers serve: expected ChatCompletionHandler with {', '.join(missing)}")
+    if not getattr(base, "__cdplugin__", False):
+        made = handler_class(base)
+        made.__cdplugin__ = True  # type: ignore[attr-defined]
+        module.ChatCompletionHandler = made
+
+
+def main() -> None:
+    """The command line of ``transformers serve``."""
+    install()
+    import typer
+    from transformers.cli.serve import Serve
+
+    app = typer.Typer()
+    app.command()(Serve)
+    app(sys.argv[1:], prog_name="python -m cdplugin.adapters.hf.serve")
+
+
+if __name__ == "__main__":
+    main()

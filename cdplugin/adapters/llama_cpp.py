@@ -1,0 +1,113 @@
+"""llama-cpp-python: constrained generation through its ``LogitsProcessorList``.
+
+    vocab = llama_cpp.vocabulary(llama)
+    grammar = cd.Compiler(vocab).compile(spec)
+    llama(prompt, max_tokens=200, **llama_cpp.constrained(llama, grammar))
+
+llama.cpp calls a processor from C, where an exception is printed and lost, and the step goes on without a mask. So the
+processor never raises: where something fails, the text may only end, and the stopping criterion beside it raises the error in
+Python, where it reaches the caller. :func:`constrained` gives both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import llama_cpp
+import numpy as np
+
+from cdplugin.adapters.contexts import ContextMasks, allowed_tokens
+from cdplugin.errors import CdpluginError, VocabularyError
+from cdplugin.vocab.vocabulary import Vocabulary
+
+_TEXT = llama_cpp.LLAMA_TOKEN_ATTR_NORMAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED | llama_cpp.LLAMA_TOKEN_ATTR_BYTE
+_LONGEST = 1 << 16
+
+
+def vocabulary(llama: llama_cpp.Llama) -> Vocabulary:
+    """The vocabulary of a loaded model: the bytes that llama.cpp itself writes for each token.
+
+    All tokens that llama.cpp takes for an end of generation are end tokens; control, unknown and unused ones are special.
+    Raises :class:`cdplugin.VocabularyError` if a token's bytes cannot be read.
+    """
+    inner = llama._model.vocab
+    tokens: list[bytes | None] = []
+    ends, special = [], []
+    for token in range(llama.n_vocab()):
+        is_end = bool(llama_cpp.llama_vocab_is_eog(inner, token))
+        if is_end:
+            ends.append(token)
+        if is_end or not llama_cpp.llama_vocab_get_attr(inner, token) & _TEXT:
+            if not is_end:
+                special.append(token)
+            tokens.append(llama_cpp.llama_vocab_get_text(inner, token) or b"")
+        else:
+            tokens.append(_piece(inner, token))
+    return Vocabulary.from_bytes(tokens, eos_token_ids=ends, special_token_ids=special)
+
+
+def _piece(vocab: Any, token: int) -> bytes:
+    size = 64
+    while size <= _LONGEST:
+        buffer = ctypes.create_string_buffer(size)
+        written = llama_cpp.llama_token_to_piece(vocab, token, buffer, size, 0, False)
+        if written >= 0:
+            return buffer.raw[:written]
+        size = max(2 * size, -written)
+    raise VocabularyError(f"token {token}: expected at most {_LONGEST} bytes")
+
+
+class GrammarLogitsProcessor:
+    """A logits processor for one text; for another one after :meth:`reset`. Never raises while it masks (see above).
+
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give llama.cpp's ``max_tokens`` the
+    same number. If no text is so short, that is its :attr:`error`.
+    """
+
+    def __init__(self, grammar: Any, max_new_tokens: int | None = None) -> None:
+        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error="end")
+
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong, after which the text could only end."""
+        return self._masks.error
+
+    def reset(self) -> None:
+        """Expect a new prompt."""
+        self._masks.reset()
+
+    def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Scores, float32, ``(vocabulary,)``, with the forbidden tokens at minus infinity; ``input_ids``: the whole context."""
+        bitmask, rows = self._masks.masks(np.asarray(input_ids).reshape(1, -1))
+        if not rows:
+            return scores
+        return np.where(allowed_tokens(bitmask, scores.shape[-1])[0], scores, np.float32(-np.inf))
+
+    def stop_on_error(self, input_ids: np.ndarray, logits: np.ndarray) -> bool:
+        """A stopping criterion that stops nothing, and raises :attr:`error` if there is one."""
+        if self.error is not None:
+            raise self.error
+        return False
+
+
+def constrained(llama: llama_cpp.Llama, grammar: Any, max_tokens: int | None = None) -> dict[str, Any]:
+    """The arguments ``logits_processor`` and ``stopping_criteria`` for one call of the model, ``create_completion`` or
+    ``generate``; with ``max_tokens`` that as well, and the text ends legally within it.
+
+    Raises :class:`cdplugin.CdpluginError` for a model with a draft model, and ``ValueError`` for a grammar of another
+    vocabulary. For ``create_chat_completion`` pass ``logits_processor`` only: it takes no stopping criteria.
+    """
+    if llama.draft_model is not None:
+        raise CdpluginError(
+            "llama-cpp-python: expected a model without draft_model: with one, a processor is not told which of the drafts it "
+            "is asked about"
+        )
+    if grammar.vocab.size != llama.n_vocab():
+        raise ValueError(f"grammar: expected a vocabulary of {llama.n_vocab()} tokens, found {grammar.vocab.size}")
+    processor = GrammarLogitsProcessor(grammar, max_tokens)
+    return {
+        **({} if max_tokens is None else {"max_tokens": max_tokens}),
+        "logits_processor": llama_cpp.LogitsProcessorList([processor]),
+        "stopping_criteria": llama_cpp.StoppingCriteriaList([processor.stop_on_error]),
+    }

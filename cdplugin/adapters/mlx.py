@@ -1,0 +1,138 @@
+"""mlx-lm: constrained generation through its ``logits_processors``.
+
+    vocab = mlx.vocabulary(model, tokenizer)
+    grammar = cd.Compiler(vocab).compile(spec)
+    mlx_lm.generate(model, tokenizer, prompt, logits_processors=[mlx.GrammarLogitsProcessor(grammar)])
+
+Works with ``generate``, ``stream_generate``, a draft model (the processor sees drafts taken back), and batches
+(:func:`batch_generate`). mlx-lm builds a step ahead of the token that it yields; the processor has to know that token, so
+with a processor the steps no longer overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.generate import BatchGenerator
+
+from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.vocab.vocabulary import Vocabulary
+
+
+def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
+    """The vocabulary of a model and a tokenizer as ``mlx_lm.load`` returns them.
+
+    Raises :class:`cdplugin.VocabularyError` for a tokenizer that cannot be read exactly.
+    """
+    inner = getattr(tokenizer, "_tokenizer", tokenizer)
+    arguments = getattr(model, "args", None)
+    size = getattr(arguments, "vocab_size", None) or (getattr(arguments, "text_config", None) or {}).get("vocab_size")
+    ends = getattr(tokenizer, "eos_token_ids", None) or None
+    return Vocabulary.from_huggingface(inner, vocab_size=size, eos_token_ids=None if ends is None else sorted(ends))
+
+
+class GrammarLogitsProcessor:
+    """A logits processor for one text; for another one after :meth:`reset`.
+
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give mlx-lm's ``max_tokens`` the
+    same number. :class:`cdplugin.BudgetError` at the first step if no text is so short.
+
+    ``on_error="raise"``: errors reach whoever asked for the text. ``"end"``, for batches: the text may only end then, and
+    :attr:`error` says why; an exception would end all others as well. Not to be shared by sequences of a batch, which is an
+    error: see :func:`batch_generate`.
+    """
+
+    def __init__(self, grammar: Any, max_new_tokens: int | None = None, *, on_error: str = "raise") -> None:
+        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error=on_error)
+
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong under ``on_error="end"``."""
+        return self._masks.error
+
+    def reset(self) -> None:
+        """Expect a new prompt."""
+        self._masks.reset()
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        """Logits, ``(1, vocabulary)`` or ``(vocabulary,)``, with the forbidden tokens at minus infinity.
+
+        ``tokens``: the whole context, ``(length,)`` or ``(1, length)``. Raises under ``on_error="raise"`` as
+        :meth:`cdplugin.adapters.contexts.ContextMasks.masks` does.
+        """
+        bitmask, rows = self._masks.masks(np.array(tokens, dtype=np.int64).reshape(1, -1))
+        return _masked(logits, bitmask) if rows else logits
+
+
+class Written(NamedTuple):
+    """A text of a batch: its tokens without the end token; ``"stop"`` or ``"length"``; what went wrong, or None."""
+
+    text: str
+    tokens: list[int]
+    finish_reason: str
+    error: Exception | None
+
+
+def batch_processors(
+    grammars: Sequence[Any], max_new_tokens: Sequence[int | None] | None = None
+) -> list[list[GrammarLogitsProcessor]]:
+    """What ``BatchGenerator.insert(…, logits_processors=…)`` takes: a list for each prompt; None leaves a prompt free.
+
+    ``max_new_tokens``: a budget for each prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look
+    at each processor's ``error`` afterwards.
+    """
+    budgets = [None] * len(grammars) if max_new_tokens is None else max_new_tokens
+    return [
+        [] if grammar is None else [GrammarLogitsProcessor(grammar, budget, on_error="end")]
+        for grammar, budget in zip(grammars, budgets, strict=True)
+    ]
+
+
+def batch_generate(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    grammars: Sequence[Any],
+    max_tokens: int | Sequence[int] = 128,
+    **options: Any,
+) -> list[Written]:
+    """A text for each prompt, in one batch, each under its own grammar; None leaves a prompt free.
+
+    ``mlx_lm.batch_generate`` has one list of processors for all prompts, hence this one. ``prompts``: token ids; ``options``
+    are those of ``mlx_lm.generate.BatchGenerator``. Constrained texts end legally within ``max_tokens``; one that fails, or
+    cannot be so short, ends alone.
+    """
+    if len(grammars) != len(prompts):
+        raise ValueError(f"grammars: expected one per prompt, {len(prompts)}, found {len(grammars)}")
+    limits = [max_tokens] * len(prompts) if isinstance(max_tokens, int) else list(max_tokens)
+    processors = batch_processors(grammars, limits)
+    generator = BatchGenerator(model, stop_tokens=[[token] for token in tokenizer.eos_token_ids], **options)
+    try:
+        uids = generator.insert([list(prompt) for prompt in prompts], limits, logits_processors=processors)
+        tokens: dict[int, list[int]] = {uid: [] for uid in uids}
+        reasons = dict.fromkeys(uids, "length")
+        while responses := generator.next_generated():
+            for response in responses:
+                if response.finish_reason is not None:
+                    reasons[response.uid] = response.finish_reason
+                if response.finish_reason != "stop":
+                    tokens[response.uid].append(response.token)
+    finally:
+        generator.close()
+    return [
+        Written(tokenizer.decode(tokens[uid]), tokens[uid], reasons[uid], one[0].error if one else None)
+        for uid, one in zip(uids, processors, strict=True)
+    ]
+
+
+def _masked(logits: mx.array, bitmask: np.ndarray) -> mx.array:
+    words = mx.array(bitmask[0].view(np.uint32))
+    bits = (words[:, None] >> mx.arange(32, dtype=mx.uint32)[None, :]) & 1
+    allowed = bits.reshape(-1).astype(mx.bool_)
+    columns = logits.shape[-1]
+    if allowed.size < columns:
+        allowed = mx.concatenate([allowed, mx.zeros(columns - allowed.size, dtype=mx.bool_)])
+    return mx.where(allowed[:columns], logits, mx.array(-float("inf"), dtype=logits.dtype))
