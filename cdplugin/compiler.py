@@ -117,11 +117,13 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     results = [program.add(ir.lexemes[t]) for t in used]
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
+    fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}
     words = np.array(program.words, np.int64)
     literals = program.literal_tables()
     evaluate(arena, words, program.n_results, literals)
     ids = arena.tables[layout.VISIT_STAMPS][np.array(results, np.int64)]
     plain_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in plain_results.items()}
+    fence_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in fences.items()}
     nullable = _judge(ir, lexemes, arena, used, ids, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
@@ -130,7 +132,7 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
         program=words,
         n_results=program.n_results,
         literals=literals,
-        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens),
+        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens, fence_ids),
         rules=rules.compact(),
         searched=ids[arena.flags(ids) & expressions.PURE == 0].tolist(),
     )

@@ -114,7 +114,7 @@ Part = Union[Symbol, TrackedLexeme, "Member"]
 
 
 MOST_TICKS = 1 << 18
-"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 88 bytes of the lexeme that has taken it."""
+"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 96 bytes of the lexeme that has taken it."""
 _MOST_LEVELS = 128
 _LEVELS_OF_A_GRAMMAR = 4
 """Grammars inside each other: 32 of them, or formats of structural tags, four of which take as much of Python's stack."""
@@ -199,6 +199,7 @@ class GrammarIR:
     lexeme_names, names : for messages only.
     lexings : EXACT, LONGEST or LAZY, one per lexeme.
     skips : lexeme -> the LONGEST lexeme (``%ignore``) that may stand before it any number of times, unseen by the rules.
+    fences : LONGEST lexeme -> the bytes before which it never ends, as an expression: a keyword, before a letter.
     max_tokens : lexeme -> after how many tokens it ends at the first token boundary at which it matches.
     token_sets : lexeme -> the tokens that it stands for; such a lexeme matches no bytes.
     captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
@@ -221,6 +222,7 @@ class GrammarIR:
         self.lexeme_names: list[str] = []
         self.lexings: list[str] = []
         self.skips: dict[Symbol, Symbol] = {}
+        self.fences: dict[Symbol, Expr] = {}
         self.max_tokens: dict[Symbol, int] = {}
         self.token_sets: dict[Symbol, TokenSet] = {}
         self.captures: dict[Symbol, str] = {}
@@ -235,7 +237,7 @@ class GrammarIR:
         self.restriction: Expr | None = None
         self.spent = Spent()
         self._level = 0
-        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None], Symbol] = {}
+        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None, int], Symbol] = {}
         self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
@@ -260,16 +262,17 @@ class GrammarIR:
         lexing: str = EXACT,
         skip: Symbol | None = None,
         max_tokens: int | None = None,
+        fence: Expr | None = None,
     ) -> Symbol:
         """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
 
         ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`,
-        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`. Raises ``LimitExceeded`` where all of them add up to more than
-        :data:`MOST_TICKS`.
+        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
+        all of them add up to more than :data:`MOST_TICKS`.
         """
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
-        key = (id(expression), id(self.restriction), lexing, skip, max_tokens)
+        key = (id(expression), id(self.restriction), lexing, skip, max_tokens, id(fence))
         symbol = self._lexeme_of.get(key)
         if symbol is None:
             self._kept_alive.append(expression)
@@ -283,6 +286,9 @@ class GrammarIR:
             self._lexeme_of[key] = symbol
             if skip is not None:
                 self.skips[symbol] = skip
+            if fence is not None:
+                self.fences[symbol] = fence
+                self._kept_alive.append(fence)
             if max_tokens is not None:
                 self._count_ticks(max_tokens)
                 self.max_tokens[symbol] = max_tokens

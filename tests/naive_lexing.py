@@ -11,6 +11,7 @@ What is defined here:
 - Threads with the same open lexemes are one: what either column allows is allowed.
 - If a skip is among what is scanned, the column stays as it is, but only lexemes that may have it before them come next. No
   skip is open before the first lexeme. So a skip may end a text that some column both ends and goes on after.
+- A lexeme with a fence does not end before a byte that begins a text of it; another that matches there does not, either.
 - A token terminal matches one whole token where no lexeme is open, or where those that are open match.
 - A lexeme that has used up its tokens ends at the first end of a token at which it matches.
 """
@@ -184,7 +185,7 @@ class NaiveLexing:
         words = frozenset(w for w in stepped if alive(w.left))
         if not words:
             matched = self.matching(thread.words)
-            if thread.exact or not matched:
+            if thread.exact or not matched or any(self.is_fenced(lexeme, byte) for lexeme in matched):
                 return []
             after = self.scan(thread.place, matched)
             return [t for begin in self.boundary(after) for t in self.step_thread(begin, byte)] if after else []
@@ -195,12 +196,19 @@ class NaiveLexing:
             out = [thread._replace(words=left)] if left else []
         elif lazy:
             out, matched = [], lazy
-        elif not any(self.goes_on(w.left) for w in words):
+        elif not any(self.goes_on(w.left) or w.lexeme in self.ir.fences for w in words):
             out = []
         else:
             return [thread._replace(words=words)]
         after = self.scan(thread.place, matched) if matched else None
         return out + (self.boundary(after) if after else [])
+
+    def is_fenced(self, lexeme: int, byte: int) -> bool:
+        """Whether a lexeme never ends before a byte."""
+        fence = self.ir.fences.get(lexeme)
+        if fence is None:
+            return False
+        return self.derivatives.alive(self.derivatives.step(self.derivatives.convert(fence), byte))
 
     # tokens
 

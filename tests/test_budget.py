@@ -144,16 +144,13 @@ def test_a_broken_arena_says_so_and_is_not_used() -> None:
 # --- what growth costs ----------------------------------------------------------------------------------------------------
 
 
-THEIRS = {layout.LITERAL_OFFSETS, layout.LITERAL_BYTES, *range(layout.TRIE_BYTE, layout.TOKEN_BYTES + 1)}
-"""Tables that the vocabulary or the compiled grammar owns."""
-
-
-def bytes_of_tables(arena: Arena) -> int:
-    """Bytes of the distinct memory that an arena's own tables lie in."""
+def bytes_of_tables(arena: Arena, template: Arena) -> int:
+    """Bytes of the distinct memory that an arena's own tables lie in: not those of the vocabulary, which all arenas have."""
     assert arena._block is not None
     memory = {id(arena._block.memory): arena._block.memory.nbytes}
     for table, array in enumerate(arena.tables):
-        if table not in THEIRS and (array.base is None or table in arena._pages):
+        is_shared = array is template.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)
+        if not is_shared and (array.base is None or table in arena._pages):
             base = array if array.base is None else array.base
             memory[id(base)] = base.nbytes
     return sum(memory.values())
@@ -173,7 +170,7 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
         arena = grammar._arena
         late = 0 if arena.expand is None else arena.expand.nbytes
         besides = late + owner._OBJECT_BYTES + arena.header.nbytes
-        assert arena.nbytes == bytes_of_tables(arena) + besides
+        assert arena.nbytes == bytes_of_tables(arena, grammar._template) + besides
         assert grammar.nbytes == grammar._tables.nbytes + arena.nbytes
 
 

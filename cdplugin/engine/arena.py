@@ -366,14 +366,14 @@ class Arena:
         return result
 
     @contextmanager
-    def one_budget(self, work: int, limit: str = "max_step_work") -> Iterator[None]:
+    def one_budget(self, work: int | None, limit: str = "max_step_work") -> Iterator[None]:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
-        They share ``work`` units, which ``limit`` names; inside another such context: what is left of its grant.
+        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
         """
         head = self.header
         held = bool(head[layout.HOLDS_WORK])
-        if not held:
+        if work is not None and not held:
             head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
             head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
             self._limit = limit

@@ -39,6 +39,7 @@ def lexeme_table(
     expressions_of: Mapping[Symbol, int],
     nullable: Iterable[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
+    fences: Mapping[Symbol, int],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
 
@@ -59,6 +60,9 @@ def lexeme_table(
         if symbol in numbers and skip in numbers:
             records[numbers[symbol], layout.X_SKIP] = numbers[skip]
             records[numbers[skip], layout.X_IS_SKIP] = True
+    for symbol, fence in fences.items():
+        if symbol in numbers:
+            records[numbers[symbol], layout.X_FENCE] = fence
     ranges: list[tuple[int, int]] = []
     for symbol, of_tokens in tokens.items():
         if symbol in numbers:

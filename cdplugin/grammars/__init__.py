@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
 
-from cdplugin.grammars import _sql
+from cdplugin.grammars import _python, _sql
 from cdplugin.specs.lark import Lark
 
 __all__ = ["ARITHMETIC", "CPP", "CPP17", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
@@ -30,10 +30,8 @@ CPP17 = CPP
 FUNQL = _shipped("funql")
 """FunQL, GeoQuery's functional query language, by the types of its predicates."""
 
-PYTHON = _shipped("python")
-"""Python, with indentation kept simple. Left out: nested parentheses over several lines, f-strings, ``async``, ``match``,
-``global``, ``*args``, triple quotes, comments that are indented.
-"""
+PYTHON = Lark(_python.complete(_shipped("python").grammar))
+"""Python 3 as people write it: what CPython 3.11, 3.12 and 3.13 all parse, with any indentation by spaces."""
 
 SMILES = _shipped("smiles")
 """SMILES (OpenSMILES 1.0) by its syntax: that ring closures come in pairs and valences add up is not checked."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdplugin.errors import LimitExceeded
 from cdplugin.infill.complete import spell_gaps
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
 from cdplugin.infill.search import Search, SearchGivenUp
@@ -126,6 +127,8 @@ class Answers:
                     row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
             except SearchGivenUp:
                 undecided += 1
+            except LimitExceeded:  # the work that the mask may take is used up
+                return undecided + len(doubtful) - i
         return undecided
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 _TEXT_END = -1  # in the place of an element
+_FACT_WORK = 300  # units of work of a fact, a way to it, or a place that a lexeme is spelt through
 
 Edge = tuple[int, int, int]
 Ends = dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
@@ -123,6 +124,7 @@ def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
                         if chart.rest(first, node) >> middle & 1:
                             found.append((((first, node, middle), after), None, 0))
         ways[fact] = found
+        chart.arena.spend(_FACT_WORK * (1 + len(found)))
         for number, (needs, _, cost) in enumerate(found):
             if not needs:
                 heapq.heappush(heap, (cost, serial, fact, number))
@@ -226,6 +228,7 @@ class _Speller:
             cost, k, state = heapq.heappop(heap)
             if (k, state) in done:
                 continue
+            self._arena.spend(_FACT_WORK)
             done.add((k, state))
             here = (k, state)
             records = self._arena.tables[layout.LEXER_STATES]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 
+_STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 MOST_SETS = 256  # sets of competing lexemes that are looked at
 _PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
 """Bytes in the order in which separators are made of them."""
@@ -194,6 +195,7 @@ class _Room:
         while pending:
             starting, awaited = pending.pop()
             for matched, states in self._reached(starting).items():
+                self._arena.spend(_STATE_WORK * (1 + len(states)))
                 after = self._after(awaited, matched)
                 following = (after | self._skips_before(after), after)
                 if not all(self._are_apart(state, matched, *following) for state in states):

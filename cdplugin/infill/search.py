@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
 MOST_PLACES = 400  # that a search for one answer looks at
+_PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors that one slot is followed to
 
 
@@ -82,6 +83,7 @@ class Search:
             if n_places >= most:
                 raise _unknown(f"at most {MOST_PLACES} places")
             self.budget -= 1
+            self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]
             following = []

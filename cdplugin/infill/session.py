@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -29,12 +30,16 @@ from cdplugin.infill.answers import Answers, filled, members_of, with_token
 from cdplugin.infill.parts import Gap, Part, Slots
 from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 
 T = TypeVar("T")
+
+QUESTION_STEPS, COMPLETION_STEPS = 20, 80
+"""Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
 
 
 class Infill:
@@ -179,13 +184,14 @@ class InfillSession:
         self._history: list[tuple[int, Part, bool | None]] = []
         self._known: bool | None = None
         self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
+        self._work_left: int | None = None  # for all questions of the completion under way
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
     def completable(self) -> bool:
         """Whether the open places can be filled so that the text is legal."""
         if self._known is None:
-            with self._tables:
+            with self._asking():
                 self._known = self._answers.completable(self._parts)
         return self._known
 
@@ -225,7 +231,7 @@ class InfillSession:
         self.undecided = 0
         if not self.completable():
             return row
-        with self._tables:
+        with self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row)
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
@@ -288,6 +294,7 @@ class InfillSession:
         if not self.completable():
             raise ValueError("complete: expected a completable text")
         began = len(self._history)
+        self._work_left = COMPLETION_STEPS * self._tables.arena.limits.max_step_work
         try:
             self._fill_slots(rng)
             budget = 12 if max_tokens is None else max_tokens
@@ -299,10 +306,26 @@ class InfillSession:
             if text is None:
                 raise ValueError(f"complete: no legal text was found with at most {max_tokens} tokens in the gaps")
         finally:
+            self._work_left = None
             self.undo(len(self._history) - began)
         return text.decode("utf-8", "replace")
 
     # --- inside -------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """A context in which one question is asked of the tables, with the work that it may take."""
+        with self._tables:
+            arena = self._tables.arena
+            work = QUESTION_STEPS * arena.limits.max_step_work
+            if self._work_left is not None:
+                work = min(work, self._work_left)
+            with arena.one_budget(work):
+                try:
+                    yield
+                finally:
+                    if self._work_left is not None:
+                        self._work_left -= work - int(arena.header[layout.WORK_LEFT])
 
     def _open_part(self, place: int) -> Part:
         if not 0 <= place < len(self._places):
@@ -343,7 +366,7 @@ class InfillSession:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
         parts = list(self._parts)
         parts[self._places[place]] = Part(slot=True, token=next(iter(self._eos)))
-        with self._tables:
+        with self._asking():
             return self._answers.completable(parts)
 
     # --- completions --------------------------------------------------------------------------------------------------------
@@ -373,7 +396,7 @@ class InfillSession:
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
-        with self._tables:
+        with self._asking():
             fillings = self._answers.fillings(self._parts)
         if fillings is None:
             raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")

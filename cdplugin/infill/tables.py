@@ -35,6 +35,7 @@ MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) t
 MOST_CLASSES = 1 << 14
 MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
 _TOKENS_AT_ONCE = 4096
+_STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -77,7 +78,7 @@ class InfillGrammar:
                 raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is not None and not issubclass(kind, CdpluginError):
+        if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
             self._is_broken = True
         self._lock.release()
 
@@ -89,6 +90,10 @@ class InfillGrammar:
     def _make(self) -> None:
         grammar = self.grammar
         self.arena = grammar._template.clone()
+        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
+            self._make_tables(grammar)
+
+    def _make_tables(self, grammar: Grammar) -> None:
         grammar._tables.evaluate(self.arena)
         grammar._tables.install(self.arena)
         self.start = self.arena.start
@@ -311,6 +316,7 @@ class InfillGrammar:
 
     def step(self, cursor: int, text: bytes) -> int:
         """The matcher's cursor after a text; 0 if nothing legal begins so."""
+        self.arena.spend(_STEP_WORK * len(text))
         for byte in text:
             cursor = self.arena.call(engine.OP_STEP, cursor, byte)
             if cursor == 0:
@@ -330,6 +336,7 @@ class InfillGrammar:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""
         known = self._successors.get(cursor)
         if known is None:
+            self.arena.spend(256 * _STEP_WORK)
             found: dict[int, int] = {}
             for byte in PREFERRED_BYTES.tolist():
                 after = self.arena.call(engine.OP_STEP, cursor, byte)
@@ -395,7 +402,6 @@ class InfillGrammar:
         """
         work = work or self.workspace
         if not work.classified:
-            work.classified = True
             work.reserve(ws.CLASS_OF, len(self.vocab.token_bytes) + 1)
             for token in self._tokens_of_endings:
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
@@ -403,6 +409,7 @@ class InfillGrammar:
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
             complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
             work.header[ws.W_PROFILES] = self.is_exact and complete
+            work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
         return int(work.header[ws.W_N_CLASSES]) - 1
 
     @functools.cached_property

@@ -59,6 +59,10 @@ _RULE_WORDS = (
 )
 
 
+_ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
+_RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
+
+
 class Workspace:
     """The tables of :mod:`cdplugin.kernels.infill.workspace`, grown as the kernels ask."""
 
@@ -68,6 +72,7 @@ class Workspace:
         self.header = np.zeros(ws.WORKSPACE_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
+        self.nbytes = self.header.nbytes
         for table in range(ws.N_WORKSPACE):
             self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
         self.header[ws.W_POOL_USED] = 1
@@ -89,19 +94,32 @@ class Workspace:
     def set(self, table: int, array: np.ndarray) -> None:
         """Make a copy of ``array`` a table."""
         array = np.array(array, np.int64)
+        self.nbytes += array.nbytes - self.tables[table].nbytes
         self.tables[table] = array
         self.header[2 * table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
 
     def reserve(self, table: int, size: int) -> None:
-        """Make a table hold at least ``size`` items; new ones are 0."""
-        if self.header[2 * table + 1] >= size:
+        """Make a table hold at least ``size`` items; new ones are 0. Raises :class:`LimitExceeded`."""
+        have = int(self.header[2 * table + 1])
+        if have >= size:
             return
+        larger = max(size, 2 * have)
+        most = _ARENAS * self.arena.limits.max_arena_bytes
+        if self.nbytes + 8 * (larger - have) > most:
+            larger = size
+            if self.nbytes + 8 * (larger - have) > most:
+                self.arena.abandon()  # what has grown stays so: everything is made anew for the next text
+                raise LimitExceeded(
+                    "infilling: the text takes too much memory",
+                    expected=f"at most {most} bytes, {_ARENAS} times Limits.max_arena_bytes",
+                )
         # the kernels exchange two tables of live states, so the owner looks for the array by its address
         address = self.header[2 * table]
         old = next(a for a in self.tables if a.ctypes.data == address)
-        grown = np.zeros(max(size, 2 * len(old)), np.int64)
+        grown = np.zeros(larger, np.int64)
         grown[: len(old)] = old
+        self.nbytes += grown.nbytes - old.nbytes
         at = next(i for i, a in enumerate(self.tables) if a is old)
         self.tables[at] = grown
         self.header[2 * table] = grown.ctypes.data
@@ -122,25 +140,41 @@ class Workspace:
         self.header[ws.W_KEPT_WIDTH] = 0
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
-        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`."""
+        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.
+
+        What begins again goes on with the work that is left of ``Limits.max_step_work``, or of the context that the caller is
+        in (:meth:`cdplugin.engine.arena.Arena.one_budget`).
+        """
         engine = kernels.infill_engine
-        while True:
-            with Notice(engine):
-                result = int(engine(self.arena.address, self.address, op, a, b))
-            if result >= 0:
-                return result
-            if result == statuses.W_GROW:
-                table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
-                if table in _HASHES:
-                    size = 1 << (size - 1).bit_length()
-                self.reserve(table, size)
-            elif result == statuses.WIDEN:
-                width = int(self.header[ws.W_WIDTH])
-                wider = [n for n in _WIDTHS if n > width]
-                if not wider:
-                    raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
-                self.header[ws.W_WIDTH] = wider[0]
-            elif result == statuses.LIMIT_STATES:
-                raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
-            else:
-                self.arena.recover(result)
+        with Notice(engine):
+            result = int(engine(self.arena.address, self.address, op, a, b))
+        if result >= 0:
+            return result
+        with self.arena.one_budget(None):
+            try:
+                while result < 0:
+                    self._recover(result)
+                    result = int(engine(self.arena.address, self.address, op, a, b))
+            except LimitExceeded:
+                self.forget_texts()
+                raise
+        return result
+
+    def _recover(self, result: int) -> None:
+        """Do what a negative status asks for, or raise."""
+        self.arena.spend(_RESTART_WORK)
+        if result == statuses.W_GROW:
+            table, size = int(self.header[ws.W_TABLE]), int(self.header[ws.W_TO])
+            if table in _HASHES:
+                size = 1 << (size - 1).bit_length()
+            self.reserve(table, size)
+        elif result == statuses.WIDEN:
+            width = int(self.header[ws.W_WIDTH])
+            wider = [n for n in _WIDTHS if n > width]
+            if not wider:
+                raise LimitExceeded("infilling: too many lexeme boundaries", expected=f"at most {64 * width}")
+            self.header[ws.W_WIDTH] = wider[0]
+        elif result == statuses.LIMIT_STATES:
+            raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
+        else:
+            self.arena.recover(result)

@@ -251,14 +251,17 @@ class Costs:
         return bound
 
     def _lexeme(self, lexeme: int) -> int:
-        """Length of a lexeme's shortest match that is not empty; 0 for the end of the text, 1 for a token."""
+        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
+        needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short.
+        """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
             return 0
         record = lexeme * layout.LEXEME_WORDS
         lexemes = self._arena.tables[layout.LEXEMES]
         if lexemes[record + layout.X_N_RANGES]:
             return 1
-        return max(1, self.of_expression(int(lexemes[record + layout.X_EXPRESSION])))
+        least = max(1, self.of_expression(int(lexemes[record + layout.X_EXPRESSION])))
+        return least + 1 if least > 1 and lexemes[record + layout.X_FENCE] else least
 
     # --- nonterminals ---------------------------------------------------------------------------------------------------------
 

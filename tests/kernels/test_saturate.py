@@ -160,6 +160,20 @@ def test_a_pattern_of_bounded_length(number: int, n: int) -> None:
     check(ir, rng, cases(6, 2), cases(14, 6))
 
 
+@pytest.mark.parametrize("n", [LONGEST, LONGEST + 1, LONGEST + 2])
+@pytest.mark.parametrize("ending", [b"-,-,-,", b"121212-,"])
+def test_a_pattern_whose_ending_takes_room(ending: bytes, n: int) -> None:
+    """``C{0,n} & C* ending``: the bound counts where a token *and* the ending reach it, though no token alone does."""
+    text = expr.cat(expr.repeat(PLAIN), expr.literal(ending))
+    ir = ir_of({"S": [[QUOTE, expr.both(expr.repeat(PLAIN, 0, n), text), QUOTE]]})
+    matcher, other = (COMPILER.compile_ir(ir).matcher() for _ in range(2))
+    for byte in b'"a':
+        assert matcher.accept_token(byte) and other.accept_token(byte)
+        allowed = mask(matcher)
+        assert allowed == stepped(other)
+        assert 256 + TOKENS.index(b"ab ab ") not in allowed
+
+
 @pytest.mark.parametrize("number", range(len(PATTERNS)))
 def test_against_naive(number: int) -> None:
     """Few characters, for naive's sake: a bound within reach of a token."""
@@ -212,9 +226,10 @@ def test_a_count_beside_a_pattern_is_out_of_reach() -> None:
         assert masks_along(bounded, read) == masks_along(free, read)
 
 
-def test_plain_text_is_not_walked() -> None:
-    """The search over lexer states finds that any text goes on, where the structure does not tell."""
-    ir = ir_of({"S": [[expr.cat(QUOTE, pattern("([^ ]+ )*.*(ab)?.*"), QUOTE)]]})
+@pytest.mark.parametrize("text", [pattern("([^ ]+ )*.*(ab)?.*"), expr.repeat(PLAIN)], ids=["search", "structure"])
+def test_plain_text_is_not_walked(text: Expr) -> None:
+    """That any text goes on is told by the structure, or found by the search over lexer states."""
+    ir = ir_of({"S": [[expr.cat(QUOTE, text, QUOTE)]]})
     walked = {}
     for name, change in (("slices", lambda g: g), ("walk", without_slices)):
         grammar = change(COMPILER.compile_ir(ir))

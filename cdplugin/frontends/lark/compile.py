@@ -13,6 +13,8 @@ from cdplugin.frontends.lark.corners import check_corners
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
+from cdplugin.frontends.lark.indent import rewrite_indentation
+from cdplugin.frontends.lark.indent_options import indentation
 from cdplugin.frontends.lark.json_options import Guided, json_options
 from cdplugin.frontends.lark.options import grammar_options
 from cdplugin.frontends.lark.parse import parse
@@ -67,12 +69,14 @@ class _Compiler:
     def grammar(self, grammar: Grammar) -> Symbol:
         """Write one grammar; returns its start symbol. Recursive on nested ``%lark``, whose depth the parser bounds."""
         options = grammar_options(self.source, grammar.options)
-        scope = Scope(self.source, grammar, self.grammars)
+        indented = indentation(self.source, grammar.indents)
+        scope = Scope(self.source, grammar, self.grammars, indented)
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         share_stops(draft)
         check_productive(draft)
         check_endings(draft, draft.ignored())
-        writer = Writer(draft, self.ir, options)
+        layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
+        writer = Writer(draft, self.ir, options, layout)
         start = writer.write()
         check_corners(draft, writer.family, self._members_of(writer.family))
         return start

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import PRIVATE, library
+from cdplugin.frontends.lark.indent_options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
 from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
@@ -25,10 +26,11 @@ class Scope:
     """The definitions of one grammar (a nested one has its own).
 
     Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
-    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``as_terminal``: rules that are one lexeme.
+    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a
+    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes).
     """
 
-    def __init__(self, source: Source, grammar: Grammar, given: Iterable[str]) -> None:
+    def __init__(self, source: Source, grammar: Grammar, given: Iterable[str], indentation: Indentation | None = None) -> None:
         self.source = source
         self.grammar = grammar
         self.given = frozenset(given)
@@ -36,7 +38,10 @@ class Scope:
         self.terminals: dict[str, Definition] = {}
         self.imported: dict[str, str] = {}
         self.declared = grammar.declared
-        self._base_arenas: dict[str, Definition] = {}
+        self.indentation = indentation
+        self.layout = indentation.names if indentation else {}
+        self.brackets = indentation.brackets if indentation else {}
+        self._templates: dict[str, Definition] = {}
         self._lines: dict[str, int] = {}
         self._read()
         if "start" not in self.rules:
@@ -52,7 +57,7 @@ class Scope:
     def is_lexeme(self, rule: Definition) -> bool:
         """Whether a rule's attributes make it a single lexeme."""
         attributes = rule.attributes
-        if attributes.lazy or attributes.stop is not None or attributes.max_chars is not None:
+        if attributes.lazy or attributes.glued or attributes.stop is not None or attributes.max_chars is not None:
             return True
         if attributes.max_tokens is None and attributes.temperature is None:
             return False
@@ -66,7 +71,7 @@ class Scope:
         for definition in self.grammar.definitions:
             self._claim(definition.name, definition.at)
             if definition.parameters is not None:
-                self._base_arenas[definition.name] = definition
+                self._templates[definition.name] = definition
             elif definition.is_terminal:
                 self.terminals[definition.name] = definition
             else:
@@ -120,11 +125,11 @@ class Scope:
 
     def _instance(self, use: Node, instances: dict[str, str], pending: list[Definition]) -> str:
         name, _, arguments = use.args
-        template = self._base_arenas.get(name)
+        template = self._templates.get(name)
         if template is None:
             if name in self._lines:
                 self.source.fail(f"{name!r} is not a template", use.at, expected=f"{name} without arguments")
-            self.source.fail(f"no template {name!r}", use.at, expected="a template" + suggestion(name, self._base_arenas))
+            self.source.fail(f"no template {name!r}", use.at, expected="a template" + suggestion(name, self._templates))
         assert template.parameters is not None
         if len(arguments) != len(template.parameters):
             expected = f"{len(template.parameters)} arguments"
@@ -152,10 +157,18 @@ class Scope:
     # --- uses -------------------------------------------------------------------------------------------------------------
 
     def _check_uses(self) -> None:
+        for name, kind in self.layout.items():
+            if kind != "newline" and (name in self.terminals or name in self.imported):
+                at = self.terminals[name].at if name in self.terminals else self.grammar.at
+                self.source.fail(f"{name!r} of %indent has a definition", at, expected="a name that stands for no text")
         for definition in self.terminals.values():
             self._check_terminal(definition.body, f"the terminal {definition.name!r}")
         for node in self.grammar.ignores:
             self._check_terminal(node, "%ignore")
+        for characters, names, _ in self.grammar.words:
+            self._check_terminal(characters, "%word")
+            for name, at in names:
+                self._known(name, at, [*self.terminals, *self.imported])
         for rule in self.rules.values():
             self._check_rule(rule)
         self._check_cycles()
@@ -215,6 +228,8 @@ class Scope:
             if name in self.rules or parameter is not None:
                 expected = "terminals only (names in capitals)"
                 self.source.fail(f"a rule in {whose}", node.at, expected=expected, found=repr(name))
+            if name in self.layout and name not in self.terminals:
+                self.source.fail(f"{name!r} of %indent inside a terminal", node.at, expected="it in rules only", found=whose)
             if name in self.declared and name not in self.terminals and name not in self.imported:
                 found = f"{name!r} in {whose}"
                 self.source.fail(
@@ -224,9 +239,9 @@ class Scope:
 
     def _known(self, name: str, at: int, known: Sequence[str]) -> None:
         """Raise unless a name is defined; definitions that nothing uses are the likeliest misspellings."""
-        if name in self.terminals or name in self.imported:
+        if name in self.terminals or name in self.imported or name in self.layout:
             return
-        if name in self._base_arenas:
+        if name in self._templates:
             self.source.fail(f"the template {name!r} without arguments", at, expected=name + "{…}")
         if name in self.declared:
             if name not in self.given:

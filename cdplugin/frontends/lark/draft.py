@@ -19,6 +19,7 @@ from cdplugin.frontends.lark.definitions import Scope, signature
 from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds, needs_parameter
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
+from cdplugin.frontends.lark.words import words_of
 from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
@@ -28,7 +29,8 @@ _FEW_TEXTS = 16
 class Part(NamedTuple):
     """One place of a production. ``kind``: ``"rule"`` (``value`` its number, ``function`` what is passed on, None if it has no
     parameter), ``"lexeme"`` (a :class:`Lexeme`), ``"token"`` (a :class:`TokenSet`), ``"symbol"`` (of the IR, from another front
-    end).
+    end); with ``%indent`` (:mod:`cdplugin.frontends.lark.indent`) ``"layout"`` at first
+    (``"newline"``, ``"indent"``, ``"dedent"``), later ``"lead"``: what begins a line in a block of the rule's parameter.
     """
 
     kind: str
@@ -37,7 +39,9 @@ class Part(NamedTuple):
 
 
 class Lexeme(NamedTuple):
-    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it."""
+    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it; ``is_inside``:
+    between brackets, where ends of lines are ignored as well (``%indent``); ``fence``: before what it never ends (``%word``).
+    """
 
     expression: Expr
     name: str
@@ -45,6 +49,8 @@ class Lexeme(NamedTuple):
     is_nullable: bool
     max_tokens: int | None = None
     is_glued: bool = False
+    is_inside: bool = False
+    fence: Expr | None = None
 
 
 @dataclass
@@ -83,9 +89,10 @@ class Draft:
         self.scope = scope
         self.rules: list[Rule] = []
         self._terminals = terminals
-        self._named = terminals.of_scope(scope)
+        self.named = self._named = terminals.of_scope(scope)
         self._embed = embed
         self._max_rules = max_rules
+        self._words = words_of(scope, terminals, self.named)
         self._number: dict[str, int] = {}
         self._queue: deque[tuple[int, Node]] = deque()
         self._lexeme_of: dict[str, Part] = {}
@@ -151,6 +158,11 @@ class Draft:
         self.rules[number] = rule
         return number
 
+    def replace_rules(self, rules: list[Rule]) -> None:
+        """Take other rules instead of those that there are; number 0 is ``start``."""
+        self.rules = rules
+        self.__dict__.pop("may_be_empty", None)
+
     def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
         self._count += 1
         if self._count > self._max_rules:
@@ -201,7 +213,8 @@ class Draft:
         if is_lazy and is_nullable:
             expected = "a text that ends with something, or suffix="
             source.fail("a lazy rule that the empty text matches: it is always empty", definition.at, expected=expected)
-        lexeme = Lexeme(body, definition.name, LAZY if is_lazy else LONGEST, is_nullable, attributes.max_tokens)
+        lexing = LAZY if is_lazy else LONGEST
+        lexeme = Lexeme(body, definition.name, lexing, is_nullable, attributes.max_tokens, attributes.glued)
         return Part("lexeme", lexeme)
 
     # --- bodies -----------------------------------------------------------------------------------------------------------
@@ -211,13 +224,13 @@ class Draft:
             self._repeat(number, node)
             return
         alternatives = node.args if node.op == tree.ALT else (node,)
-        texts = [a.args[0] for a in alternatives if a.op == tree.TEXT and a.args[0] and not a.args[1]]
+        texts = [a.args[0] for a in alternatives if self._is_plain(a)]
         merged = len(texts) > _FEW_TEXTS
         if merged:  # one lexeme that matches any of them: the same language, whatever else competes with it
             shown = f'"{texts[0]}" | … {len(texts) - 1} more'
             self._add(number, Part("lexeme", Lexeme(self._terminals.any_text_of(texts), shown, LONGEST, False)))
         for alternative in alternatives:
-            if merged and alternative.op == tree.TEXT and alternative.args[0] and not alternative.args[1]:
+            if merged and self._is_plain(alternative):
                 continue
             condition = None
             if alternative.op == tree.WHEN:
@@ -226,9 +239,17 @@ class Draft:
             parts = [part for item in items if (part := self._part(number, item)) is not None]
             self._add(number, *parts, condition=condition)
 
+    def _is_plain(self, node: Node) -> bool:
+        """Whether a node is a text that may be one of many in a lexeme."""
+        if node.op != tree.TEXT or not node.args[0] or node.args[1] or _shown(node) in self.scope.brackets:
+            return False
+        return self._words is None or not self._words.holds(node)
+
     def _part(self, number: int, node: Node) -> Part | None:
         """What stands for a node; None for the empty string literal."""
         op = node.op
+        if op == tree.NAME and node.args[0] in self.scope.layout:
+            return Part("layout", self.scope.layout[node.args[0]])
         if op == tree.NAME and node.args[0] in self.scope.rules:
             name, function, _ = node.args
             return Part("rule", self._rule(name), function)
@@ -257,6 +278,8 @@ class Draft:
         if part is None:
             expression = self._terminals.lower(self.scope.source, node, self._named)
             lexeme = Lexeme(expression, _shown(node), LONGEST, self._terminals.nullable(expression))
+            if self._words is not None and self._words.holds(node):
+                lexeme = lexeme._replace(fence=self._words.fence)
             part = self._lexeme_of[key] = Part("lexeme", lexeme)
         return part
 

@@ -29,7 +29,7 @@ from cdplugin.limits import Limits
 
 _MAX_NESTED_GRAMMARS = 32
 _MAX_CONDITION_DEPTH = 64
-_ATTRIBUTES = ("lazy", "suffix", "stop", "stop_capture", "capture", "max_tokens", "max_chars", "temperature")
+_ATTRIBUTES = ("lazy", "glued", "suffix", "stop", "stop_capture", "capture", "max_tokens", "max_chars", "temperature")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 
@@ -137,6 +137,14 @@ class _Parser:
                 self.pos += 1
         elif symbol.kind == "%llguidance":
             grammar.options.append((symbol.value, symbol.at))
+        elif symbol.kind == "%word":
+            characters, names = self.value(), []
+            while self.now.kind == "TERMINAL":
+                names.append((self.now.value, self.now.at))
+                self.pos += 1
+            grammar.words.append((characters, names, symbol.at))
+        elif symbol.kind == "%indent":
+            grammar.indents.append((symbol.value, symbol.at))
         else:
             self.source.refuse(f"{symbol.kind} (rules are never loaded from other files)", symbol.at)
 
@@ -229,8 +237,8 @@ class _Parser:
         return out
 
     def attribute(self, out: Attributes, key: str, rule_name: str) -> None:
-        if key == "lazy":
-            out.lazy = True
+        if key in ("lazy", "glued"):
+            setattr(out, key, True)
             return
         if key == "capture" and self.now.kind != "=":
             out.capture = rule_name

@@ -1,4 +1,4 @@
-r"""Grammar text to symbols. JSON after ``%json``, ``%regex`` and ``%llguidance`` is read as one symbol.
+r"""Grammar text to symbols. JSON after ``%json``, ``%regex``, ``%llguidance`` and ``%indent`` is read as one symbol.
 
 >>> from cdplugin.frontends.lark.source import Source
 >>> [(s.kind, s.value) for s in scan(Source('start: "a"+ # one or more'), Limits())]
@@ -37,6 +37,8 @@ KEYWORDS = (
     "%regex",
     "%lark",
     "%llguidance",
+    "%indent",
+    "%word",
     "%if",
 )
 _ALIASES = {"%grammar_options": "%llguidance"}
@@ -177,7 +179,7 @@ def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
     text = _ALIASES.get(text, text)
     if text not in KEYWORDS:
         source.fail("unknown statement", at, expected=", ".join(KEYWORDS), found=repr(text) + suggestion(text, KEYWORDS))
-    if text in ("%json", "%regex", "%llguidance"):
+    if text in ("%json", "%regex", "%llguidance", "%indent"):
         value, end = _json(source, text, end, limits)
         return Symbol(text, value, at, end)
     return Symbol(text, text, at, end)

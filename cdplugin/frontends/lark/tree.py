@@ -75,6 +75,7 @@ class Attributes:
     """What stands in the brackets after a rule's name; ``at`` is where each was written."""
 
     lazy: bool = False
+    glued: bool = False
     stop: Node | None = None
     is_suffix: bool = False
     stop_capture: str | None = None
@@ -128,3 +129,5 @@ class Grammar:
     imports: list[Import] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
     options: list[tuple[Any, int]] = field(default_factory=list)
+    words: list[tuple[Node, list[tuple[str, int]], int]] = field(default_factory=list)
+    indents: list[tuple[Any, int]] = field(default_factory=list)

@@ -14,6 +14,7 @@ from cdplugin import ir as grammar
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
+from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
@@ -39,7 +40,7 @@ class Member(NamedTuple):
 class Writer:
     """Writes the rules of one grammar into an IR."""
 
-    def __init__(self, draft: Draft, ir: GrammarIR, options: GrammarOptions) -> None:
+    def __init__(self, draft: Draft, ir: GrammarIR, options: GrammarOptions, layout: Layout | None = None) -> None:
         self._draft = draft
         self._ir = ir
         self._options = options
@@ -50,6 +51,8 @@ class Writer:
             text = without_empty(ignored)
             # an object of its own: a lexeme of the rules that is spelt like what is ignored is another lexeme
             self.skip = ir.lexeme(Expr(text.op, text.args), "%ignore", lexing=LONGEST)
+        self._layout = layout
+        self._inside = None if layout is None else ir.lexeme(layout.inside, "%ignore", lexing=LONGEST)
         self._maybe_empty = draft.may_be_empty
         self._rule_of: dict[Symbol, int] = {}
         self._empty = Search(self._empty_sides, _FUEL)
@@ -57,15 +60,15 @@ class Writer:
         self._symbols: dict[tuple[int, bool], Symbol] = {}
         self._pending: list[tuple[int, bool]] = []
         self._prepared: set[tuple[int, bool]] = set()
-        self._once: dict[Symbol, Symbol] = {}
+        self._once: dict[tuple[Symbol, Symbol], Symbol] = {}
         self._tokens: dict[tuple, TokenSet] = {}
 
     def write(self) -> Symbol:
         """Write everything that ``start`` needs; returns the start symbol."""
         whole = Member(0, None, False)
-        if self.skip is None:
+        if self.skip is None and self._inside is None:
             start = self.symbol(whole)
-        elif self._options.initial_skip:
+        elif self._options.initial_skip and self.skip is not None:
             start = self._ir.nonterminal("start")
             # The engine skips nothing before the first lexeme of all, so what is ignored there is a lexeme of its own.
             ahead = self._ir.lexeme(repeat(self._ir.lexemes[~self.skip], 1), "%ignore", lexing=LONGEST)
@@ -128,7 +131,11 @@ class Writer:
         for production in self._draft.rules[number].productions:
             for part in production.parts:
                 for bare in (False, True) if first else (False,):
-                    if part.kind != "rule":
+                    if part.kind == "lead":
+                        assert self._layout is not None
+                        for width in range(len(self._layout.leads)):
+                            self.family.add_use(self._lead(width, bare))
+                    elif part.kind != "rule":
                         self.family.add_use(self.terminal(part, bare))
                     elif part.function is None:
                         self.family.add_use(self.symbol(Member(part.value, None, bare)))
@@ -141,11 +148,17 @@ class Writer:
         if part.kind == "symbol":
             return part.value
         bare = bare or (part.kind == "lexeme" and part.value.is_glued)
-        skip = None if bare or self._options.skip_once else self.skip
+        ignored = self._inside if part.kind == "lexeme" and part.value.is_inside else self.skip
+        skip = None if bare or self._options.skip_once else ignored
         if part.kind == "lexeme":
             lexeme = part.value
             symbol = self._ir.lexeme(
-                lexeme.expression, lexeme.name, lexing=lexeme.lexing, skip=skip, max_tokens=lexeme.max_tokens
+                lexeme.expression,
+                lexeme.name,
+                lexing=lexeme.lexing,
+                skip=skip,
+                max_tokens=lexeme.max_tokens,
+                fence=lexeme.fence,
             )
             definition = self._draft.scope.terminals.get(lexeme.name)
             if definition is not None:
@@ -154,17 +167,21 @@ class Writer:
             tokens = part.value
             tokens = self._tokens.setdefault((tokens.names, tokens.ranges, tokens.negated), tokens)
             symbol = self._ir.token(tokens, "special token", skip=skip)
-        if self._options.skip_once and self.skip is not None and not bare:
-            return self._after_one_skip(symbol)
+        if self._options.skip_once and ignored is not None and not bare:
+            return self._after_one_skip(symbol, ignored)
         return symbol
 
-    def _after_one_skip(self, symbol: Symbol) -> Symbol:
-        assert self.skip is not None
-        wrapped = self._once.get(symbol)
+    def _lead(self, width: int, bare: bool) -> Symbol:
+        """What begins a line in a block of a width."""
+        assert self._layout is not None
+        return self.terminal(self._layout.leads[width], bare)
+
+    def _after_one_skip(self, symbol: Symbol, skip: Symbol) -> Symbol:
+        wrapped = self._once.get((symbol, skip))
         if wrapped is None:
-            wrapped = self._once[symbol] = self._ir.nonterminal(self._ir.lexeme_names[~symbol])
+            wrapped = self._once[symbol, skip] = self._ir.nonterminal(self._ir.lexeme_names[~symbol])
             self._ir.rule(wrapped, [symbol])
-            self._ir.rule(wrapped, [self.skip, symbol])
+            self._ir.rule(wrapped, [skip, symbol])
         return wrapped
 
     # --- right sides ------------------------------------------------------------------------------------------------------
@@ -190,7 +207,7 @@ class Writer:
     def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | Member:
         if part.kind == "rule":
             return self._member(part, parameter, first)
-        return self.terminal(part, first)
+        return self._lead((parameter or 0) + part.value, first) if part.kind == "lead" else self.terminal(part, first)
 
     def _member(self, part: Part, parameter: int | None, first: bool) -> Member:
         if part.function is None:

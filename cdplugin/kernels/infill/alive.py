@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import end_node, has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import statuses
 
@@ -34,6 +34,7 @@ def find_alive(w):
     if not room(w, ws.ALIVE, nodes * words) or not room(w, ws.NEXT_ALIVE, nodes * words):
         return np.int64(statuses.W_GROW)
     head[ws.W_ALIVE] = 1
+    charge(w, (nodes * words) >> 2)
     alive = tab(w, ws.NEXT_ALIVE)
     first = head[ws.W_FIRST]
     last = end_node(w)
@@ -48,6 +49,8 @@ def find_alive(w):
             while word:
                 end = 64 * k + low_bit(word)
                 word &= word - 1
+                if not charge(w, 2 + (words >> 1)):
+                    return np.int64(statuses.W_GROW)
                 if end < last:
                     end += first
                 for i in range(words):

@@ -23,7 +23,7 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.spans import end_row
 from cdplugin.kernels.infill.starts import allow
-from cdplugin.kernels.infill.workspace import end_node, or_row, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, or_row, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import statuses
@@ -66,8 +66,8 @@ def edge(w, start, lexeme, end):
 def _edges(w, starts, lexeme, end):
     """:func:`edge` from every node of the row ``starts``."""
     row = end_row(w, lexeme, end)
-    if row < 0:
-        return row
+    if row < 0 or not charge(w, 4 + whead(w)[ws.W_WIDTH]):
+        return np.int64(statuses.W_GROW)
     or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
     return np.int64(0)
 
@@ -138,6 +138,8 @@ def _end_skips(h, w, starts, accepted, first):
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
+            if not charge(w, 4 + whead(w)[ws.W_SET] * (1 + length_of(h, accepted))):
+                return np.int64(statuses.W_GROW)
             _after_skips(h, w, accepted, node)
             end = _node_of_target(w, first)
             if end < 0:
@@ -159,6 +161,7 @@ def may_follow(h, w, accepted):
     follows = tab(w, ws.FOLLOWS)
     for i in range(words):
         target[i] = 0
+    charge(w, words * (1 + length_of(h, accepted)))
     for j in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, j)
         for i in range(words):
@@ -192,6 +195,7 @@ def _node_of_target(w, first):
     target = tab(w, ws.TARGET)
     allowed = tab(w, ws.ALLOWED)
     for node in range(first, whead(w)[ws.W_NODES]):
+        charge(w, 2)
         same = True
         for i in range(words):
             if allowed[node * words + i] != target[i]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.spans import clear_from, forget_ends
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
 
@@ -22,6 +22,7 @@ def keep_checkpoint(w, k, first):
     head = whead(w)
     count = head[ws.W_N_LIVE]
     at = head[ws.W_CHECKPOINTS_USED]
+    charge(w, 16 + count)
     if not room(w, ws.CHECKPOINTS, at + ws.CP_LIVE + 2 * count) or not room(w, ws.CHECKPOINT_AT, k + 1):
         return np.int64(statuses.W_GROW)
     words = tab(w, ws.CHECKPOINTS)
@@ -48,6 +49,7 @@ def keep_text(w):
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
+    charge(w, 2 * count)
     if not room(w, ws.KEPT_TEXT, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     elements = tab(w, ws.ELEMENTS)
@@ -74,6 +76,7 @@ def return_to(w, k):
     at = tab(w, ws.CHECKPOINT_AT)[k]
     words = tab(w, ws.CHECKPOINTS)
     count = words[at + ws.CP_N_LIVE]
+    charge(w, 16 + count * (1 + head[ws.W_WIDTH]))
     if not room(w, ws.LIVE, 2 * count):
         return np.int64(statuses.W_GROW)
     live = tab(w, ws.LIVE)

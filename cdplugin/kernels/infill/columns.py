@@ -13,7 +13,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import may_follow
 from cdplugin.kernels.infill.starts import set_of_starts
 from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
-from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, or_row, room, row_in, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -64,6 +64,7 @@ def make_column(h, w, start, count, scans, skips):
         return np.int64(0)
     head = whead(w)
     queue = tab(w, ws.QUEUE)
+    charge(w, 16 + 8 * count)
     count = sort_unique(queue, start, count)
     hash_ = mix(layout.HASH_SEED, 2 * scans + skips)
     compete = head[ws.W_SET] if head[ws.W_SPLIT] else np.int64(0)
@@ -167,6 +168,7 @@ def _close(h, w, kernel_start, count, first, column):
 def _skip_null(w, symbols, nullable, first, total, dot, origin):
     """Append ``(dot, origin)`` and what moving over empty nonterminals gives; the new number of items, or ``W_GROW``."""
     while symbols[dot] != layout.END_OF_RULE:
+        charge(w, 2)
         if not room(w, ws.COLUMN_ITEMS, first + total + 1):
             return np.int64(statuses.W_GROW)
         tab(w, ws.COLUMN_ITEMS)[first + total] = pack(dot, origin)
@@ -234,6 +236,7 @@ def _build_out(h, w, column, first, n_items):
     if not room(w, ws.OUT, (origin + 1) * n_nonterminals) or not room(w, ws.DOT_OUT, 2 * head[ws.W_N_DOTS]):
         return np.int64(statuses.W_GROW)
     out = tab(w, ws.OUT)
+    charge(w, (n_nonterminals >> 2) + 2 * n_items)
     for i in range(origin * n_nonterminals, (origin + 1) * n_nonterminals):
         out[i] = 0
     head[ws.W_STAMP] += 1
@@ -251,6 +254,7 @@ def _build_out(h, w, column, first, n_items):
                 return row
             united[2 * dot] = stamp
             united[2 * dot + 1] = row
+        charge(w, head[ws.W_WIDTH])
         or_row(tab(w, ws.BITS), united[2 * dot + 1], outer, head[ws.W_WIDTH])
     for i in range(first, first + n_items):
         dot = tab(w, ws.COLUMN_ITEMS)[i] >> 32
@@ -261,6 +265,8 @@ def _build_out(h, w, column, first, n_items):
     grown = True
     while grown:
         grown = False
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             dot = item >> 32
@@ -278,6 +284,7 @@ def _build_out(h, w, column, first, n_items):
 def _add_outs(h, w, index, dot, outer):
     """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
     head = whead(w)
+    charge(w, head[ws.W_WIDTH])
     way = np.int64(0)
     if is_long(w):
         way = way_of(w, dot, outer)
@@ -340,6 +347,8 @@ def scan(h, w, column, accepted):
         lexeme = word_of(h, accepted, a)
         if is_skip(h, lexeme):
             return _after_skips(h, w, column, accepted)
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
@@ -351,6 +360,7 @@ def scan(h, w, column, accepted):
         item = tab(w, ws.QUEUE)[at]
         at += 1
         dot = item >> 32
+        charge(w, 2)
         if not i64(h, layout.DOT_NULL_REST)[dot]:
             continue
         count = _complete(h, w, count, i64(h, layout.DOT_LEFT)[dot], item & 0xFFFFFFFF)
@@ -406,6 +416,8 @@ def _complete(h, w, count, nonterminal, origin):
     if origin >= 64 * head[ws.W_WIDTH]:
         record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
         first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+        if not charge(w, tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+            return np.int64(statuses.W_GROW)
         for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if i64(h, layout.DOT_SYMBOL)[item >> 32] == nonterminal:
@@ -414,11 +426,14 @@ def _complete(h, w, count, nonterminal, origin):
                     return count
         return np.int64(count)
     heads = tab(w, ws.SYMBOL_HEADS)
+    if not charge(w, heads[nonterminal + 1] - heads[nonterminal]):
+        return np.int64(statuses.W_GROW)
     for j in range(heads[nonterminal], heads[nonterminal + 1]):
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         row = tab(w, ws.ITEMS)[origin * head[ws.W_N_DOTS] + dot]
         if row == 0:
             continue
+        charge(w, head[ws.W_WIDTH])
         for i in range(head[ws.W_WIDTH]):
             word = tab(w, ws.BITS)[row + i]
             while word:
@@ -434,6 +449,7 @@ def _complete(h, w, count, nonterminal, origin):
 def _push(w, count, item):
     """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
     index = tab(w, ws.PUSHED)
+    charge(w, 4)
     if not room(w, ws.QUEUE, count + 1) or not room(w, ws.PUSHED, max(1024, 2 * (count + 1))):
         return np.int64(statuses.W_GROW)
     head = whead(w)
@@ -533,6 +549,8 @@ def _waiting_at(w, starts, lexeme, count):
     heads = tab(w, ws.SYMBOL_HEADS)
     symbol = head[ws.W_N_SYMBOLS_NT] + lexeme
     for j in range(heads[symbol], heads[symbol + 1]):
+        if not charge(w, 1 + width):
+            return np.int64(statuses.W_GROW)
         dot = tab(w, ws.SYMBOL_DOTS)[j]
         united = np.int64(0)
         for i in range(width):
@@ -542,6 +560,7 @@ def _waiting_at(w, starts, lexeme, count):
                 word &= word - 1
                 if node >= head[ws.W_LEFT]:
                     continue
+                charge(w, 1 + (width >> 1))
                 row = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
                 if row:
                     if united == 0:

@@ -13,7 +13,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, symbol_of, value_of
@@ -58,6 +58,7 @@ def closure_of(h, w, state):
     while at < count:
         here = queue[at]
         at += 1
+        charge(w, 128)
         n_lexemes = _note(h, longest_of(h, here), lexeme_mark, stamp, work, n_lexemes)
         for byte in range(256):
             after = transition(h, here, np.int64(byte))
@@ -135,6 +136,7 @@ def _note_crossings(h, w, accepted, group, stamp, count):
         lexeme = word_of(h, accepted, i)
         if skips and not is_skip(h, lexeme):
             continue
+        charge(w, 2)
         if not _may_follow(h, w, lexeme, group):
             continue
         key = group * n_lexemes + lexeme
@@ -183,6 +185,7 @@ def _classes_below(h, w, node, behind):
     depth = np.int64(i32(h, layout.TRIE_DEPTH)[node]) - 1 + behind
     base = head[ws.W_BELOW_USED]
     count = np.int64(0)
+    charge(w, np.int64(i32(h, layout.TRIE_SKIP)[node]))
     for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
@@ -281,7 +284,9 @@ def effect_of(h, w, state):
     # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
     base = head[ws.W_POOL_USED]
     node = np.int64(0)
+    visited = 0
     while node < n_trie:
+        visited += 1
         depth = np.int64(depths[node])
         before = path[depth - 1]
         after = transition(h, before, np.int64(bytes_[node]))
@@ -324,6 +329,7 @@ def effect_of(h, w, state):
         path[depth] = after
         node += 1
     total = ws.E_FIRST + n_states + n_ends + n_crossings
+    charge(w, visited + 8 * (n_states + n_ends + n_crossings))
     if not room(w, ws.POOL, base + total):
         return np.int64(statuses.W_GROW)
     pool = tab(w, ws.POOL)
@@ -363,7 +369,8 @@ def classify(h, w, first, last):
             n_ends = np.int64(0)
             n_states = 0
             n_crossings = np.int64(0)
-            if not room(w, ws.WORK_B, 8):
+            charge(w, 8 + 2 * head[ws.W_N_STARTS])
+            if not room(w, ws.WORK_B, 8 + head[ws.W_N_STARTS]):
                 return np.int64(statuses.W_GROW)
             states = tab(w, ws.WORK_B)
             for s in range(head[ws.W_N_STARTS]):
@@ -416,6 +423,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     base = head[ws.W_POOL_USED]
     total = ws.E_FIRST + n_states + n_ends + n_crossings
     number = head[ws.W_N_CLASSES]
+    charge(w, n_states * n_states + n_ends * n_ends + 8 * total)
     if not room(w, ws.POOL, base + total) or not room(w, ws.CLASS_RECORD, number + 1):
         return np.int64(statuses.W_GROW)
     index = tab(w, ws.CLASS_HASH)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.effects import classify, closure_of, effect_of
 from cdplugin.kernels.infill.holes import fill_hole
 from cdplugin.kernels.infill.intersect import build_rests
 from cdplugin.kernels.infill.items import build_items
 from cdplugin.kernels.infill.lattice import build_lattice
-from cdplugin.kernels.jit.decorators import entry_kernel
+from cdplugin.kernels.infill.workspace import whead
+from cdplugin.kernels.jit.decorators import entry_kernel, kernel
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import begin, header
+from cdplugin.kernels.store.arena import begin, header, spend
 
 (
     OP_START_STATE,  # a: number of (lexeme, expression) words at the bottom of the arena's stack -> their lexer state
@@ -25,13 +27,25 @@ from cdplugin.kernels.store.arena import begin, header
     OP_CLOSURE,  # a: lexer state -> its record
 ) = range(8)
 
+UNIT_BITS = 2  # the kernels of infilling charge quarters of a unit of work: a word of a row
+
 
 @entry_kernel
 def infill_engine(h, w, op, a, b):
     """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
-    head = header(h)
     if not begin(h):
         return np.int64(statuses.BROKEN)
+    granted = header(h)[layout.WORK_LEFT]
+    whead(w)[ws.W_WORK_LEFT] = granted << UNIT_BITS
+    result = np.int64(_run(h, w, op, a, b))
+    spend(h, granted - (whead(w)[ws.W_WORK_LEFT] >> UNIT_BITS))
+    return result
+
+
+@kernel
+def _run(h, w, op, a, b):
+    """:func:`infill_engine` without counting."""
+    head = header(h)
     if op == OP_START_STATE:
         head[layout.STACK_TOP] = a
         return np.int64(lexer_state(h, 0, a))

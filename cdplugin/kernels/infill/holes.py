@@ -17,7 +17,7 @@ from cdplugin.kernels.infill.reach import ends_from, forget_reached
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.ways import forget_ways, leads_out, some_leads_out
-from cdplugin.kernels.infill.workspace import end_node, has_bit, new_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -158,6 +158,7 @@ def _add_outcomes(h, w, column, state, out):
                 answer = _class_completes(h, w, after, tab(w, ws.POOL)[at + ws.P_CLASS])
         if answer < 0:
             return answer
+        charge(w, 4)
         if answer:
             add_tokens(h, w, profile, i, out)
     return np.int64(0)
@@ -181,6 +182,7 @@ def _class_completes(h, w, column, group):
     known = _known(w, key)
     if known != 0:
         return known - 1
+    charge(w, 8)
     count = push_class(h, w, column, group, np.int64(0))
     if count < 0:
         return count
@@ -200,6 +202,7 @@ def _prepare(h, w):
     if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, ws.CHECKED, 2048):
         return np.int64(statuses.W_GROW)
     checked = tab(w, ws.CHECKED)
+    charge(w, checked.shape[0] >> 3)
     for i in range(checked.shape[0]):
         checked[i] = 0
     head[ws.W_N_CHECKED] = 0
@@ -233,6 +236,8 @@ def _walk(h, w, column, state, out):
     visited = 0
     while node < n_trie:
         visited += 1
+        if visited & 255 == 0 and not charge(w, 256):
+            return np.int64(statuses.W_GROW)
         depth = np.int64(depths[node])
         first = at[depth - 1]
         bottom = at[depth]
@@ -404,10 +409,13 @@ def _completes(h, w, column, state):
         return known - 1
     head = whead(w)
     head[ws.W_C_CHECKS] += 1
+    if not charge(w, 16):
+        return np.int64(statuses.W_GROW)
     after = head[ws.W_HOLE] + 1
     if state == BOUNDARY:
         answer = np.int64(0)
         for node in range(tab(w, ws.NODE_BEFORE)[after], tab(w, ws.NODE_LAST)[after]):
+            charge(w, 4)
             if fits_at(w, column, node) and _goes_on(h, w, column, np.int64(node)):
                 answer = np.int64(1)
                 break
@@ -447,10 +455,13 @@ def _goes_on_inside(h, w, column, state):
     record = column * ws.COLUMN_WORDS
     first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
     n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    charge(w, head[ws.W_N_LEXEMES])
     for lexeme in range(head[ws.W_N_LEXEMES]):
         row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
         if is_skip(h, lexeme):
             if _goes_on_after_skip(h, w, column, lexeme, row):
                 return np.int64(1)
@@ -480,6 +491,7 @@ def _goes_on_after_skip(h, w, column, skip, ends):
         while word:
             node = np.int64(64 * i + low_bit(word))
             word &= word - 1
+            charge(w, 2 + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS])
             if not _competes_after_skip(w, column, skip, node):
                 continue
             for j in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):

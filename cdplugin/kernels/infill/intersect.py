@@ -16,6 +16,7 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
 from cdplugin.kernels.infill.workspace import (
+    charge,
     end_node,
     final_node,
     forget_rows,
@@ -63,6 +64,8 @@ def build_rests(h, w):
     _find_done(w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     for node in range(last, head[ws.W_FIRST] - 1, -1):
+        if not charge(w, 8):
+            return np.int64(statuses.W_GROW)
         tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
@@ -95,6 +98,7 @@ def _forget_stale(w):
         forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
     head[ws.W_CHANGED] = -1
     head[ws.W_FACTS_FIRST] = last + 1
+    charge(w, (head[ws.W_N_DOTS] * head[ws.W_WIDTH]) >> 2)
     nodes = tab(w, ws.REST_NODES)
     width = head[ws.W_WIDTH]
     word = width if last >= end_node(w) else (last + 1) >> 6
@@ -114,6 +118,7 @@ def _find_done(w, last):
     until = min(last + 1 + NEAR, end_node(w))
     for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
         at = symbol * LAST_NODES
+        charge(w, 4)
         for node in range(last + 1, until):
             row = _ends_of(w, np.int64(node), np.int64(symbol))
             if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[ws.W_WIDTH]):
@@ -184,7 +189,9 @@ def _follow(h, w, node, symbol, row):
     other = np.int64(-1)
     fresh = row
     many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
+    charge(w, 4 + width - (node >> 6))
     if many:
+        charge(w, LAST_NODES * width)
         other = _followed_before(h, w, node, symbol, row)
     if other >= 0:
         known = _ends_of(w, other, symbol)
@@ -208,6 +215,8 @@ def _follow(h, w, node, symbol, row):
     there = other * head[ws.W_DOT_SET]
     for i in range(heads[symbol], heads[symbol + 1]):
         dot = dots[i]
+        if not charge(w, 1):
+            return np.int64(statuses.W_GROW)
         if not all_alive and not has_bit(alive, here, dot):
             continue
         if keep and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
@@ -308,6 +317,7 @@ def _take_over(h, w, node, dot, other):
     known = tab(w, ws.REST)[other * n_dots + dot]
     if known == 0:
         return np.int64(0)
+    charge(w, whead(w)[ws.W_WIDTH])
     into = rest_row(w, node, dot)
     if into < 0:
         return into
@@ -332,6 +342,7 @@ def _gather(h, w, node, dot, ends):
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     into = rest[node * n_dots + dot]
     grew = False
+    work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
         if word == 0:
@@ -350,12 +361,14 @@ def _gather(h, w, node, dot, ends):
             end = 64 * i + low_bit(word)
             word &= word - 1
             after = rest[end * n_dots + dot + 1]
+            work += width - i
             if into == 0:
                 into = rest_row(w, node, dot)
                 if into < 0:
                     return into
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
+    charge(w, work)
     return _grown(h, w, node, dot) if grew else np.int64(0)
 
 
@@ -366,6 +379,7 @@ def _promote(w, node, left, row):
     if into < 0:
         return into
     word = node >> 6
+    charge(w, whead(w)[ws.W_WIDTH] - word)
     if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
         _wait(w, left)
     return np.int64(0)
@@ -389,6 +403,7 @@ def _derive(h, w, node, dot, ends):
     null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
     grew = False
+    work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
         if null_rest:
@@ -400,8 +415,10 @@ def _derive(h, w, node, dot, ends):
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
+            work += width - i
             if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
                 grew = True
+    charge(w, work)
     if grew:
         _wait(w, left)
     return np.int64(0)
@@ -439,6 +456,7 @@ def _grown(h, w, node, dot):
     symbols = i64(h, layout.DOT_SYMBOL)
     while True:
         row = tab(w, ws.REST)[node * n_dots + dot]
+        charge(w, 1 + width)
         if first[dot]:
             left = i64(h, layout.DOT_LEFT)[dot]
             entry = derived_row(w, node, left)

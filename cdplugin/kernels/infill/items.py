@@ -13,6 +13,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.intersect import contains, size_of_done
 from cdplugin.kernels.infill.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import (
+    charge,
     final_node,
     forget_rows,
     has_bit,
@@ -25,7 +26,7 @@ from cdplugin.kernels.infill.workspace import (
     tab,
     whead,
 )
-from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
@@ -49,6 +50,7 @@ def build_items(h, w):
     for dot in range(n_dots):
         tab(w, ws.WORK)[dot] = 0
     sets = tab(w, ws.ITEM_SETS)
+    charge(w, nodes * head[ws.W_DOT_SET])
     for i in range(nodes * head[ws.W_DOT_SET]):
         sets[i] = 0
     if not room(w, ws.DONE, size_of_done(w)) or forget_ways(w) < 0:
@@ -93,6 +95,8 @@ def _items_of(h, w, node):
             marks[dot] = 1
             count += 1
     while count > 0:
+        if not charge(w, 4):
+            return np.int64(statuses.W_GROW)
         count -= 1
         dot = queue[count]
         marks[dot] = 0
@@ -110,6 +114,7 @@ def _items_of(h, w, node):
                 return grown
             if grown:
                 for i in range(tab(w, ws.FIRST_HEADS)[symbol], tab(w, ws.FIRST_HEADS)[symbol + 1]):
+                    charge(w, 8)
                     first = tab(w, ws.FIRST_DOTS)[i]
                     row = item_row(w, node, first)
                     if row < 0:
@@ -157,6 +162,8 @@ def _items_after_skips(h, w, node):
             if not is_skip(h, skip):
                 continue
             row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + skip]
+            if not charge(w, head[ws.W_LEFT] - node):
+                return np.int64(statuses.W_GROW)
             for end in range(node + 1, head[ws.W_LEFT]):
                 if has_bit(tab(w, ws.BITS), row, end):
                     status = _wait_at(h, w, node, skip, end)
@@ -172,11 +179,14 @@ def _wait_at(h, w, node, skip, end):
     n_dots = head[ws.W_N_DOTS]
     words = head[ws.W_DOT_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
+    if not charge(w, words):
+        return np.int64(statuses.W_GROW)
     for k in range(words):
         set_ = tab(w, ws.ITEM_SETS)[node * words + k]
         while set_:
             dot = 64 * k + low_bit(set_)
             set_ &= set_ - 1
+            charge(w, 2)
             lexeme = -2 - symbols[dot]
             if lexeme < 0 or not has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
                 continue
@@ -257,6 +267,7 @@ def _united_out(w, origins, left):
     bits = tab(w, ws.BITS)
     for i in range(width):
         word = bits[origins + i]
+        charge(w, 1 + width * count_bits(word) if word else 1)
         while word:
             origin = 64 * i + low_bit(word)
             word &= word - 1
@@ -282,6 +293,7 @@ def _predict(h, w, node, dot, nonterminal, out):
         return into
     derived = tab(w, ws.DERIVED)[index]
     null = i64(h, layout.NULLABLE)[nonterminal] != 0
+    charge(w, width)
     way = np.int64(0)
     if is_long(w):
         way = way_of(w, dot + 1, out)
@@ -315,6 +327,7 @@ def _move(h, w, node, dot, end, origins):
     left = i64(h, layout.DOT_LEFT)[dot]
     into = tab(w, ws.ITEMS)[end * n_dots + dot + 1]
     moved = np.int64(0)
+    charge(w, 2 + head[ws.W_WIDTH])
     for i in range(head[ws.W_WIDTH]):
         word = tab(w, ws.BITS)[origins + i]
         if into:

@@ -25,7 +25,7 @@ from cdplugin.kernels.infill.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.infill.starts import allow, start_set
 from cdplugin.kernels.infill.state_sets import fresh_stamp, keep_sets
 from cdplugin.kernels.infill.steps import set_of_class, step_of
-from cdplugin.kernels.infill.workspace import end_node, final_node, has_bit, live_row, or_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, final_node, has_bit, live_row, or_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import sort_range
@@ -143,6 +143,7 @@ def _add_live(w, table, count, set_, starts, stamp):
     """Add a set of states with its starts to a list of live ones; how many there are then, or ``W_GROW``."""
     if set_ == 0:
         return np.int64(count)
+    charge(w, 8 + whead(w)[ws.W_WIDTH])
     if not room(w, ws.LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     slots = tab(w, ws.LIVE_SLOT)
@@ -225,6 +226,7 @@ def _end_matched(h, w, column, first):
         record = step_of(h, w, live[2 * i], column, np.int64(0))
         if record < 0:
             return record
+        charge(w, 4)
         for j in range(record + ws.S_FIRST, record + ws.S_FIRST + tab(w, ws.STEPS)[record + ws.S_BEFORE]):
             matched = tab(w, ws.STEPS)[j]
             if column == ws.BY_END:
@@ -318,9 +320,12 @@ def _allow_in_gap(h, w, here):
     grown = True
     while grown:
         grown = False
+        if not charge(w, n_lexemes):
+            return np.int64(statuses.W_GROW)
         for lexeme in range(n_lexemes - 1):
             if not has_bit(allowed, here * words, lexeme):
                 continue
+            charge(w, words)
             for i in range(words):
                 more = follows[lexeme * words + i] & ~allowed[here * words + i]
                 if more:
@@ -412,6 +417,7 @@ def _classes_in_slot(h, w, cap, stamp):
         if n_classes < 0:
             return n_classes
     classes = tab(w, ws.QUEUE)
+    charge(w, 8 * n_classes)
     sort_range(classes, 0, n_classes)
     for i in range(n_classes // 2):
         kept = classes[i]
@@ -454,6 +460,7 @@ def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
         group = pairs[i] & 0xFFFFFFFF
         if group > cap:
             break
+        charge(w, 2)
         if not room(w, ws.CLASS_NODE, group + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
         nodes = tab(w, ws.CLASS_NODE)
@@ -486,6 +493,7 @@ def _gather(w, marks, key, what, starts, stamp):
     """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``."""
     head = whead(w)
     count = head[ws.W_N_GATHERED]
+    charge(w, 4 + head[ws.W_WIDTH])
     if not room(w, marks, key + 1) or not room(w, ws.GATHERED, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     mark = tab(w, marks)

@@ -172,8 +172,9 @@ _S = 2 * N_WORKSPACE
     W_C_FACTS,
     W_BELOW_USED,
     W_LOOSE,  # whether each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
+    W_WORK_LEFT,  # quarters of a unit of work (the arena's) that the operation may still do in the kernels of infilling
     WORKSPACE_WORDS,
-) = range(_S, _S + 61)
+) = range(_S, _S + 62)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.columns import scan
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, rest_of
@@ -46,7 +46,9 @@ def profile_of(h, w, state):
     n_outcomes = np.int64(0)
     n_pairs = np.int64(0)  # QUEUE: (outcome << 32 | token)
     node = np.int64(0)
+    visited = 0
     while node < n_trie:
+        visited += 1
         depth = np.int64(depths[node])
         after = transition(h, path[depth - 1], np.int64(bytes_[node]))
         if after < 0:
@@ -59,6 +61,7 @@ def profile_of(h, w, state):
             after &= lexer_layout.STATE_MASK
             ended = accepted_of(h, after)
             after = rest_of(h, after)
+            charge(w, 2 * np.int64(skips[node]))
             for below in range(node, node + skips[node]):
                 other = np.int64(tokens[below])
                 if other < 0:
@@ -90,6 +93,7 @@ def profile_of(h, w, state):
             n_pairs += 1
         path[depth] = after
         node += 1
+    charge(w, visited + 2 * n_pairs)
     return _write_profile(h, w, state, n_outcomes, n_pairs)
 
 
@@ -165,6 +169,7 @@ def add_tokens(h, w, profile, outcome, out):
     pool = tab(w, ws.POOL)
     at = profile + 1 + outcome * ws.OUTCOME_WORDS
     first = profile + pool[at + ws.P_AT]
+    charge(w, (pool[at + ws.P_COUNT] if pool[at + ws.P_COUNT] >= 0 else out.shape[0]) >> 1)
     if pool[at + ws.P_COUNT] >= 0:
         for i in range(first, first + pool[at + ws.P_COUNT]):
             out[pool[i] >> 5] |= np.int32(1 << (pool[i] & 31))
@@ -234,6 +239,7 @@ def push_class(h, w, column, group, count):
 
 @kernel
 def _push_pair(w, count, column, state):
+    charge(w, 2)
     if not room(w, ws.OUTCOMES, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     pairs = tab(w, ws.OUTCOMES)

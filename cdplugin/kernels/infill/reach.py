@@ -8,7 +8,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip, may_follow, takes
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.steps import column_of, step_of
-from cdplugin.kernels.infill.workspace import end_node, or_row, room, row_in, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, or_row, room, row_in, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
@@ -54,6 +54,8 @@ def ends_from(h, w, state):
     steps = np.int64(0)
     following = np.int64(-1)
     while set_ > 0:
+        if not charge(w, 16 + (n_lexemes >> 1)):
+            return np.int64(statuses.W_GROW)
         rows = _rows_of_set(w, k, set_)
         if rows < -1:
             return rows
@@ -75,10 +77,12 @@ def ends_from(h, w, state):
             return set_
         k += 1
     for i in range(steps - 1, -1, -1):
+        charge(w, n_lexemes)
         rows = tab(w, ws.REACH_PATH)[i]
         for lexeme in range(n_lexemes):
             row = tab(w, ws.ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
             if row:
+                charge(w, head[ws.W_WIDTH])
                 into = row_in(w, ws.ENDS_ROWS, rows + lexeme)
                 if into < 0:
                     return into
@@ -219,6 +223,7 @@ def _note_ends(h, w, rows, accepted, k):
     if whead(w)[ws.W_SPLIT] and k > 0 and tab(w, ws.ELEMENTS)[k - 1] == ws.GAP:
         first += 1  # behind the gap, not in it
     for node in range(first, tab(w, ws.NODE_LAST)[k]):
+        charge(w, 4 + whead(w)[ws.W_SET])
         if whead(w)[ws.W_SPLIT] and not skips and not takes(w, node):
             continue
         for i in range(length_of(h, accepted)):

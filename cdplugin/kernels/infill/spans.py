@@ -15,6 +15,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import (
+    charge,
     end_node,
     final_node,
     forget_rows,
@@ -57,6 +58,7 @@ def forget_ends(w, first, last):
     width = head[ws.W_WIDTH]
     sets = tab(w, ws.ENDS_SETS)
     ends = tab(w, ws.ENDS)
+    charge(w, head[ws.W_N_LEXEMES] * (1 + last - first + (width >> 2)))
     for lexeme in range(head[ws.W_N_LEXEMES]):
         clear_from(sets, lexeme * width, last, width)
         for node in range(first, last):
@@ -83,6 +85,7 @@ def forget_spans(w):
     nodes = 64 * width
     rows = max(head[ws.W_SPAN_ROWS], np.int64(FEWEST_SPAN_ROWS))
     base = (rows + 1) * width
+    charge(w, (nodes * (n_lexemes + head[ws.W_SET])) >> 3)
     if (
         not room(w, ws.SPANS, nodes * n_lexemes)
         or not room(w, ws.SPAN_SETS, nodes * head[ws.W_SET])
@@ -129,7 +132,7 @@ def lay_spans(h, w):
         if not _ends_anywhere(w, np.int64(lexeme)):
             continue
         for block in range((head[ws.W_NODES] + 63) >> 6):
-            if _lay_block(w, np.int64(lexeme), np.int64(block)) < 0:
+            if not charge(w, 8 + head[ws.W_WIDTH]) or _lay_block(w, np.int64(lexeme), np.int64(block)) < 0:
                 return np.int64(statuses.W_GROW)
     at = tab(w, ws.SPAN_BLOCK)
     for i in range(head[ws.W_WIDTH]):
@@ -177,6 +180,8 @@ def _follow_skips(h, w):
         for skip in range(n_lexemes - 1):
             if is_skip(h, skip):
                 n_skips += 1
+                if not charge(w, n_lexemes):
+                    return np.int64(statuses.W_GROW)
                 for lexeme in range(n_lexemes):
                     if has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
                         grown |= _follow_skip(w, np.int64(skip), np.int64(lexeme))
@@ -197,6 +202,7 @@ def _follow_skip(w, skip, lexeme):
         while word:
             row = ends[lexeme * 64 * width + 64 * i + low_bit(word)]
             word &= word - 1
+            charge(w, width)
             for j in range((end_node(w) - 1) >> 6, -1, -1):
                 done = np.int64(0)
                 while True:  # a skip starts left of where it ends
@@ -205,6 +211,7 @@ def _follow_skip(w, skip, lexeme):
                         break
                     bit = low_bit(fresh)
                     done |= np.int64(1) << bit
+                    charge(w, j + 2)
                     grown |= or_row(bits, row, ends[skip * 64 * width + 64 * j + bit], j + 1)
     return grown
 
@@ -235,6 +242,7 @@ def _lay_block(w, lexeme, block):
             fresh &= fresh - 1
             for i in range(row, row + width):
                 rows[i] = 0
+        charge(w, min(size, 256) + until - at)
         if size > DENSE:
             _turn_ends(w, at, until, some)
         else:
@@ -320,6 +328,7 @@ def _lay_row(w, node, lexeme, at):
     width = head[ws.W_WIDTH]
     index = node * head[ws.W_N_LEXEMES] + lexeme
     row = tab(w, ws.SPANS)[index]
+    charge(w, 4 + width)
     if row == 0:
         row = head[ws.W_SPANS_USED]
         if row >= (head[ws.W_SPAN_ROWS] + 1) * width:
@@ -352,6 +361,7 @@ def _drop_others(w):
     width = head[ws.W_WIDTH]
     sets = tab(w, ws.SPAN_SETS)
     following = tab(w, ws.NEXT_SPAN_SETS)
+    charge(w, (end_node(w) + 1 - head[ws.W_FIRST]) * words)
     for node in range(head[ws.W_FIRST], end_node(w) + 1):
         for k in range(words):
             gone = sets[node * words + k] & ~following[node * words + k]

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
-from cdplugin.kernels.infill.workspace import has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, skip_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -32,11 +32,13 @@ def allow(h, w, starts, lexeme, end):
             allowed[end * words + i] |= follows[lexeme * words + i]
         return
     bits = tab(w, ws.LIVE_BITS)
+    charge(w, whead(w)[ws.W_WIDTH])
     for i in range(whead(w)[ws.W_WIDTH]):
         word = bits[starts + i]
         while word:
             node = 64 * i + low_bit(word)
             word &= word - 1
+            charge(w, words)
             for j in range(words):
                 allowed[end * words + j] |= allowed[node * words + j]
 
@@ -61,6 +63,7 @@ def set_of_starts(h, w, table, first, which):
     count = head[ws.W_N_START_SETS]
     if count >= MOST_START_SETS:
         count = np.int64(0)
+    charge(w, 4 + words)
     if not room(w, ws.START_HASH, 4 * MOST_START_SETS) or not room(w, ws.START_SETS, (count + 1) * (words + 2)):
         return np.int64(statuses.W_GROW)
     index = tab(w, ws.START_HASH)
@@ -113,6 +116,8 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     head = whead(w)
     words = head[ws.W_SET]
     base = header(h)[layout.STACK_TOP]
+    if not charge(w, 8 + 2 * words):
+        return np.int64(statuses.W_GROW)
     if not has_room(h, layout.STACK, base + 2 * head[ws.W_N_LEXEMES] + 2):
         return np.int64(statuses.GROW)
     stack = i64(h, layout.STACK)
@@ -131,6 +136,7 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
             if skips and skip_of(h, lexeme) >= 0:
                 stack[base + count] = skip_of(h, lexeme)
                 count += 1
+    charge(w, 8 * count)
     count = sort_unique(stack, base, count)
     for i in range(base, base + count):
         stack[i] = pack(stack[i], expression_of(h, stack[i]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -66,6 +66,7 @@ def fresh_stamp(w):
 def add_state(w, count, state, stamp):
     """Append a lexer state to the set under construction if it is not marked yet; the new count, or ``W_GROW``."""
     at = tab(w, ws.SET_HEADS)[whead(w)[ws.W_N_SETS]] + count
+    charge(w, 2)
     if not room(w, ws.SET_STATES, at + 1) or not room(w, ws.MARK, state + 1):
         return np.int64(statuses.W_GROW)
     mark = tab(w, ws.MARK)
@@ -114,6 +115,7 @@ def end_set(w, count):
     number = head[ws.W_N_SETS]
     states = tab(w, ws.SET_STATES)
     first = tab(w, ws.SET_HEADS)[number]
+    charge(w, 16 + 4 * count)
     count = sort_unique(states, first, count)
     hash_ = mix(layout.HASH_SEED, count)
     hash_ = hash_words(hash_, states, first, count)
@@ -126,6 +128,7 @@ def end_set(w, count):
         if heads[index[slot] + 1] - other == count and equal_words(states, other, states, first, count):
             return index[slot]
         slot = (slot + 1) & size
+    charge(w, ws.COLUMNS_OF_STEPS)
     if not room(w, ws.SET_HEADS, number + 2) or not room(w, ws.STEP_OF, (number + 1) * ws.COLUMNS_OF_STEPS):
         return np.int64(statuses.W_GROW)
     if 2 * (number + 1) > index.shape[0]:

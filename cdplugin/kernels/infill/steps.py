@@ -10,7 +10,7 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.effects import closure_of, effect_of, sort_crossings
 from cdplugin.kernels.infill.state_sets import add_parts, add_state, end_set, fresh_stamp
-from cdplugin.kernels.infill.workspace import room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, longest_of, rest_of
@@ -55,6 +55,7 @@ def step_of(h, w, set_, column, cap):
         return known
     head = whead(w)
     record = head[ws.W_STEPS_USED]
+    charge(w, 16 + 4 * (tab(w, ws.SET_HEADS)[set_ + 1] - tab(w, ws.SET_HEADS)[set_]))
     if not room(w, ws.STEPS, record + ws.S_FIRST):
         return np.int64(statuses.W_GROW)
     steps = tab(w, ws.STEPS)
@@ -83,6 +84,7 @@ def _note(w, record, word, word_of_count):
     """Append a word to the lists of a record under construction, counted in ``word_of_count``; 0 or ``W_GROW``."""
     steps = tab(w, ws.STEPS)
     at = record + ws.S_FIRST + steps[record + ws.S_BEFORE] + steps[record + ws.S_ENDS] + steps[record + ws.S_CROSSINGS]
+    charge(w, 2)
     if not room(w, ws.STEPS, at + 1):
         return np.int64(statuses.W_GROW)
     steps[at] = word
@@ -222,6 +224,7 @@ def _by_slot(h, w, set_, record, cap):
     for i in range(first, last):
         effect = effect_of(h, w, tab(w, ws.SET_STATES)[i])
         pool = tab(w, ws.POOL)
+        charge(w, pool[effect + ws.E_CROSSINGS])
         at = effect + ws.E_FIRST + pool[effect + ws.E_STATES] + pool[effect + ws.E_ENDS]
         for j in range(at, at + pool[effect + ws.E_CROSSINGS]):
             group = pool[j] & 0xFFFFFFFF
@@ -233,6 +236,7 @@ def _by_slot(h, w, set_, record, cap):
                 if _note(w, record, pool[j], ws.S_CROSSINGS) < 0:
                     return np.int64(statuses.W_GROW)
     steps = tab(w, ws.STEPS)
+    charge(w, 16 * steps[record + ws.S_CROSSINGS])
     sort_crossings(steps, begin, steps[record + ws.S_CROSSINGS])
     steps[record + ws.S_CAP] = rounded
     return _set_next(w, record, count)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import has_bit, meet, new_row, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, has_bit, meet, new_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import equal_words, first_slot, i64, mix
@@ -40,6 +40,7 @@ def leads_out(h, w, end, dot, out):
     bits = tab(w, ws.BITS)
     if out == 0:
         return False
+    charge(w, 1 + (whead(w)[ws.W_WIDTH] >> 1))
     if i64(h, layout.DOT_NULL_REST)[dot] and has_bit(bits, out, end):
         return True
     rest = tab(w, ws.REST)[end * whead(w)[ws.W_N_DOTS] + dot]
@@ -56,6 +57,7 @@ def way_of(w, dot, out):
     width = head[ws.W_WIDTH]
     bits = tab(w, ws.BITS)
     hash_ = mix(layout.HASH_SEED, dot)
+    charge(w, width)
     for i in range(out, out + width):
         if bits[i]:
             hash_ = mix(mix(hash_, i - out), bits[i])

@@ -35,13 +35,28 @@ def tab(w, table):
 
 @kernel
 def room(w, table, count):
-    """Whether a table can hold ``count`` items; if not, the header says which must grow to what."""
+    """Whether a table can hold ``count`` items; if not, the header says which must grow to what.
+
+    There is no room either where the operation has used up its work, which the owner looks at first: what makes room in its
+    loops has only to :func:`charge`.
+    """
     head = view_i64(w, ws.WORKSPACE_WORDS)
-    if head[2 * table + 1] >= count:
+    if head[2 * table + 1] >= count and head[ws.W_WORK_LEFT] >= 0:
         return True
     head[ws.W_TABLE] = table
     head[ws.W_TO] = count
     return False
+
+
+@kernel
+def charge(w, work):
+    """Take ``work`` quarters of a unit off what the operation may still do; whether it may go on. A row of ``W_WIDTH`` words
+    that is read or written is as many, another turn of a loop one or more.
+    """
+    head = view_i64(w, ws.WORKSPACE_WORDS)
+    left = head[ws.W_WORK_LEFT] - work
+    head[ws.W_WORK_LEFT] = left
+    return left >= 0
 
 
 @kernel
@@ -50,6 +65,7 @@ def _row_behind(w, table, word_of_used):
     head = whead(w)
     row = head[word_of_used]
     width = head[ws.W_WIDTH]
+    charge(w, 4 + width)
     if not room(w, table, row + width):
         return np.int64(statuses.W_GROW)
     bits = tab(w, table)
@@ -93,6 +109,7 @@ def forget_rows(w, touched_before, bits_before):
     """Every entry that came to name a row since then is 0 again."""
     head = whead(w)
     touched = tab(w, ws.TOUCHED)
+    charge(w, head[ws.W_N_TOUCHED] - touched_before)
     for i in range(touched_before, head[ws.W_N_TOUCHED]):
         tab(w, touched[i] >> 40)[touched[i] & 0xFFFFFFFFFF] = 0
     head[ws.W_N_TOUCHED] = touched_before

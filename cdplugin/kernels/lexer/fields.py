@@ -41,6 +41,12 @@ def begun_of(h, lexeme):
 
 
 @kernel
+def fence_of(h, lexeme):
+    """The expression of the bytes before which it never ends; 0: none."""
+    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_FENCE]
+
+
+@kernel
 def after_tick(h, lexeme):
     """Its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts."""
     return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_TICK]

@@ -10,7 +10,7 @@ How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexem
 the others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one
 matches, it ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the
 next byte decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition
-``BEFORE``: the lexeme ended before this byte.
+``BEFORE``: the lexeme ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
 
 A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
 """
@@ -21,7 +21,17 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import accepted_of, after_tick, begun_of, ending_of, longest_of, role_of, symbol_of, value_of
+from cdplugin.kernels.lexer.fields import (
+    accepted_of,
+    after_tick,
+    begun_of,
+    ending_of,
+    fence_of,
+    longest_of,
+    role_of,
+    symbol_of,
+    value_of,
+)
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
@@ -167,7 +177,7 @@ def _longest_state(h, value, start, count):
             if ending_of(h, words[i] >> 32) == layout.LAZY:
                 words[base + count + lazy] = symbol_of(h, words[i] >> 32)
                 lazy += 1
-        if words[i] & layout.LOW_32 != EPSILON:
+        if words[i] & layout.LOW_32 != EPSILON or fence_of(h, words[i] >> 32):
             going += 1
     if ended == 0:
         return _new_lexer_state(h, value, 0, -1)
@@ -288,12 +298,36 @@ def lexer_step(h, state, byte):
         return after
     if after > 0 and accepted_of(h, after) != 0:
         after |= lexer_layout.ENDS_BIT
-    if after == 0 and longest_of(h, state) != 0:
-        after = np.int64(lexer_layout.BEFORE)
+    matched = longest_of(h, state)
+    if after == 0 and matched != 0:
+        after = _before_or_dead(h, matched, byte, byte_class)
+        if after < 0:
+            return after
     transitions = i32(h, layout.TRANSITIONS)
     for other in range(256):
         if (byte_class[other >> 6] >> (other & 63)) & 1:
             transitions[state * 256 + other] = after
+    return after
+
+
+@kernel
+def _before_or_dead(h, matched, byte, byte_class):
+    """``BEFORE``; 0 where a lexeme of ``matched`` (a ``K_ACCEPTED`` value) never ends before ``byte``; or a status. Cuts
+    ``byte_class`` to bytes of which the same is true.
+    """
+    after = np.int64(lexer_layout.BEFORE)
+    for i in range(length_of(h, matched)):
+        fence = fence_of(h, word_of(h, matched, i))
+        if fence == 0:
+            continue
+        child = derive(h, fence, byte)
+        if child < 0:
+            return np.int64(child)
+        status = refine_class(h, fence, byte, byte_class, FEW_VISITS)
+        if status < 0:
+            return np.int64(status)
+        if child != EMPTY:
+            after = np.int64(0)
     return after
 
 

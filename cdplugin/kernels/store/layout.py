@@ -152,8 +152,9 @@ _S = 2 * N_TABLES
     X_IS_SKIP,  # 1: it is a skip, which leaves the row as it is
     X_ROLE,  # its role in tracking values (kernels.lexer.tracked)
     X_TRACKED,  # the number under which a lexeme with a role ends
+    X_FENCE,  # an expression, 0: none; a LONGEST lexeme never ends before a byte that it goes on with
     LEXEME_WORDS,
-) = range(12)
+) = range(13)
 PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE = range(6)  # X_ROLE
 EXACT, LONGEST, LAZY = range(3)  # X_KIND
 

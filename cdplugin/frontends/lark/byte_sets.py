@@ -1,0 +1,82 @@
+"""Sets of bytes that the texts of an expression begin with, or go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdplugin import expr
+from cdplugin.expr import ALL_BYTES, Expr
+from cdplugin.frontends.lark.terminals import nullable
+
+
+class Bytes:
+    """Sets of bytes of expressions, as 256-bit integers; memoised by node.
+
+    ``generous``: where a set cannot be read off, take too many bytes rather than too few.
+    """
+
+    def __init__(self, generous: bool) -> None:
+        self._generous = generous
+        self._first: dict[Expr, int] = {}
+        self._nullable: dict[Expr, bool] = {}
+
+    def first(self, root: Expr) -> int:
+        """The bytes that texts of an expression begin with. Post-order with an explicit stack."""
+        done = self._first
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            below = self._leading(node)
+            waiting = [part for part in below if part not in done]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if node not in done:
+                done[node] = self._node(node, [done[part] for part in below])
+        return done[root]
+
+    def _leading(self, node: Expr) -> Sequence[Expr]:
+        """The parts that a text may begin in."""
+        if node.op == expr.CAT_OP:
+            for i, part in enumerate(node.args):
+                if not nullable(part, self._nullable):
+                    return node.args[: i + 1]
+            return node.args
+        if node.op in (expr.ALT_OP, expr.AND_OP):
+            return node.args
+        return node.args[:1] if node.op == expr.REPEAT_OP else ()
+
+    def _node(self, node: Expr, below: Sequence[int]) -> int:
+        op = node.op
+        if op == expr.BYTES_OP:
+            return node.args[0]
+        mask = 0
+        if op == expr.LITERALS_OP:
+            for text in node.args:
+                mask |= 1 << text[0] if text else 0
+        elif op == expr.AND_OP:
+            mask = ALL_BYTES if self._generous else 0
+            for first in below:
+                mask &= first
+        elif op == expr.NOT_OP:
+            mask = ALL_BYTES if self._generous else 0
+        else:
+            for first in below:
+                mask |= first
+        return mask
+
+    def eaten(self, root: Expr) -> int:
+        """Bytes that an expression can go on with after every text that it matches; only such that its end shows."""
+        mask, parts = ALL_BYTES, [root]
+        while parts:
+            node = parts.pop()
+            if node.op == expr.CAT_OP:
+                parts.append(node.args[-1])
+            elif node.op == expr.ALT_OP:
+                parts += node.args
+            elif node.op == expr.REPEAT_OP and node.args[2] is None:
+                mask &= self.first(node.args[0])
+            elif node.op != expr.EMPTY_OP:
+                return 0
+        return mask

@@ -1,0 +1,436 @@
+"""``%indent``: ends of lines and blocks that are told by their indentation, as plain rules and rules with a parameter.
+
+``lark.indenter.Indenter`` turns the lexeme at the end of a line into NEWLINE and, by how far the next line is indented, INDENT
+or any number of DEDENTs. Here there is one lexeme as well, a *lead*: the end of a line, blank lines and comments, and the
+``w`` columns before what comes next. Blank lines may be indented in any way, so that by longest match a lead never ends before
+white space: what follows it is a statement in column ``w``. Which leads the rules allow is all that there is to do. So the
+rules are rewritten:
+
+- NEWLINE is empty and notes that a lead is *due*; what comes next begins with it. A rule is written once for each pair of
+  flags: whether a lead is due before it and after it.
+- Rules that hold a lead have the width ``w`` of their block as their parameter, and lead with just that width.
+- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of width ``w + 1`` and what is between them, with that as its parameter; or
+  ``fresh`` itself, one column further. After it a lead is due in the block outside: so a line may go back by several blocks, to
+  none but those that are open.
+- Between brackets, rules are written once more, with lexemes before which ends of lines are ignored.
+
+A row then holds the blocks that are open as it holds any nested rule, and two places that differ in nothing that the future
+can tell are one row. Rules are made for just those widths that a text leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, NoReturn
+
+from cdplugin import expr
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
+from cdplugin.frontends.lark.draft import Draft, Lexeme, Part, Production, Rule
+from cdplugin.frontends.lark.indent_options import Indentation
+from cdplugin.frontends.lark.parameters import BITS, SELF, Condition, Function, constant, needs_parameter
+from cdplugin.frontends.lark.terminals import without_empty
+from cdplugin.ir import LONGEST
+
+_SPACES = expr.repeat(expr.byte_class(b" \t\f"))
+_LINE_FEED = expr.cat(expr.optional(expr.literal(b"\r")), expr.literal(b"\n"))
+
+_TEXT = 0b0101  # a lexeme: no lead is due after it
+_NEWLINE = 0b0010
+_REGION = 0b1000  # INDENT ... DEDENT: a lead is due before and after it
+_EMPTY = 0b1001
+
+
+_NEXT: Function = ("incr", ((0, BITS),))
+
+
+def _below(width: int) -> Condition:
+    return "lt", ((0, BITS), width)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The lexemes of ``%indent``.
+
+    ``leads``: by width; ``start``: blank lines before the first line; ``end``: what may stand after the last one; ``blank``:
+    a text without any line; ``inside``: what is ignored between brackets.
+    """
+
+    leads: list[Part]
+    start: Part
+    end: Part
+    blank: Part
+    inside: Expr
+
+
+def layout_of(draft: Draft, options: Indentation) -> Layout:
+    """The lexemes of a grammar with ``%indent``."""
+    name = next(name for name, kind in options.names.items() if kind == "newline")
+    named = draft.named
+    newline = named.get(name)
+    comment = None if options.comment is None else named.get(options.comment)
+    source = draft.scope.source
+    if options.comment is not None and comment is None:
+        source.fail("option comment of %indent", options.at, expected="a terminal", found=repr(options.comment))
+    if comment is not None and newline is not None:
+        found = f"a definition of {name!r} as well"
+        source.fail("option comment of %indent", options.at, expected=f"comments as part of {name!r}", found=found)
+    widths = _widths(options)
+    if newline is None:
+        line = expr.cat(_SPACES, expr.EPSILON if comment is None else expr.optional(comment), _LINE_FEED)
+        lines = start = expr.repeat(line, 1)
+        leads = [expr.cat(lines, width) for width in widths]
+        end = expr.cat(lines, _SPACES, expr.EPSILON if comment is None else expr.optional(comment))
+        if comment is not None:
+            end = expr.alt(end, expr.cat(_SPACES, without_empty(comment)))
+        blank = end
+    else:
+        lines = end = without_empty(newline)
+        ending = expr.cat(expr.repeat(expr.ANY_CHAR), expr.literal(b"\n"))
+        leads = [expr.both(lines, expr.cat(ending, width)) for width in widths]
+        start, blank = expr.cat(_SPACES, leads[0]), expr.cat(_SPACES, lines)
+    ignored = draft.ignored()
+    between = lines if newline is not None else expr.cat(lines, _SPACES)
+    inside = between if ignored is None else expr.alt(without_empty(ignored), between)
+    return Layout(
+        [_part(lead, f"{name} and {width} columns" if width else name) for width, lead in enumerate(leads)],
+        _part(start, name),
+        _part(end, name),
+        _part(blank, name),
+        inside,
+    )
+
+
+def _part(expression: Expr, name: str) -> Part:
+    return Part("lexeme", Lexeme(expr.Expr(expression.op, expression.args), name, LONGEST, False))
+
+
+def _widths(options: Indentation) -> list[Expr]:
+    """White space of each width up to the greatest."""
+    if options.tab_len is None:
+        return [
+            expr.repeat(expr.literal(b" "), width, width) if width else expr.EPSILON for width in range(options.max_width + 1)
+        ]
+    out = [expr.EPSILON]
+    for width in range(1, options.max_width + 1):
+        ways = [expr.cat(expr.literal(b" "), out[width - 1])]
+        if width >= options.tab_len:
+            ways.append(expr.cat(expr.literal(b"\t"), out[width - options.tab_len]))
+        out.append(expr.alt(*ways))
+    return out
+
+
+class _Item(NamedTuple):
+    """A part of a production; ``inside``: whether it stands between brackets. Regions are parts of the kind ``"region"``."""
+
+    part: Part
+    inside: bool
+
+
+class _Version(NamedTuple):
+    """A rule as it is written: ``way`` is ``"out"``, ``"in"`` (between brackets), ``"fresh"`` or the two flags."""
+
+    rule: int
+    way: str | tuple[int, int]
+
+
+def rewrite_indentation(draft: Draft, options: Indentation, max_rules: int) -> Layout:
+    """Write the rules of a draft anew, without ends of lines and blocks. Raises ``GrammarError`` with the rule's place."""
+    layout = layout_of(draft, options)
+    _Rewriter(draft, options, layout, max_rules).rewrite()
+    return layout
+
+
+class _Rewriter:
+    def __init__(self, draft: Draft, options: Indentation, layout: Layout, max_rules: int) -> None:
+        self._draft = draft
+        self._options = options
+        self._layout = layout
+        self._max_rules = max_rules
+        self._may_be_empty = list(draft.may_be_empty)
+        self._rules = list(draft.rules)
+        self._items: list[list[list[_Item]]] = []
+        number = 0
+        while number < len(self._rules):  # regions are added on the way
+            self._items.append([self._items_of(self._rules[number], p.parts) for p in self._rules[number].productions])
+            number += 1
+        self._may_be_empty += [False] * (len(self._rules) - len(self._may_be_empty))
+        self._holds_lines = self._reaching(lambda item: item.part.kind in ("layout", "region"))
+        self._relation = self._relations()
+        self._new: list[Rule] = []
+        self._number: dict[_Version, int] = {}
+        self._queue: list[_Version] = []
+        self._count = 0
+
+    # --- what is written ----------------------------------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        start = replace(self._rules[0], productions=[], takes_parameter=False)
+        self._new.append(start)
+        end = self._add_rule(start.owner)
+        self._produce(end, [])
+        self._produce(end, [self._layout.end])
+        ways = [after for after in (0, 1) if self._relation[0] >> after & 1]
+        if not ways:
+            self._refuse_unending()
+        for after in ways:
+            whole = Part("rule", self._version(0, (0, after)), constant(0))
+            for ahead in ([], [self._layout.start]):
+                self._produce(0, [*ahead, whole, *([Part("rule", end)] if after else [])])
+        if self._may_be_empty[0]:
+            for blank in (self._layout.start, self._layout.blank):
+                self._produce(0, [blank])
+        while self._queue:
+            self._fill(self._queue.pop())
+        self._settle_parameters()
+        self._draft.replace_rules(self._new)
+
+    def _fill(self, version: _Version) -> None:
+        rule, way = version
+        number = self._number[version]
+        if way == "fresh":
+            body = self._version(rule, (0, 1))
+            self._produce(number, [Part("lead", 1), Part("rule", body, _NEXT)], _below(self._options.max_width))
+            self._produce(number, [Part("rule", number, _NEXT)], _below(self._options.max_width - 1))
+            return
+        for production, items in zip(self._rules[rule].productions, self._items[rule], strict=True):
+            if way in ("out", "in"):
+                inline = [self._inline(item, way == "in") for item in items]
+                if None not in inline:
+                    self._produce(number, [part for part in inline if part is not None], production.condition)
+            else:
+                assert isinstance(way, tuple)
+                for parts in self._ways(items, *way):
+                    self._produce(number, parts, production.condition)
+
+    def _inline(self, item: _Item, inside: bool) -> Part | None:
+        """A part where no line ends; None for one that ends a line."""
+        part, inside = item.part, inside or item.inside
+        if part.kind in ("layout", "region"):
+            return None
+        if part.kind == "lexeme" and inside:
+            return part._replace(value=part.value._replace(is_inside=True))
+        if part.kind == "rule":
+            return part._replace(value=self._version(part.value, "in" if inside else "out"))
+        return part
+
+    def _ways(self, items: Sequence[_Item], before: int, after: int) -> Iterator[list[Part]]:
+        """The right sides of a production, given whether a lead is due before and after it."""
+        to_end = self._to_end(items)
+        pending: list[tuple[int, int, list[Part]]] = [(0, before, [])] if to_end[0] >> 2 * before + after & 1 else []
+        while pending:
+            at, flag, parts = pending.pop()
+            if at == len(items):
+                yield parts
+                continue
+            for out, more in self._steps(items[at], flag):
+                if to_end[at + 1] >> 2 * out + after & 1:
+                    pending.append((at + 1, out, [*parts, *more]))
+
+    def _to_end(self, items: Sequence[_Item]) -> list[int]:
+        """The relation between the flags before each item, and at the end, and those after the last one."""
+        out = [_EMPTY]
+        for item in reversed(items):
+            out.append(_compose(self._relation_of(item), out[-1]))
+        return out[::-1]
+
+    def _steps(self, item: _Item, flag: int) -> Iterator[tuple[int, list[Part]]]:
+        """What an item is written as, given whether a lead is due; with whether one is due after it."""
+        part = item.part
+        if part.kind == "layout":
+            if flag == 0:
+                yield 1, []
+        elif part.kind == "region":
+            if flag == 1:
+                yield 1, [Part("rule", self._version(part.value, "fresh"), SELF)]
+        elif part.kind == "rule" and not item.inside and (self._holds_lines[part.value] or flag):
+            is_line = not self._holds_lines[part.value]
+            if is_line and not self._may_be_empty[part.value]:
+                yield 0, [Part("lead", 0), self._known(self._inline(item, False))]
+                return
+            if self._rules[part.value].takes_parameter:
+                self._refuse_parameter(part.value)
+            for out in (0, 1):
+                if self._relation[part.value] >> 2 * flag + out & 1:
+                    yield out, [Part("rule", self._version(part.value, (flag, out)), SELF)]
+        else:
+            yield 0, [*([Part("lead", 0)] if flag else []), self._known(self._inline(item, False))]
+
+    @staticmethod
+    def _known(part: Part | None) -> Part:
+        assert part is not None
+        return part
+
+    def _version(self, rule: int, way: str | tuple[int, int]) -> int:
+        """The number of a version of a rule; it is queued when it is first asked for."""
+        if way == (0, 0) and not self._holds_lines[rule]:
+            way = "out"
+        version = _Version(rule, way)
+        number = self._number.get(version)
+        if number is None:
+            number = self._number[version] = len(self._new)
+            takes = self._rules[rule].takes_parameter if way in ("out", "in") else True
+            if not isinstance(way, str) and self._rules[rule].takes_parameter:
+                self._refuse_parameter(rule)
+            is_helper = self._rules[rule].is_helper or way == "fresh"
+            self._new.append(replace(self._rules[rule], productions=[], takes_parameter=takes, is_helper=is_helper))
+            self._queue.append(version)
+        return number
+
+    def _add_rule(self, owner: object) -> int:
+        self._new.append(Rule(self._rules[0].owner, False))
+        return len(self._new) - 1
+
+    def _produce(self, number: int, parts: Sequence[Part], condition: object = None) -> None:
+        self._count += 1
+        if self._count > self._max_rules:
+            most = f"at most Limits.max_rules = {self._max_rules}"
+            where = self._draft.scope.source.where(self._new[number].owner.at)
+            raise LimitExceeded("too many rules", location=where, expected=most, found="more")
+        self._new[number].productions.append(Production(tuple(parts), condition))  # type: ignore[arg-type]
+
+    def _settle_parameters(self) -> None:
+        """Take the width from rules that do not depend on it."""
+        mine = [number for version, number in self._number.items() if version.way not in ("out", "in")]
+        users: dict[int, list[int]] = {}
+        depends = {number for version, number in self._number.items() if version.way == "fresh"}
+        for number in mine:
+            for production in self._new[number].productions:
+                for part in production.parts:
+                    if part.kind == "lead":
+                        depends.add(number)
+                    elif part.kind == "rule" and part.function == SELF:
+                        users.setdefault(part.value, []).append(number)
+        pending = list(depends)
+        while pending:
+            for user in users.get(pending.pop(), ()):
+                if user not in depends:
+                    depends.add(user)
+                    pending.append(user)
+        free = set(mine) - depends
+        for number in free:
+            self._new[number].takes_parameter = False
+        for rule in self._new:
+            for i, production in enumerate(rule.productions):
+                if any(part.kind == "rule" and part.value in free for part in production.parts):
+                    parts = (p._replace(function=None) if p.kind == "rule" and p.value in free else p for p in production.parts)
+                    rule.productions[i] = replace(production, parts=tuple(parts))
+
+    # --- what is known ------------------------------------------------------------------------------------------------------
+
+    def _items_of(self, rule: Rule, parts: Sequence[Part]) -> list[_Item]:
+        """The parts of a production, those between brackets marked, and blocks taken out as regions."""
+        stack: list[list[_Item]] = [[]]
+        depth = 0
+        for part in parts:
+            if part.kind == "layout" and part.value != "newline":
+                if depth:
+                    self._refuse(rule, "an indented block between brackets")
+                if part.value == "indent":
+                    stack.append([])
+                elif len(stack) == 1:
+                    self._refuse(rule, "a block ends that has not begun", "the terminals for INDENT and DEDENT in one sequence")
+                else:
+                    stack[-2].append(_Item(Part("region", self._add_region(rule, stack.pop())), False))
+                continue
+            sign = self._options.brackets.get(part.value.name, 0) if part.kind == "lexeme" else 0
+            if sign < 0 and depth == 0:
+                found = f"{part.value.name} that closes nothing"
+                self._refuse(rule, "brackets of %indent", "those that belong together in one sequence", found)
+            stack[-1].append(_Item(part, depth > 0))
+            depth += sign
+        if depth:
+            self._refuse(rule, "brackets of %indent", "those that belong together in one sequence", "one that is not closed")
+        if len(stack) > 1:
+            self._refuse(rule, "a block begins that does not end", "the terminals for INDENT and DEDENT in one sequence")
+        return stack[0]
+
+    def _add_region(self, rule: Rule, items: list[_Item]) -> int:
+        """The number of a rule for what is between INDENT and DEDENT."""
+        parts = tuple(item.part for item in items)
+        takes = any(part.function is not None and needs_parameter(part.function) for part in parts)
+        self._rules.append(Rule(rule.owner, takes, [Production(parts)]))
+        return len(self._rules) - 1
+
+    def _reaching(self, holds) -> list[bool]:  # type: ignore[no-untyped-def]
+        """Which rules lead to an item for which ``holds`` is true."""
+        out = [False] * len(self._rules)
+        users: list[list[int]] = [[] for _ in self._rules]
+        pending = []
+        for number, productions in enumerate(self._items):
+            for items in productions:
+                for item in items:
+                    if item.part.kind == "rule" and not item.inside:
+                        users[item.part.value].append(number)
+                    if holds(item) and not out[number]:
+                        out[number] = True
+                        pending.append(number)
+        while pending:
+            for user in users[pending.pop()]:
+                if not out[user]:
+                    out[user] = True
+                    pending.append(user)
+        return out
+
+    def _relations(self) -> list[int]:
+        """The pairs of flags that each rule relates: a least fixed point."""
+        self._relation = [0] * len(self._rules)
+        users: list[set[int]] = [set() for _ in self._rules]
+        for number, productions in enumerate(self._items):
+            for items in productions:
+                for item in items:
+                    if item.part.kind in ("rule", "region"):
+                        users[item.part.value].add(number)
+        pending = list(range(len(self._rules)))
+        while pending:
+            number = pending.pop()
+            found = 0
+            for items in self._items[number]:
+                found |= self._to_end(items)[0]
+            if found != self._relation[number]:
+                self._relation[number] = found
+                pending += users[number]
+        return self._relation
+
+    def _relation_of(self, item: _Item) -> int:
+        part = item.part
+        if part.kind == "layout":
+            return _NEWLINE
+        if part.kind == "region":
+            return _REGION if self._relation[part.value] >> 1 & 1 else 0
+        if part.kind == "rule" and not item.inside:
+            return self._relation[part.value]
+        return _TEXT
+
+    # --- messages -----------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, rule: Rule, message: str, expected: str = "", found: str = "") -> NoReturn:
+        self._draft.scope.source.fail(f"the rule {rule.owner.name!r}: {message}", rule.owner.at, expected=expected, found=found)
+
+    def _refuse_parameter(self, number: int) -> NoReturn:
+        self._refuse(self._rules[number], "a rule with a parameter where lines end or begin", "a rule without '::_'")
+
+    def _refuse_unending(self) -> NoReturn:
+        """No text takes ``start`` from its beginning to its end: name the first rule of which that is true at all."""
+        names = {kind: name for name, kind in self._options.names.items()}
+        expected = f"{names['newline']}, then {names['indent']}, lines that end with {names['newline']}, then {names['dedent']}"
+        for number, rule in enumerate(self._rules):
+            if not self._relation[number] and not any(
+                part.kind == "rule" and not self._relation[part.value] for p in rule.productions for part in p.parts
+            ):
+                self._refuse(rule, "no text has its lines and blocks", expected)
+        self._refuse(self._rules[0], "no text has its lines and blocks", expected)
+
+
+def _compose(first: int, then: int) -> int:
+    """The relation that is ``first``, then ``then``."""
+    out = 0
+    for before in (0, 1):
+        for after in (0, 1):
+            if any(first >> 2 * before + flag & 1 and then >> 2 * flag + after & 1 for flag in (0, 1)):
+                out |= 1 << 2 * before + after
+    return out
+
+
+__all__ = ["Layout", "rewrite_indentation"]

@@ -1,0 +1,126 @@
+"""Infilling takes no more work than it is granted; what crosses a budget leaves no trace in later answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import cases, vocabulary
+
+import cdplugin as cd
+from cdplugin.infill import session as sessions
+from cdplugin.infill import workspace as owner
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.store import layout
+
+VOCAB = vocabulary([b"ab", b"abc", b'{"', b'":', b"  ", b"if", b"1+", b"(1", b"aa"])
+EXACT = cd.JsonSchema({"type": "object", "properties": {"ab": {"enum": ["abc", 12, None]}}, "additionalProperties": False})
+AMBIGUOUS = cd.Gbnf('root ::= s\ns ::= s s | "a" | "aa" | "(" s ")"')
+COMPETING = cd.Lark('start: e\ne: e "+" e | "if" e | NAME | NUM\nNAME: /[a-z]+/\nNUM: /[0-9]+/\n%ignore /[ ]+/')
+TEXTS: list[tuple[cd.Spec, list[Any]]] = [
+    (EXACT, ['{"a', cd.GAP, "}"]),
+    (EXACT, ["{", cd.Slots(3), cd.GAP]),
+    (AMBIGUOUS, ["a", cd.GAP, "(", cd.Slots(2), "a", cd.GAP]),
+    (COMPETING, ["if", cd.GAP, "+", cd.Slots(1), cd.GAP]),
+]
+
+
+def answers(session: cd.InfillSession) -> list[Any]:
+    """Whether it is completable, a mask, and a completion."""
+    return [session.completable(), session.mask(session.open_places()[0]).tolist(), session.complete()]
+
+
+def limited(infill: cd.Infill, work: int) -> None:
+    """Grant the questions so little."""
+    arena = infill._tables.arena
+    arena.set_limits(replace(arena.limits, max_step_work=work))
+
+
+@pytest.mark.parametrize(("spec", "pieces"), TEXTS)
+def test_answers_after_a_crossed_budget_are_a_fresh_sessions(
+    spec: cd.Spec, pieces: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Budgets end at every place in turn, in the tables of the grammar and in those of the text."""
+    monkeypatch.setattr(sessions, "QUESTION_STEPS", 1)
+    grammar = cd.Compiler(VOCAB).compile(spec)
+    expected = answers(cd.Infill(grammar).new(pieces))
+    infill = cd.Infill(grammar)
+    session = infill.new(pieces)
+    enough = infill._tables.arena.limits.max_step_work
+    crossed, work = 0, 20
+    while crossed < cases(150, 12):
+        limited(infill, work)
+        try:
+            assert answers(infill.new(pieces)) == expected
+            break
+        except cd.LimitExceeded:
+            crossed += 1
+        work += 1 + work // cases(16, 2)
+    assert crossed > 3
+    limited(infill, enough)
+    assert answers(session) == expected == answers(infill.new(pieces))
+
+
+@pytest.mark.parametrize("n", [30, 90])
+def test_no_question_takes_more_than_it_is_granted(n: int) -> None:
+    """Whatever the text, kernels stop soon after their work is used up."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(AMBIGUOUS))
+    infill.new(["a", cd.GAP]).mask(0)  # what is found once for the grammar
+    arena = infill._tables.arena
+    granted = 10_000
+    limited(infill, granted // sessions.QUESTION_STEPS)
+    session = infill.new([piece for _ in range(n) for piece in ("(", cd.GAP, cd.Slots(2), "a")])
+    questions: list[Callable[[], Any]] = [session.completable, lambda: session.mask(0), session.complete]
+    for ask in questions:
+        with pytest.raises(cd.LimitExceeded, match="one step takes too much work"):
+            ask()
+        assert int(arena.header[layout.WORK_GRANTED]) == granted
+        assert -2 * granted < int(arena.header[layout.WORK_LEFT]) < 0
+
+
+def test_a_completion_has_one_budget_for_all_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(AMBIGUOUS))
+    session = infill.new(["(", cd.Slots(9), "a", cd.GAP])
+    expected = session.complete()
+    monkeypatch.setattr(sessions, "COMPLETION_STEPS", 1)
+    limited(infill, 2_000)  # enough for each question
+    with pytest.raises(cd.LimitExceeded, match="one step takes too much work"):
+        session.complete()
+    assert session.completable() and session.text() is None
+    monkeypatch.setattr(sessions, "COMPLETION_STEPS", 80)
+    limited(infill, 50_000_000)
+    assert session.complete() == expected
+
+
+def test_a_text_that_takes_too_much_memory_is_refused_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(AMBIGUOUS))
+    small, large = ["a", cd.GAP], [piece for _ in range(60) for piece in ("(", cd.GAP, cd.Slots(2), "a")]
+    expected = answers(infill.new(small))
+    arena, used = infill._tables.arena, infill._tables.workspace.nbytes
+    monkeypatch.setattr(owner, "_ARENAS", 1)
+    arena.set_limits(replace(arena.limits, max_arena_bytes=used + (64 << 10)))
+    with pytest.raises(
+        cd.LimitExceeded, match=r"infilling: the text takes too much memory: expected at most \d+ bytes, 1 times"
+    ):
+        infill.new(large).completable()
+    assert answers(infill.new(small)) == expected
+    assert infill._tables.arena is not arena  # everything was made anew, and is as small as it was
+    workspace = infill._tables.workspace
+    assert workspace.nbytes == workspace.header.nbytes + sum(table.nbytes for table in workspace.tables)
+
+
+def test_more_lexemes_than_a_class_has_states_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loose workspace has a start state for each lexeme, a hundred here: all of them go on with one token."""
+    words = " | ".join(f'"a{chr(97 + i // 10)}{i}"i' for i in range(100))
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.Lark(f"start: (w NAME)*\nw: {words}\nNAME: /[0-9]+/\n%ignore / +/")))
+    session = infill.new([cd.Slots(1), cd.GAP, "7"])
+    tables = infill._tables
+    with tables:
+        tables.classify(tables.loose)
+        assert int(tables.loose.header[ws.W_N_STARTS]) > 64
+        assert len(tables.loose.tables[ws.WORK_B]) >= 8 + int(tables.loose.header[ws.W_N_STARTS])
+    assert session.completable()
+    assert np.unpackbits(session.mask(0).view(np.uint8), bitorder="little")[ord("a")]
