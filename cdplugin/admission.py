@@ -15,6 +15,7 @@ import numpy as np
 
 from cdplugin import expr
 from cdplugin.bitmask import bitmask_words
+from cdplugin.bits import bit_flags
 from cdplugin.collector import gc_paused
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -78,7 +79,7 @@ def _walk(grammar: Grammar, text_bytes: int) -> None:
     row = np.zeros((1, bitmask_words(grammar.vocab.size)), np.int32)
     while True:
         matcher.fill_next_token_bitmask(row)
-        bits = np.unpackbits(row.view(np.uint8)[0], bitorder="little")
+        bits = bit_flags(row[0])
         bits[stops] = 0
         allowed = np.flatnonzero(bits)
         if text_bytes <= 0 or not len(allowed):

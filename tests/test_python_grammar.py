@@ -459,6 +459,27 @@ def test_deep_walk() -> None:
 
 
 @pytest.mark.slow
+def test_infilling() -> None:
+    """What is filled in over several lines is legal; what takes too much is given up, and so are 96 columns."""
+    grammar = WALKER.compiler.compile(cd.grammars.python(max_width=8))
+    infill = cd.Infill(grammar)
+    gap = cd.GAP
+    for parts in (
+        ["def f(x):\n  if x:\n", gap, "\n    return y\n  return x"],
+        ["def f(x):\n", gap, " = y\n  return x"],
+        ["def f(x):\n  while x", gap, "x = 1\n  return x"],
+        ["if x:\n   a\n", gap, "\n b"],
+    ):
+        session = infill.new(parts)
+        assert session.completable(), parts
+        text = session.complete()
+        assert parses(text) and text.startswith(parts[0]) and text.endswith(parts[2]), text
+        assert WALKER.takes(cd.grammars.PYTHON, text)
+    with pytest.raises(cd.LimitExceeded, match="at most 4096 nonterminals"):
+        cd.Infill(WALKER.compiler.compile(cd.grammars.PYTHON))
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(SLOW, reason="128,256 tokens at each place are too many for interpreted or checked kernels")
 def test_masks_of_a_real_vocabulary() -> None:
     """The whole mask equals stepping every one of 128,256 tokens byte by byte."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cdplugin.bits import bit_flags
 from cdplugin.infill.parts import GAP
 from cdplugin.infill.session import Infill, InfillSession, surely
 
@@ -195,7 +196,7 @@ def _commit(
 
 def unpack(row: np.ndarray, size: int) -> torch.Tensor:
     """A bitmask row as booleans, ``(size,)``."""
-    return torch.from_numpy(np.unpackbits(row.view(np.uint8), bitorder="little")[:size].astype(bool))
+    return torch.from_numpy(bit_flags(row, size).astype(bool))
 
 
 def fill_in(

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cdplugin import __version__
+from cdplugin.bits import bit_members
 from cdplugin.cli.vocab import load_vocabulary
 from cdplugin.compiler import Compiler
 from cdplugin.errors import CdpluginError
@@ -134,6 +135,6 @@ def _self_check() -> None:
     if matcher.accept_tokens(b'{"a":') != 5:
         raise RuntimeError("the engine refuses a legal text")
     matcher.fill_next_token_bitmask(bits, 0)
-    allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
+    allowed = bit_members(bits).tolist()
     if allowed != list(b"123456789"):
         raise RuntimeError(f"the engine allows {bytes(b for b in allowed if b < 256)!r}, expected b'123456789'")

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdplugin.bits import bit_members
+
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar, Matcher
     from cdplugin.specs.base import Spec
@@ -157,7 +159,7 @@ def mask(args: argparse.Namespace) -> int:
         return REFUSED
     bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
     matcher.fill_next_token_bitmask(bits, 0)
-    allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")[: vocab.size]).tolist()
+    allowed = bit_members(bits, vocab.size).tolist()
     ends = "yes" if matcher.is_accepting() else "no"
     print(f"{len(allowed)} of {vocab.size} tokens are allowed; the text may end here: {ends}")
     for sample in TokenGroups(vocab).samples(bits[0], args.samples):

@@ -17,6 +17,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
@@ -548,6 +549,22 @@ class Arena:
     def lexer_state(self, state: int) -> int:
         """The lexer state of a cursor's pair, whether it carries a text or not."""
         return self.sequence(state & (lexer_layout.TEXT_BIT - 1))[1] & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
+
+    def mask(self, cursor: int) -> np.ndarray:
+        """The mask row of a cursor, without stop tokens. The caller holds the lock."""
+        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
+        no_stops = np.zeros(1, np.int64)
+        self.call(kernels.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        return row
+
+    def pairs(self, cursor: int) -> list[tuple[int, int]]:
+        """The (row, lexer state) pairs of a cursor that have a lexer state, without the texts that they carry."""
+        if cursor >> 32:
+            found = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
+        else:
+            pairs = [pair for pair in self.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE]
+            found = [(pair >> 32, self.lexer_state(pair & layout.LOW_32)) for pair in pairs]
+        return [pair for pair in found if pair[1]]
 
     def flags(self, values: np.ndarray) -> np.ndarray:
         """The flags of many expressions at once (int64)."""

@@ -11,7 +11,7 @@ from importlib.resources import files
 from cdplugin.grammars import _python, _sql
 from cdplugin.specs.lark import Lark
 
-__all__ = ["ARITHMETIC", "CPP", "CPP17", "FUNQL", "PYTHON", "SMILES", "SQL", "sql"]
+__all__ = ["ARITHMETIC", "CPP", "CPP17", "FUNQL", "PYTHON", "SMILES", "SQL", "python", "sql"]
 
 
 def _shipped(name: str) -> Lark:
@@ -38,6 +38,15 @@ SMILES = _shipped("smiles")
 
 SQL = _shipped("sql")
 """One statement of SQL: queries, changes, definitions. Any names; :func:`sql` takes lists of them."""
+
+
+def python(*, max_width: int = 96) -> Lark:
+    """:data:`PYTHON` with blocks of at most so many columns. Infilling makes the rules of all widths at once: few, then.
+
+    >>> "max_width" in python(max_width=20).grammar
+    True
+    """
+    return Lark(_python.narrower(PYTHON.grammar, max_width))
 
 
 def sql(

@@ -36,6 +36,15 @@ _ESCAPE = r"\\(\r?\n|[^xuUN{}\r\n\x00]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(0[0-9
 _RAW_ESCAPE = r"\\(\r?\n|[^{}\r\n\x00])"
 
 
+_WIDTH = '"max_width": 96'
+
+
+def narrower(text: str, max_width: int) -> str:
+    """The grammar with blocks of at most so many columns."""
+    assert _WIDTH in text
+    return text.replace(_WIDTH, f'"max_width": {max_width:d}')
+
+
 def complete(rules: str) -> str:
     """The text of ``python.lark`` with f-strings."""
     expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
@@ -293,7 +294,7 @@ class _Speller:
         """The lexer states in which lexemes that may start at a node start (:mod:`cdplugin.kernels.infill.starts`)."""
         words = int(self._work.header[ws.W_SET])
         row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
-        numbers = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        numbers = bit_members(row)
         records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
         is_exact = records[numbers, layout.X_KIND] == layout.EXACT

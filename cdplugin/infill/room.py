@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.infill.parts import members
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -54,7 +55,7 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
     words = int(work.header[ws.W_SET])
     follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
-    later = np.flatnonzero(np.unpackbits(follows.view(np.uint8), bitorder="little")[: len(lexemes)])
+    later = bit_members(follows, len(lexemes))
     if (lexemes[:, layout.X_KIND] == layout.EXACT).any() or len(skips) == 0 or (lexemes[later, layout.X_SKIP] < 0).any():
         return []
     lexer = _Lexer(tables, tables.start_state(np.union1d(later, skips)), skips)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bits import bit_flags, bit_members
 from cdplugin.engine.rules import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.going_on import goes_on
@@ -347,15 +348,12 @@ class InfillGrammar:
 
     def mask_at(self, cursor: int) -> np.ndarray:
         """The matcher's mask row at a cursor, without end tokens."""
-        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
-        no_stops = np.zeros(1, np.int64)
-        self.arena.call(engine.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
-        return row
+        return self.arena.mask(cursor)
 
     def tokens_after(self, cursor: int) -> Iterator[bytes]:
         """The texts of the tokens that the matcher allows at a cursor."""
         row = self.mask_at(cursor)
-        for token in np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist():
+        for token in bit_members(row).tolist():
             text = self.vocab.tokens[token]
             if text and token not in self.vocab.eos_token_ids:
                 yield text
@@ -430,7 +428,7 @@ class InfillGrammar:
                     break
                 counts.update(ending)
                 matcher.fill_next_token_bitmask(row)
-                bits = np.unpackbits(row[0].view(np.uint8), bitorder="little")
+                bits = bit_flags(row[0])
                 bits[list(self.vocab.eos_token_ids)] = 0
                 allowed = np.flatnonzero(bits)
                 if len(allowed) == 0:

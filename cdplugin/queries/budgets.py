@@ -20,6 +20,7 @@ from itertools import count
 
 import numpy as np
 
+from cdplugin.bits import bit_flags
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -83,7 +84,7 @@ class Profile:
     def _first(self, number: int) -> np.ndarray:
         """The tokens of the first costs, as a mask row."""
         whole = self._largest < number
-        bits = np.unpackbits((self.row if whole else np.zeros_like(self.row)).view(np.uint8), bitorder="little")
+        bits = bit_flags(self.row if whole else np.zeros_like(self.row))
         for tokens in self._tokens[number:] if whole else self._tokens[:number]:
             if tokens is not None:
                 bits[tokens] = not whole

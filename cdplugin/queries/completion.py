@@ -15,6 +15,7 @@ from itertools import count
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -218,7 +219,7 @@ class Endings:
             return None
         lexemes = arena.tables[layout.LEXEMES]
         out: dict[int, bytes] = {}
-        for row, state in self.pairs(cursor):
+        for row, state in self._arena.pairs(cursor):
             for word in arena.sequence(
                 int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             ):
@@ -287,34 +288,19 @@ class Endings:
     def _token_edges(self, cursor: int) -> list[Edge]:
         """The cursors that allowed tokens lead to, each once."""
         arena = self._arena
-        row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
-        stops = np.zeros(1, np.int64)
-        arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
         found: dict[int, int] = {}
-        tokens = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
-        for token in tokens:
+        for token in bit_members(arena.mask(cursor)).tolist():
             if token not in self._stops:
                 after = arena.call(kernels.OP_ACCEPT, cursor, token, 1)
                 if after and (after not in found or len(self._text(~token)) < len(self._text(~found[after]))):
                     found[after] = token
         return [(~token, after) for after, token in found.items()]
 
-    def pairs(self, cursor: int) -> list[tuple[int, int]]:
-        """The (row, lexer state) pairs of a cursor that have a lexer state."""
-        if cursor >> 32:
-            pairs = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
-        else:
-            state = self._arena.lexer_state
-            pairs = [
-                (p >> 32, state(p & layout.LOW_32)) for p in self._arena.sequence(cursor) if p != parser_layout.ACCEPTS_HERE
-            ]
-        return [pair for pair in pairs if pair[1]]
-
     def terminals(self, cursor: int) -> dict[int, int]:
         """Token terminals that may come at a cursor: a token of each, and the terminal's number."""
         arena = self._arena
         out: dict[int, int] = {}
-        for row, state in self.pairs(cursor):
+        for row, state in self._arena.pairs(cursor):
             states = [state]
             ended = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
             for lexeme in arena.sequence(ended) if ended else ():

@@ -126,11 +126,7 @@ class Costs:
 
     def look_for(self, cursor: int) -> None:
         """Look for the shortest matches of the lexemes that a cursor is in."""
-        pairs = [cursor & lexer_layout.STATE_MASK] if cursor >> 32 else self._arena.sequence(cursor)
-        for state in pairs:
-            if state == parser_layout.ACCEPTS_HERE:
-                continue
-            state = self._arena.lexer_state(state & layout.LOW_32)
+        for _, state in self._arena.pairs(cursor):
             value = int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             for word in self._arena.sequence(value) if value else ():
                 self.of_expression(word & layout.LOW_32)

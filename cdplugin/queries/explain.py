@@ -61,7 +61,7 @@ def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:
         return "nothing: the text has ended"
     allowed = [byte for byte in range(256) if arena.call(kernels.OP_STEP, cursor, byte)]
     parts = []
-    places = [*_pairs(arena, cursor), *_after_longest(arena, cursor)]
+    places = [*arena.pairs(cursor), *_after_longest(arena, cursor)]
     if allowed:
         names = _several(lexeme_names(arena, tables, cursor))
         rules = rule_names(arena, tables, places)
@@ -88,17 +88,6 @@ def _several(names: list[str]) -> str:
 # --- places: (row, lexer state) ---------------------------------------------------------------------------------------------
 
 
-def _pairs(arena: Arena, cursor: int) -> list[tuple[int, int]]:
-    if cursor >> 32:
-        pairs = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
-    else:
-        state = arena.lexer_state
-        pairs = [
-            (pair >> 32, state(pair & layout.LOW_32)) for pair in arena.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE
-        ]
-    return [pair for pair in pairs if pair[1]]
-
-
 def _matched(arena: Arena, state: int) -> list[int]:
     """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
     value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
@@ -108,7 +97,7 @@ def _matched(arena: Arena, state: int) -> list[int]:
 def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     """The places right after the LONGEST lexemes that match at a cursor."""
     out = []
-    for row, state in _pairs(arena, cursor):
+    for row, state in arena.pairs(cursor):
         for lexeme in _matched(arena, state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
             starts = (
@@ -140,7 +129,7 @@ def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the LONGEST lexemes that match at a cursor, skips apart."""
     lexemes = arena.tables[layout.LEXEMES]
     names: dict[str, None] = {}
-    for _, state in _pairs(arena, cursor):
+    for _, state in arena.pairs(cursor):
         for lexeme in _matched(arena, state):
             if not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
                 names[_lexeme_name(arena, tables, lexeme)] = None
@@ -150,7 +139,7 @@ def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
 def lexeme_names(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have ended."""
     names: dict[str, None] = {}
-    for _, state in [*_pairs(arena, cursor), *_after_longest(arena, cursor)]:
+    for _, state in [*arena.pairs(cursor), *_after_longest(arena, cursor)]:
         for lexeme in _words(arena, state):
             if not _is_terminal(arena, lexeme):
                 names[_lexeme_name(arena, tables, lexeme)] = None

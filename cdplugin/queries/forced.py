@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
@@ -147,12 +148,10 @@ class Position:
     def _continuations(self, cursor: int) -> list[bytes]:
         """Some texts that may follow at a cursor: allowed tokens, of each first byte the longest."""
         vocab, arena = self.arena.vocab, self.arena
-        row = np.zeros((vocab.size + 31) // 32, np.int32)
-        stops = np.zeros(1, np.int64)
         with arena.lock:
-            arena.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
+            row = arena.mask(cursor)
         longest: dict[int, bytes] = {}
-        allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+        allowed = bit_members(row)
         for token in allowed[:: max(1, len(allowed) // _MOST_LOOKED_AT)].tolist():
             text = (vocab.tokens[token] or b"")[:16]
             if text and len(text) > len(longest.get(text[0], b"")):

@@ -62,16 +62,9 @@ class TokenCosts(Costs):
         arena = self._arena
         lexemes = arena.tables[layout.LEXEMES]
         out = 0
-        pairs = [cursor] if cursor >> 32 else arena.sequence(cursor)
-        for pair in pairs:
-            if pair < 0:
-                continue
-            row = (pair >> 32) - (1 if cursor >> 32 else 0)
-            state = pair & lexer_layout.STATE_MASK if cursor >> 32 else arena.lexer_state(pair & layout.LOW_32)
-            value = (
-                int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) if state else 0
-            )
-            for word in arena.sequence(value) if value else ():
+        for row, state in arena.pairs(cursor):
+            value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
+            for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 left = 1 if lexemes[record + layout.X_N_RANGES] else residual(word & layout.LOW_32)
                 after = row

@@ -51,7 +51,7 @@ class PlaceFinder:
         """The places at a cursor, at most :data:`MOST_PLACES`. The caller holds the arena's lock."""
         rules = self._current(arena)
         found: dict[Place, None] = {}
-        for row, state in [*explain._pairs(arena, cursor), *explain._after_longest(arena, cursor)]:
+        for row, state in [*arena.pairs(cursor), *explain._after_longest(arena, cursor)]:
             dots = _dots(arena, rules, row)
             predicted = rules.closure(frozenset(rules.symbols[dot] for dot in dots if rules.symbols[dot] >= 0)).dots
             for lexeme in explain._words(arena, state):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_flags
+
 if TYPE_CHECKING:
     from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -69,7 +71,7 @@ class TokenGroups:
 
     def samples(self, mask: np.ndarray, most: int) -> list[Sample]:
         """The groups of a mask's tokens, each with at most ``most`` of them. ``mask``: int32, a row of a bitmask."""
-        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
+        bits = bit_flags(mask)
         out = []
         for name, ids in zip(NAMES, self._ids, strict=True):
             allowed = ids[bits[ids] != 0] if len(ids) else ids

@@ -423,3 +423,19 @@ def test_work_in_proportion_to_the_size() -> None:
     assert compile_schema({"oneOf": branches}).rules
     tagged = [{"properties": {"k": branch}, "required": ["k"]} for branch in branches[:2000]]
     assert compile_schema({"type": "object", "oneOf": tagged}).rules
+
+
+@pytest.mark.parametrize("draft", ["draft-06", "draft-07"])
+def test_meta_schemas_come_with_the_package(draft: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = {"$ref": f"http://json-schema.org/{draft}/schema#"}
+    judge = grammar(schema, property_order="any")
+    values: list[Any] = [{"properties": {"a": {"minimum": 3}}}, {"type": "objct"}, True, {"minLength": -1}, {"items": [{}]}, 3]
+    validator = {"draft-06": jsonschema.Draft6Validator, "draft-07": jsonschema.Draft7Validator}[draft](schema)
+    for value in values:
+        assert judge.accepts(dumps(value)) == validator.is_valid(value), value
+
+
+def test_a_part_of_a_meta_schema() -> None:
+    judge = grammar({"$ref": "http://json-schema.org/draft-04/schema#/definitions/positiveInteger"})
+    assert judge.accepts(b"3") and not judge.accepts(b"-3") and not judge.accepts(b'"x"')

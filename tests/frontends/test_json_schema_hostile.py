@@ -147,7 +147,7 @@ HOSTILE: dict[str, tuple[Any, type | None, str]] = {
     "unreachable": ({"$defs": {"a": {"type": "strin"}}, "definitions": {"b": {"pattern": "("}}}, None, ""),
     "not refused where it cannot apply": ({"type": "string", "minProperties": 3, "contains": {}}, None, ""),
     "remote": ({"$ref": "https://example.com/a.json#/x"}, GrammarError, "network is never used"),
-    "meta-schema": ({"$ref": "http://json-schema.org/draft-07/schema#"}, UnsupportedError, "meta-schema"),
+    "meta-schema": ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, UnsupportedError, "meta-schema"),
     "pointer through a list": ({"$ref": "#/anyOf/99999999999999999999", "anyOf": [True]}, GrammarError, "unresolvable"),
     "pointer to no schema": ({"$ref": "#/required", "required": []}, GrammarError, "expected a schema"),
 }

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from cdplugin.bitmask import bitmask_view
+from cdplugin.bits import bit_flags
 from cdplugin.errors import BudgetError
 from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
@@ -68,6 +69,6 @@ class Closing:
             return
         dead = torch.isneginf(masked[listed]).all(-1).tolist()
         for row in (row for row, is_dead in zip(listed, dead, strict=True) if is_dead):
-            bits = np.unpackbits(bitmask[row].numpy().view(np.uint8), bitorder="little")
+            bits = bit_flags(bitmask[row].numpy())
             ids = np.flatnonzero(bits[: masked.shape[1]])
             masked[row, torch.from_numpy(ids).to(masked.device)] = 0.0

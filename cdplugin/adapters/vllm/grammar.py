@@ -30,6 +30,7 @@ from cdplugin.adapters.vllm.door import OffLoop, taking_turns
 from cdplugin.adapters.vllm.request_options import with_request_options
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.bits import bit_members
 from cdplugin.compiler import Compiler
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
 from cdplugin.limits import Limits
@@ -304,7 +305,7 @@ class Engine:
         state = self.state("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}')
         row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
         state.fill_bitmask(row, 0)
-        first = int(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))[0])
+        first = int(bit_members(row)[0])
         state.accept_tokens("warm-up", [first])
         state.rollback(1)
 

@@ -5,7 +5,7 @@ raises. What has to be changed lies in a few modules of vLLM; each is changed wh
 nothing is imported early. Two of them are needed before the configuration may name us, which is checked when it does:
 
 ========================================  ====================================================================================
-``SamplingParams``                        a request is checked by our compiler, in the front end: HTTP 400 with the place
+``SamplingParams``                        the front end validates each request with our compiler; invalid ones get HTTP 400
 ``StructuredOutputManager``               our backend is made at engine start; a request's budget reaches its grammar
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
@@ -13,7 +13,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 offline beam search                       (may be missing) takes our backend where it lists the known ones
 ========================================  ====================================================================================
 
-On a version where something is missing a line in the log says what, and vLLM goes on with its own backends.
+Where a version lacks something, one log line says what, and vLLM keeps its own backends.
 """
 
 from __future__ import annotations

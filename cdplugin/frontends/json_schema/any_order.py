@@ -99,8 +99,8 @@ class _Group:
         begun = _common(min(texts), max(texts))[: min(map(len, texts)) - 1]
         self._n_begun = len(begun)
         self.lead = ir.lexeme(cat(space, literal(begun)), "key")
-        keeper = ValueReader(lambda text: json.loads(begun + text), EMPTY)
-        self.lexeme, self.twin = ir.track(literals(text[len(begun) :] for text in texts), keeper, "key")
+        reader = ValueReader(lambda text: json.loads(begun + text), EMPTY)
+        self.lexeme, self.twin = ir.track(literals(text[len(begun) :] for text in texts), reader, "key")
 
     def adding(self, seen: _Names, name: str) -> _Names | None:
         """``seen`` and ``name``; None if that is among them."""

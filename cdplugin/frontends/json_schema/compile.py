@@ -16,9 +16,10 @@ from math import prod
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import EMPTY, EPSILON, Expr, both, cat
+from cdplugin.expr import ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
+from cdplugin.frontends.json_schema.distinct_objects import DistinctObjects, Form
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.matching import texts_of
 from cdplugin.frontends.json_schema.members import Distinct, DistinctKey, Entry, Further, Items, Members, Wanted, are_several
@@ -35,6 +36,8 @@ from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
+_LONG_VALUE, _MOST_VALUES = 8, 500
+"""Scalars of at least so many bytes, and of more values than that unless these are listed, may have any number of them."""
 _MOST_WANTED = 6
 """Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
 _MOST_LISTED = 64
@@ -575,19 +578,87 @@ class _Writer:
         item = self._shaper.place([part.rest for part in parts if part.rest is not None])
         if not item.split:
             self._shaper.split(item)
-        if item.arrays or item.objects or item.scalar is None:
+        if item.arrays:
             return None
         space = self._inner.layout.space
+        spaces = [] if space is EPSILON else [self.ir.lexeme(space, "whitespace")]
+        location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
+        if item.objects:
+            forms = self._forms(item)
+            if not forms:
+                return None
+            braces = (self.ir.lexeme(self._inner.layout.open_brace, "{"), self._here.close_brace)
+            return DistinctObjects(
+                self.ir,
+                forms,
+                item.scalar,
+                spaces,
+                self._comma,
+                braces,
+                brackets,
+                ordered=not self._any_order,
+                low=low,
+                high=high,
+                location=location,
+            ).start()
+        if item.scalar is None:
+            return None
         return Unique(
             self.ir,
             distinct_item(item.scalar),
-            [] if space is EPSILON else [self.ir.lexeme(space, "whitespace")],
+            spaces,
             self._comma,
             brackets,
             low=low,
             high=high,
-            location=next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique),
+            location=location,
         ).start()
+
+    def _forms(self, item: Place) -> list[Form]:
+        """The kinds of objects among distinct items; none where no member tells them apart."""
+        if self._inner.layout.indent is not None or self._unique_names:
+            return []
+        found: list[tuple[list[Entry], list[Further]]] = []
+        telling: list[dict[str, Expr]] = []
+        always: list[set[str]] = []  # names that are there or may come later
+        for alternative in item.objects:
+            parts = [sub.object for sub in alternative if sub.object is not None]
+            if any(part.some or part.low or part.high is not None for part in parts):
+                return []
+            names = {name: False for part in parts for name in part.properties}
+            names.update({name: True for part in parts for name in part.required})
+            entries = self._entries(names, parts, (), item.pointer)
+            if entries is None:
+                continue
+            found.append((entries, self._undeclared(names, parts, (), 0)))
+            declared = [entry.name for entry in entries]
+            telling.append({name: text for name in declared if (text := self._scalars_of(name, parts))})
+            always.append({name for name in declared if self._any_order or names[name]})
+        told = [name for name in telling[0] if all(name in form for form in telling)] if telling else []
+        many = [all(name in some for some in always) and all(self._has_many(form[name]) for form in telling) for name in told]
+        forms = []
+        for (entries, further), texts in zip(found, telling, strict=True):
+            at = {entry.name: i for i, entry in enumerate(entries)}
+            forms.append(Form(entries, further, tuple(at[n] for n in told), tuple(texts[n] for n in told), tuple(many)))
+        return forms if any(many) else []
+
+    def _has_many(self, text: Expr) -> bool:
+        """Whether scalars seem to have any number of values; whether these are enough is counted later."""
+        longest = sizes(text)[1]
+        if longest is None:
+            return True
+        if all(part.op == LITERALS_OP for part in (text.args if text.op == ALT_OP else (text,))):
+            return False
+        listed, taken = texts_of(text, _MOST_VALUES) if longest >= _LONG_VALUE else ([], 0)
+        self._shaper.count(taken // 4)
+        return listed is None
+
+    def _scalars_of(self, name: str, parts: list[ObjectPart]) -> Expr | None:
+        """The values of a member, if they are scalars."""
+        place = self._shaper.place(children_of(name, parts))
+        if not place.split:
+            self._shaper.split(place)
+        return None if place.arrays or place.objects else place.scalar
 
     # What nothing satisfies
 

@@ -145,7 +145,10 @@ def _references() -> Iterator[Keyword]:
         "reader.Reader._reference",
         _RESOLVED,
         refusals=(
-            Refusal("a meta-schema, unless registry= holds it", {"$ref": "http://json-schema.org/draft-07/schema#"}),
+            Refusal(
+                "a meta-schema later than draft 7, unless registry= holds it",
+                {"$ref": "https://json-schema.org/draft/2020-12/schema"},
+            ),
             Refusal("another document, unless registry= holds it: the network is never used"),
         ),
         note="up to draft 7, keywords beside it are ignored",
@@ -251,7 +254,10 @@ def _arrays() -> Iterator[Keyword]:
         "reader.Reader._read_array",
         ("compile._Writer._remembering", "compile._Writer._unique", "members.Distinct", "distinct.Unique"),
         refusals=(
-            Refusal("items that may be arrays or objects, unless `enum` lists them", {"type": "array", "uniqueItems": True}),
+            Refusal(
+                "items that may be arrays, or objects that no declared scalar member tells apart, unless `enum` lists them",
+                {"type": "array", "uniqueItems": True},
+            ),
             Refusal("beside prefixItems", {**scalars, "prefixItems": [{}]}),
             Refusal("beside contains", {**scalars, "contains": {"const": 1}}),
             Refusal("below `not`, `oneOf` or `if`", {"type": "array", "not": {"uniqueItems": True}}),

@@ -1,11 +1,14 @@
 """References: base URIs, embedded resources, anchors, JSON Pointers (Core, sections 8 and 9; RFC 6901).
 
 References are resolved within the document and, when the caller passes a ``referencing.Registry``, within that. Nothing is ever
-fetched from the network.
+fetched from the network. The meta-schemas of drafts 4, 6 and 7 come with the package.
 """
 
 from __future__ import annotations
 
+import json
+from functools import cache
+from importlib import resources
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -19,6 +22,15 @@ _SUBSCHEMAS = frozenset(
     "items prefixItems additionalItems contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties "
     "allOf anyOf oneOf not if then else contentSchema".split()
 )
+
+
+_META_SCHEMAS = frozenset(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
+"""Those that come with the package (``metaschemas.json``); later ones are made of vocabularies."""
+
+
+@cache
+def _meta_schemas() -> dict[str, Any]:
+    return json.loads(resources.files("cdplugin").joinpath("metaschemas.json").read_text(encoding="utf-8"))
 
 
 class Resource:
@@ -189,9 +201,13 @@ class Documents:
             try:
                 contents = self._registry.get_or_retrieve(uri).value.contents
             except (NoSuchResource, Unretrievable):
-                return None
-            check_value(contents, self._limits)
-            found = self._document(contents, uri, uri + "#", resource.dialect)
+                contents = None
+            if contents is not None:
+                check_value(contents, self._limits)
+                found = self._document(contents, uri, uri + "#", resource.dialect)
+                self._index_all()
+        if found is None and uri in _META_SCHEMAS:
+            found = self._document(_meta_schemas()[uri], uri, uri + "#", resource.dialect)
             self._index_all()
         return found
 

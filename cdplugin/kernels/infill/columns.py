@@ -1,8 +1,13 @@
 """Earley columns inside a token: what a parser's state left of the hole becomes as the bytes of a token are read.
 
-A *column* is an interned set of items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its
-number after the nodes). Its items are kept with their static closure. ``OUT`` of a column says, as for a node, at which nodes
-right of the hole a nonterminal that began in it may end so that the text can be completed.
+The text right of the hole is decided already (:mod:`cdplugin.kernels.infill.intersect`), and so is the text left of it
+(``ITEMS``). A token that ends several lexemes needs parser states in between: *columns*. A column is an interned set of kernel
+items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its number after the nodes). It is kept
+with its static closure, the items that wait for a symbol. ``OUT`` of a column says, as for a node, at which nodes right of the
+hole a nonterminal that began in it may end so that the text can be completed; a token is legal if its last column leads to
+one.
+
+Equal columns are one number, so what follows is memoised by it, and the columns of many tokens coincide.
 """
 
 from __future__ import annotations
@@ -225,8 +230,11 @@ def _await(h, w, first, n_items):
 
 @kernel
 def _build_out(h, w, column, first, n_items):
-    """Fill ``OUT`` of a column; 0 or ``W_GROW``. What comes from other origins is united by dots first; items that began here
-    are a fixpoint, for left recursion.
+    """Fill ``OUT`` of a column; 0 or ``W_GROW``.
+
+    For each nonterminal that an item waits for: the nodes at which the rest of the item's rule leads out. What comes from
+    other origins is united by dots first. Items that began in this column depend on its own ``OUT``, so they are repeated
+    until nothing grows.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -336,7 +344,8 @@ def _nodes_right(w, i):
 def scan(h, w, column, accepted):
     """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
 
-    If one of them is a skip, nothing is scanned.
+    As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. A skip
+    leaves the column as it is, but for the lexemes that may not have it before them.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     record = column * ws.COLUMN_WORDS

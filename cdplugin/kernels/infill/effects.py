@@ -259,7 +259,13 @@ def _set_firsts(h, w, group):
 
 @kernel
 def effect_of(h, w, state):
-    """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once."""
+    """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once.
+
+    Three lists: the states that tokens lead to inside a lexeme; the sets of lexemes that end with the last byte of some token;
+    and pairs (lexeme, class), where a lexeme ends inside a token whose rest is of that class. A lattice then crosses a slot by
+    sets, never by tokens. The list of states is built at the end of ``POOL`` and moved behind the record's head when its
+    length is known.
+    """
     if not room(w, ws.EFFECT_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.EFFECT_OF)[state]
@@ -353,7 +359,9 @@ def effect_of(h, w, state):
 def classify(h, w, first, last):
     """Give every suffix of the tokens ``first .. last - 1`` its class in ``CLASS_OF`` (0: no lexeme begins so). 0 or a status.
 
-    A token's suffixes are taken from the shortest on, so that what is left after a lexeme has its class already.
+    Suffixes with the same effect, from every lexer state in which lexemes start, are one class, so that a slot is crossed by
+    classes and not by tokens. A token's suffixes are taken from the shortest on: what is left after a lexeme has its class
+    already, and classes lead to smaller ones only.
     """
     offsets = i64(h, layout.TOKEN_OFFSETS)
     text = u8(h, layout.TOKEN_BYTES)

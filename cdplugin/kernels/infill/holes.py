@@ -216,8 +216,9 @@ def _prepare(h, w):
 def _walk(h, w, column, state, out):
     """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
 
-    Most of the trie lies inside the lexemes of the state: there is one pair, its column stays, and whether a token may end in
-    it depends on its state alone, so it is asked once.
+    One walk of the trie with a list of pairs per depth: inside the lexeme, or in columns after lexemes that ended. A token is
+    added if the text can be completed from one of its last pairs (:func:`_completes`, memoised by column and state). Subtrees
+    without pairs are skipped.
     """
     if not room(w, ws.WALK, 64):
         return np.int64(statuses.W_GROW)

@@ -1,12 +1,20 @@
 """The grammar on the lattice: is there a word of the language among the ways through the text with gaps?
 
-Bar-Hillel, Perles and Shamir (1961): the intersection of a context-free grammar with a finite automaton is empty or not
-according to facts "``A`` leads from node p to node q". The facts are found from right to left: at a node, ``REST[dot]`` is the
-row of the nodes at which a rule that stands at ``dot`` may end. It is made of the rows of its first symbol's ends, which lie
-further right, so only a gap (lexemes that lead from a node to itself) and empty rules need a fixpoint, inside one node. Only
-what is not empty is touched.
+Bar-Hillel, Perles and Shamir (1961): whether a context-free language meets a regular one is decided by facts of the form
+"``A`` leads from node p to node q". Here they are found from right to left. At a node, ``REST[dot]`` is the row of the nodes
+at which a rule that stands at ``dot`` may end; ``DERIVED[A]`` that of the nodes at which ``A``, begun there, may end.
 
-What is known at a node depends on what lies right of it alone, so when a text changes, facts right of the change are kept.
+Both are made of the ends of the symbol after the dot, which lie further right and are finished, except in three cases that
+need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead from its node to itself), and unit rules.
+:func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
+outside gaps each is followed once.
+
+Three things keep it fast: only what is not empty is touched (rows are made on demand); what a long symbol reaches from a node
+further right is taken over whole (:func:`_followed_before`); and only dots that may be under way at a node, going by the
+lexemes left of it, are followed (``ALIVE``).
+
+What is known at a node depends on what lies right of it alone. So when a text changes, facts right of the change are kept
+(:func:`_forget_stale`), and nodes are numbered from the right end.
 """
 
 from __future__ import annotations
@@ -132,8 +140,9 @@ def _find_done(w, last):
 def _rests_of(h, w, node):
     """Fill a node's rows, given those of all nodes right of it; 0 or a status.
 
-    Nonterminals wait with what was not followed yet. Those that others are made of come first, so that outside gaps each comes
-    once.
+    First the lexemes that start at the node, then the nonterminals that so came to derive something, until none has new ends.
+    An entry of ``DERIVED`` is two rows: the ends, and those of them that were followed already; only the difference is
+    followed.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -182,7 +191,10 @@ def _first_pending(w):
 def _follow(h, w, node, symbol, row):
     """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
 
-    What is long ends at many nodes, most of which are also ends from a node further right: what is known there is taken over.
+    For each dot before the symbol: add to ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many
+    ends (a string, a list) mostly shares them with a node further right at which it was followed: what is known there is taken
+    over, and only the other ends are followed one by one. A rule of one symbol needs no rest (:func:`_promote`), nor does one
+    that begins with a lexeme of few ends, if nobody reads it later (:func:`_derive`).
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -329,8 +341,11 @@ def _take_over(h, w, node, dot, other):
 
 @kernel
 def _gather(h, w, node, dot, ends):
-    """The symbol after ``dot`` leads from ``node`` to the row ``ends``: add what the rest of the rule leads to from there; 0 or
-    a status.
+    """Add to ``REST[dot]`` at ``node`` what the rest of the rule leads to from the nodes in ``ends``, where the symbol after
+    ``dot`` ends. 0 or a status.
+
+    If the rest may be empty, the ends themselves count. ``REST_NODES`` tells at which nodes there is a row for the next dot,
+    so nodes without one are skipped a word at a time.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -445,8 +460,10 @@ def _wait(w, nonterminal):
 
 @kernel
 def _grown(h, w, node, dot):
-    """``REST[dot]`` at ``node`` grew: pass it on to the rule's nonterminal, or to the dots before it that it can be reached
-    from without moving. 0 or a status.
+    """``REST[dot]`` at ``node`` grew: pass that on, until nothing more grows. 0 or a status.
+
+    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere to the dot before, if the symbol between them
+    leads from the node to itself: it is empty, or lies in a gap.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]

@@ -34,7 +34,11 @@ from cdplugin.kernels.store.arena import i64
 
 @kernel
 def build_items(h, w):
-    """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``."""
+    """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``.
+
+    The forward half of the intersection: from the first node on, Earley items whose rules can still be ended so that the text
+    can be completed. Nodes are done from left to right; inside a gap's node items are followed until nothing is new.
+    """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]

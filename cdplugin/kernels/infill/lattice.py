@@ -35,7 +35,15 @@ CROSSES = 1 << 62
 
 @kernel
 def build_lattice(h, w):
-    """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status."""
+    """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status.
+
+    One pass from left to right. Before each element: end the LONGEST lexemes that cannot go on with it, start the lexemes that
+    may start, note a checkpoint, and, at the hole, what is alive. Then the element steps all that is alive, and lexemes that
+    end in it make nodes. The pass begins at the first element that differs from the last text's
+    (:mod:`cdplugin.kernels.infill.checkpoints`).
+
+    Work: elements times the sets that are alive at each, plus one step of a set for each pair (set, element) that is new.
+    """
     head = whead(w)
     begin = _begin(w)
     if begin < 0:
@@ -140,7 +148,11 @@ def _begin_anew(w):
 
 @kernel
 def _add_live(w, table, count, set_, starts, stamp):
-    """Add a set of states with its starts to a list of live ones; how many there are then, or ``W_GROW``."""
+    """Add a set of states with the row of its starts to a list of live ones; how many there are then, or ``W_GROW``.
+
+    A set that is in the list already only has its starts united: so the list stays as long as there are distinct sets, however
+    many nodes lexemes began at.
+    """
     if set_ == 0:
         return np.int64(count)
     charge(w, 8 + whead(w)[ws.W_WIDTH])

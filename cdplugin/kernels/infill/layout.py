@@ -1,11 +1,12 @@
 """The layout of an infilling workspace: tables and scalars of its header, and the records in its tables.
 
-As in the arena, table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``, the scalars
-(``W_…``) follow, and tables never move inside a call. All tables are int64. The owner is
-:class:`cdplugin.infill.workspace.Workspace`, which grows a table with zeros.
+As in the arena, table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``; the scalars
+(``W_…``) follow. **Tables never move inside a call**: the owner, :class:`cdplugin.infill.workspace.Workspace`, grows them
+between calls, with zeros. All tables are int64.
 
 *Nodes* are the lexeme boundaries of the text, numbered from left to right. A *row* is a set of nodes: ``W_WIDTH`` words of
-``BITS`` or ``LIVE_BITS``, named by its offset; 0 is none.
+``BITS`` or ``LIVE_BITS``, named by its offset; 0 is none. *Stamps* save clearing: an entry counts only if it holds the stamp
+of the search under way. An index by open addressing is a power of two large and at most half full.
 """
 
 from __future__ import annotations

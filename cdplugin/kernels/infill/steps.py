@@ -49,7 +49,11 @@ def column_of(element):
 
 @kernel
 def step_of(h, w, set_, column, cap):
-    """The record of a step in ``STEPS``, made now if it is not known; or a status. ``cap``: the largest class that counts."""
+    """The record of a step in ``STEPS``, made now if it is not known; or a status.
+
+    ``column``: a byte, or ``BY_SLOT``, ``BY_GAP``, ``BY_END``. ``cap``: the largest class that counts, for a slot; a record
+    that was made for a smaller one is made again. Sets and steps outlive the text, so most texts only look up.
+    """
     known = tab(w, ws.STEP_OF)[set_ * ws.COLUMNS_OF_STEPS + column]
     if known > 0 and (column != ws.BY_SLOT or tab(w, ws.STEPS)[known + ws.S_CAP] >= cap):
         return known

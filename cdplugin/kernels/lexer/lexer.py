@@ -1,18 +1,20 @@
 """Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
 
-A lexer state has a dense number (0: dead). Its record says which lexemes end here (an interned set, 0: none), which state
-is left when those that cannot go on are dropped, how many plain characters keep it alive, where its base mask is, and what is
-special about its lexemes. A
-transition row has 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where a
-lexeme ends in it. A transition is computed for a whole class of bytes at once.
+A lexer state has a dense number (0: dead) and a record (``L_…``, :mod:`cdplugin.kernels.lexer.layout`). Its transition row has
+256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where lexemes end in it. A
+transition is computed for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so a row is full after a few of them.
 
-How lexemes end (DESIGN 4.3) is a matter of the state. In a state of EXACT lexemes those that match end (``L_ACCEPTED``) and
-the others go on beside them (``L_REST``). LONGEST and LAZY lexemes share states, apart from EXACT ones. Where a LAZY one
-matches, it ends and nothing goes on; where all match and none can go on, they end. Where some match and some can go on, the
-next byte decides: the state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition
-``BEFORE``: the lexeme ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
+Each lexeme declares how it ends, and a state keeps the ways apart:
 
-A token terminal is the word (lexeme, EMPTY) of the state at a lexeme boundary; no byte leads anywhere from it.
+- EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
+  (``L_REST``). Both readings are kept.
+- LAZY: ends at its first match; nothing goes on.
+- LONGEST (Lark): where all match and none can go on, they end. Where some match and some can go on, the next byte decides: the
+  state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
+  ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
+
+LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
+lexeme boundary; no byte leads anywhere from it.
 """
 
 from __future__ import annotations

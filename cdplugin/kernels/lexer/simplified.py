@@ -1,7 +1,11 @@
-"""Plainer lexer states: without what is spelled out beside a text. Their rows and bases serve many states.
+"""Simplified lexer states: without what is spelled out beside a text. Their transition rows and mask bases serve many states.
 
 ``{"name": …, "size": …}`` with further names allowed waits for the words ``name`` and ``size``, or for any text but these two.
-Most tokens only see the text.
+Most tokens only see the text. Each object of a schema has other words, so each would have a mask base of its own, with a walk
+of the whole trie. The simplified state drops the words and the exceptions: it is the same for all objects, and a state is
+walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.bases._walk_beside`).
+
+``L_OWN`` names the bytes by which the two states may lead to different ones; any other byte copies the transition.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Lexemes that keep their text: what follows one depends on the value that was typed.
+"""Lexemes that track their value: what follows one depends on the value that was typed.
 
 ``uniqueItems`` over strings is such a case: after an item, the next one must not have its value. A rule ``R: p k rest`` ends
-in a lexeme ``k`` that keeps its text and what follows it. While a text is *followed*, the pair (row, lexer state) that is
+in a lexeme ``k`` that tracks its value and what follows it. While a text is *followed*, the pair (row, lexer state) that is
 inside ``k`` carries the text typed so far, as a value of kind ``K_TEXT`` in the place of the lexer state (marked by
-``TEXT_BIT``): the text before, and the last byte with the lexer state after it. So a text costs a value for each byte,
-and equal texts are one value. When ``k`` ends, the owner says which *value* the text has (``NEED_VALUE``; equal values are
-one, however they are spelt) and how each rule goes on after that value (``NEED_REST``); both are memoised. The owner makes a
-rule for what follows, in which later lexemes of the kind match anything but that value, so no dead end arises.
+``TEXT_BIT``): the text before, and the last byte with the lexer state after it. So a text costs a value for each byte, and
+equal texts are one value. When ``k`` ends, the owner says which *value* the text has (``NEED_VALUE``; equal values are one,
+however they are spelt) and how each rule goes on after that value (``NEED_REST``); both are memoised. The owner makes a rule
+for what follows, in which later lexemes of the kind match anything but that value, so no dead end arises.
 
 In *masks* texts play no part: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows, which
 stands for any value: in it, the next lexeme of the kind is a *shadow* that matches seen values too. Tokens that get into a
@@ -15,8 +15,8 @@ following them (:mod:`cdplugin.kernels.masks.masks`).
 
 The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_TRACKED``):
 
-- ``TRACKS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their
-  lexer states are shared.
+- ``TRACKS``: ``k``, with its own expression; and the number that all such ``k`` have once they have begun, so that their lexer
+  states are shared.
 - ``VALUE``: a value of such lexemes, as it is scanned.
 - ``NEXT``, ``SHADOW``: a shadow before and after its first byte.
 - ``UNSURE``: a shadow where few values may be left, so that no token that reaches it is sure.

@@ -46,8 +46,8 @@ _COPIED_BITS = 4  # tokens that are taken over at the cost of a node, as a power
 
 @kernel
 def close_list(h, start):
-    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Length, or
-    ``GROW``.
+    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Its length,
+    ``AS_BITMASK``, or ``GROW``.
     """
     head = header(h)
     count = head[layout.TOKENS_USED] - start
@@ -71,7 +71,11 @@ def close_list(h, start):
 
 @kernel
 def base_of(h, state):
-    """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status."""
+    """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status.
+
+    A base is made from that of the *simplified* state if there is one, which is walked first. Bases are nested one level deep
+    only: the base of a simplified state has no parent, so a mask is written from two lists at most.
+    """
     known = mask_base_of(h, state)
     if known >= 0:
         return known
@@ -95,7 +99,10 @@ def base_of(h, state):
 
 @kernel
 def base_after(h, ends, state):
-    """Record number of the base of a (saturated) state, with which a row starts, below the ends of a group; or a status."""
+    """Record number of the base of a (saturated) start state of a row below the ends of a group; or a status.
+
+    Keyed by (ends, state), not by row: all rows that start in a state share it. ``V_AUX`` of the key holds 1 + the number.
+    """
     key = intern_pair(h, layout.K_BASE, ends, state)
     if key < 0:
         return key
@@ -210,7 +217,10 @@ def _new_base(h, state, tops, simplified, parent):
 
 @kernel
 def _set_apart(h, start):
-    """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status."""
+    """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status.
+
+    :func:`_walk_beside` writes both kinds into one list: tokens to add to the parent's, and tokens to take away from them.
+    """
     head = header(h)
     tokens = i32(h, layout.TOKEN_LISTS)
     kept = start

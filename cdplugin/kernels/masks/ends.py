@@ -1,4 +1,9 @@
-"""Ends of lexemes below some nodes of the trie: noted on a walk, then grouped by what ends."""
+"""Ends of lexemes below some nodes of the trie: noted on a walk, then grouped by what ends.
+
+An *end* is a trie node at which lexemes end while the trie goes on below it. A row needs to know what it becomes there, and
+that depends on the lexemes only: so the ends of a base are grouped by what ends (``E_SCANNED``), and a row moves once for each
+group. The nodes of a group are interned (``K_ENDS``), since groups with the same nodes share the bases below them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,11 @@ def add_end(h, node, scanned, begun):
 
 @kernel
 def group_ends(h, start, theirs, n_theirs):
-    """Replace the ends from ``start`` on by groups of those at which the same lexemes end. The ``n_theirs`` groups from
-    ``theirs`` on are taken over, less the nodes at which there is an end. The place of the first group, ``start``; or ``GROW``.
+    """Replace the ends from ``start`` on by groups of those at which the same lexemes end; where the first group is,
+    ``start``, or ``GROW``.
+
+    The ``n_theirs`` groups from ``theirs`` on, those of the parent base, are taken over, less the nodes at which there is an
+    end of our own: such an end stands in place of the parent's, or, if it scans nothing, takes it away.
     """
     head = header(h)
     own = (head[layout.ENDS_USED] - start) // mask_layout.END_WORDS

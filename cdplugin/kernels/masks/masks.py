@@ -1,10 +1,15 @@
 """Token masks: what a row adds to the base of a lexer state (:mod:`cdplugin.kernels.masks.bases`), cached by (row, base).
 
-For each group of the base's ends: the row after scanning what ends there, and the bases of its start states below the group's
-ends; then the same for those bases. Small groups are walked instead of recorded. A mask is the first base and a list of all
-tokens that the row adds to it.
+The mask of a pair (row, lexer state) is *base + delta*. The base holds the tokens that stay inside the state's lexemes or end
+one with their last byte; it is the same for all rows. The delta holds the tokens in which a lexeme ends and another one goes
+on: it depends on the row.
 
-Where a token gets into a lexeme that depends on the text of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
+The delta is found without walking the trie. For each group of the base's ends: the row after scanning what ends there, and the
+bases of its start states below the group's ends; then the same for those bases, until no pair (row, base) is new. A token of
+several lexemes is found by a chain of bases. Bases are shared by rows, so a new row mostly follows known chains. Groups with
+few nodes below them are walked instead of recorded (``SMALL``).
+
+Where a token gets into a lexeme that depends on the value of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
 trie is walked, and each token is sure, or one of the mask's *doubts*: these are followed, one by one, from the cursor whose
 mask is filled.
 
@@ -37,7 +42,11 @@ SMALL = 48  # nodes below the ends of a group up to which they are walked for ea
 
 @kernel
 def mask_of(h, row, state):
-    """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status."""
+    """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status.
+
+    ``state`` is saturated first: counts beyond the longest token are cut, so that states that no token tells apart share a
+    mask. A mask that fails gives back what it wrote to ``TOKEN_LISTS``.
+    """
     head = header(h)
     state = saturated(h, state, head[layout.MAX_DEPTH])
     if state < 0:
@@ -79,7 +88,11 @@ def mask_of(h, row, state):
 
 @kernel
 def _reach(h, row, base):
-    """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status."""
+    """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status.
+
+    The stack is worklist and result in one. Each pair comes once per group that leads to it: bases below ends lie deeper in
+    the trie than the ends, so the search ends.
+    """
     head = header(h)
     at = head[layout.STACK_TOP]
     if push(h, row) < 0 or push(h, base) < 0:
@@ -107,6 +120,9 @@ def _reach(h, row, base):
 def _delta(h, bottom, start):
     """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
     length, or a status.
+
+    The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
+    :func:`_fold` puts into it at the end.
     """
     head = header(h)
     dense = False
@@ -253,7 +269,7 @@ def _add_base(h, base, start, dense):
 
 @kernel
 def _fold(h, start):
-    """Put the ids after a bitmask at ``start`` into it."""
+    """Put the ids that stand behind the bitmask at ``start`` into it, and drop them."""
     head = header(h)
     words = head[layout.WORDS]
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -267,7 +283,9 @@ def _fold(h, start):
 def _walk_below(h, cursor, top_node, begun):
     """Append the tokens below ``top_node`` (-1: the root) that ``cursor`` (the state at it) can go on with; 0 or a status.
 
-    ``begun``: 0, or a lexer state whose own bytes are left out at the first level.
+    ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
+    ended. The walk steps whole cursors, lexer and parser together. Bytes that stay inside a lexeme are one look-up in the
+    transition row.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -343,7 +361,11 @@ def _add_list(h, start, length, out):
 
 @kernel
 def _write_mask(h, number, out):
-    """Write mask ``number`` over the mask row ``out``."""
+    """Write mask ``number`` over the mask row ``out``: every word of it.
+
+    In this order: the slice mask or zeros; the tokens of the base, or of its parent; less and plus what tells the base from
+    its parent; the row's own tokens; the doubts that were decided when the mask was made.
+    """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS
     bases = i64(h, layout.BASES)
@@ -385,7 +407,11 @@ def _write_mask(h, number, out):
 
 @kernel
 def _add_doubts(h, number, pair, out):
-    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status."""
+    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status.
+
+    Each is followed byte by byte from the pair, with its text: their number is small, since most tokens that reach a shadow
+    are sure.
+    """
     masks = i64(h, layout.MASKS)
     first = masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS]
     last = first + masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]

@@ -1,4 +1,8 @@
-"""Texts as the fewest tokens: dynamic programming from the end, over the token trie."""
+"""Text in tokens: the fewest tokens that spell a given text, for short endings.
+
+A shortest path over the places of the text, from its end: at each place the trie is followed along the text, and each token on
+the way is an edge.
+"""
 
 from __future__ import annotations
 

@@ -32,9 +32,11 @@ MANY = 24  # entries of an origin from which on it is restricted to each of thei
 
 @kernel
 def left_corners(h, nonterminal):
-    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)``s.
+    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)`` pairs.
 
-    Both are memoised; returns the id of the corners or a status.
+    Both are memoised by the nonterminal (``M_CORNERS``, ``M_FIRST``); returns the id of the corners or a status. Breadth first
+    over the rules: of each rule the symbols count up to the first that may not be empty. A nonterminal without rules yet ends
+    the search with ``NEED_RULES``; it begins again when they are there.
     """
     known = memo_get(h, layout.M_CORNERS, nonterminal, 0)
     if known >= 0:
@@ -150,7 +152,11 @@ def first_at(h, value, high_word):
 
 @kernel
 def restrict(h, origin, nonterminal):
-    """The origin less the entries that do not have ``nonterminal`` as a left corner."""
+    """The origin without the entries that do not have ``nonterminal`` as a left corner; an id or a status.
+
+    An item of ``nonterminal`` can only be needed by what has it as a left corner. Dropping the other entries makes origins of
+    different rows equal, and so their items and rows.
+    """
     count = length_of(h, origin)
     if count == 0:
         return origin
@@ -186,7 +192,10 @@ def restrict(h, origin, nonterminal):
 
 @kernel
 def _restrict_to_each(h, origin):
-    """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status."""
+    """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status.
+
+    The pairs (corner, entry) are sorted, so that the entries of one corner stand together. Done once per origin (``V_AUX``).
+    """
     if aux_of(h, origin):  # done before
         return 0
     head = header(h)

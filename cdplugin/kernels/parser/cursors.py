@@ -56,13 +56,18 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def single(row, state, accepts):
-    """The cursor of one pair."""
+    """The cursor of one (row, lexer state) pair: ``(row + 1) << 32 | accepts << 31 | state``. Rows count from 1, so it is
+    never 0.
+    """
     return ((row + 1) << 32) | (accepts << 31) | state
 
 
 @kernel
 def start_of(h, row):
-    """The cursor at the boundary before ``row``, or ``GROW``."""
+    """The cursor at the boundary before ``row``, or ``GROW``.
+
+    EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs.
+    """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
     if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
@@ -120,7 +125,12 @@ def _accepts_after(h, row, state):
 
 @kernel
 def step(h, cursor, byte):
-    """The cursor after ``byte``: 0 if nothing legal begins so; or a status."""
+    """The cursor after ``byte``: 0 if nothing legal begins so; or a status.
+
+    One pair is the fast path, and most bytes stay inside a lexeme: one transition. Where lexemes end, the row moves
+    (:func:`advance`), and both what goes on and what starts after the end are kept. ``BEFORE`` means that LONGEST lexemes
+    ended before this byte: the row moves first, and the byte is the first of what follows.
+    """
     if cursor >> 32 == 0:
         return step_set(h, cursor, byte)
     state = cursor & lexer_layout.STATE_MASK
@@ -147,7 +157,10 @@ def step(h, cursor, byte):
 
 @kernel
 def _step_boundary(h, row, byte):
-    """The cursor after ``byte`` from the boundary before ``row``; 0 or a status."""
+    """The cursor after ``byte`` from the boundary before ``row``; 0 or a status.
+
+    At a boundary nothing has begun, so no LONGEST lexeme can end before the byte.
+    """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
     if exact == 0 or longest == 0:
@@ -165,7 +178,10 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``."""
+    """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``, which goes on inside its lexemes.
+
+    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` (rows are united).
+    """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
     if longest_start_of(h, next_row) == 0 and not has_role(h, first, layout.TRACKS):
@@ -185,7 +201,10 @@ def _pair_cursor(h, next_row, row, rest):
 
 @kernel
 def step_set(h, state, byte):
-    """:func:`step` for an interned set of pairs; memoised."""
+    """:func:`step` for an interned set of pairs; memoised by (set, byte).
+
+    The pairs of all targets are collected on the stack, those with equal lexer states united, and interned.
+    """
     if state == 0:
         return np.int64(0)
     known = memo_get(h, layout.M_STEP, state, byte)
@@ -336,7 +355,10 @@ def _cursor_of(h, base, accepts):
 
 @kernel
 def _add_pair(h, base, row, state):
-    """Add ``(row, state)`` to the pairs ``STACK[base:top]``; a pair with the same lexer state takes over the row's items."""
+    """Add ``(row, state)`` to the pairs ``STACK[base:top]``; 0 or a status.
+
+    A pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states stay distinct.
+    """
     if state == 0:
         return np.int64(0)
     head = header(h)
@@ -373,7 +395,11 @@ def step_bytes(h, cursor, text, start, end):
 
 @kernel
 def accept(h, cursor, token, as_text):
-    """The cursor after ``token``, by its bytes (if ``as_text``) and as a terminal; 0 if neither is legal; or a status."""
+    """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
+
+    If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
+    end.
+    """
     head = header(h)
     after = np.int64(0)
     if as_text:
@@ -473,7 +499,10 @@ def _follow_terminal(h, base, row, state, token):
 
 @kernel
 def _tick(h, cursor):
-    """The cursor after the end of a token: lexemes that count tokens count it, and end if they match and have no more."""
+    """The cursor after the end of a token, for lexemes that count tokens; or a status.
+
+    Each counting lexeme goes to its next number (``X_TICK``). One that has used up its tokens ends as soon as it matches.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     accepts = np.int64(0)

@@ -1,17 +1,31 @@
-"""The Earley parser: rows are values, and so are origins (DESIGN 4.1; `rows.py` of the sketches is the executable description).
+"""The Earley parser: rows are values, and so are origins.
 
-A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference; predicted items are a static
-closure of the dots and completed ones are gone once completion has run, which is ZapFormat's pruning (Sun et al., ICML
-2025) by construction. An *origin* is the map {S: the items that completing S gives} over the nonterminals S that a kernel
-item of the predicting row waits for, restricted to those that have the item's own nonterminal as a left corner. Completing
-a nonterminal at an origin is a worklist over static left recursion; where the rest of a waiting rule is nullable its own
-completion is included, so right-recursive tails vanish (Leo, 1991).
+A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference. Predicted items are a static closure
+of the dots and are never stored; completed items are gone once completion has run. That is ZapFormat's pruning (Sun et al.,
+ICML 2025) by construction.
 
-Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text
-is the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+An *origin* replaces the position of a textbook item (Earley, CACM 13(2), 1970). It is the map {S: the items that completing S
+gives} over the nonterminals S that a kernel item of the predicting row waits for, restricted to those that have the item's own
+nonterminal as a left corner. Two texts after which the same things may be completed have one origin, so rows of different
+positions coincide: ``S: "a" S | "a"`` has one row for any number of letters.
 
-Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` is given its rules when it is first predicted.
-Left corners are only taken over expanded nonterminals, so nothing that is memoised before can change by it.
+How a row is made, in four steps:
+
+1. *Scan* (:func:`advance`): each item, kernel or predicted, whose next symbol is a lexeme that ended moves over it.
+2. *Complete* (:func:`_push_after`, :func:`complete`): where the rest of a rule may be empty, its nonterminal is complete, and
+  the items that its origin names for it come in. Right-recursive tails vanish so (Leo, 1991).
+3. *Intern* (:func:`make_row`): the kernel items are sorted and stored once.
+4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin and the lexer states in which
+  its lexemes start. Both are found once per row.
+
+Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text is
+the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+
+Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` gets its rules when it is first predicted. Left
+corners are only taken over nonterminals that have their rules, so nothing memoised changes when rules come.
+
+The sketch ``rows.py`` is the executable description of all this; ``tests/naive.py`` is a textbook Earley parser to compare
+with.
 """
 
 from __future__ import annotations
@@ -65,7 +79,16 @@ def _push_items(h, items):
 
 @kernel
 def complete(h, nonterminal, origin):
-    """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status."""
+    """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status.
+
+    Two passes over one worklist. The first collects the nonterminals that are complete together: if ``A -> . B rest`` is
+    predicted at the same origin and ``rest`` may be empty, completing B completes A. The second collects what each of them
+    gives: the items that wait for it outside (the origin's entry), and the predicted items ``A -> B . rest`` inside, with the
+    origin restricted to A.
+
+    Only finished results are memoised. A recursive memo with an in-progress guard returns too little where completions are
+    cyclic.
+    """
     known = memo_get(h, layout.M_COMPLETE, origin, nonterminal)
     if known >= 0:
         return known
@@ -138,7 +161,11 @@ def complete(h, nonterminal, origin):
 
 @kernel
 def _restamp(h, base, stamp):
-    """Computing left corners takes stamps of its own: if it did, mark the worklist again under a fresh one."""
+    """The stamp of the worklist ``STACK[base:top]``, renewed if a callee took another one.
+
+    :func:`left_corners` stamps nonterminals in the same table. If it did, the marks of this search are overwritten in part:
+    the worklist is marked again, all of it, under a fresh stamp.
+    """
     head = header(h)
     if head[layout.STAMP] == stamp:
         return stamp
@@ -153,7 +180,11 @@ def _restamp(h, base, stamp):
 
 @kernel
 def _is_predicted(h, origin, waiting, nonterminal):
-    """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status."""
+    """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status.
+
+    That is: whether the row that the origin belongs to predicts it. Origins with many entries are restricted to all their
+    corners at once (:func:`restrict`), which answers each later question by one look-up.
+    """
     if waiting >= MANY:
         restricted = restrict(h, origin, nonterminal)
         return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
@@ -169,7 +200,11 @@ def _is_predicted(h, origin, waiting, nonterminal):
 
 @kernel
 def _push_after(h, dot, origin):
-    """Push what moving over the symbol at ``dot`` gives: the item after it, and completions if the rest is nullable."""
+    """Push what moving over the symbol at ``dot`` gives: the item after it, and completions if the rest may be empty. 0 or a
+    status.
+
+    The item itself is left out where the rule ends: nothing can reference it any more.
+    """
     if i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
         return statuses.GROW
     if i64(h, layout.DOT_NULL_REST)[dot + 1]:
@@ -182,8 +217,11 @@ def _push_after(h, dot, origin):
 
 @kernel
 def make_row(h, start, count):
-    """Number of the row whose kernel items are ``STACK[start:start + count]`` (sorted here); or a status. Numbers start at
-    1.
+    """Number of the row with the kernel items ``STACK[start:start + count]``, which are sorted here; or a status. Rows count
+    from 1.
+
+    ``MAX_ROW_ITEMS`` is compared before repeated items are dropped, since an ambiguous grammar costs the work of collecting
+    them.
     """
     head = header(h)
     if count > head[layout.MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
@@ -198,7 +236,11 @@ def make_row(h, start, count):
 
 @kernel
 def row_of(h, items):
-    """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status."""
+    """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status.
+
+    The number stands in the value's ``V_AUX``. Nothing is written before every part is there, so a kernel that ran out of room
+    or needs rules begins the row again: all rules that it predicts are asked for at once.
+    """
     number = aux_of(h, items)
     if number > 0:
         return number
@@ -288,9 +330,13 @@ def row_of(h, items):
 
 @kernel
 def _start_state(h, items, waited, n_waited, group):
-    """The lexer state in which every lexeme of a group (``R_START`` or ``R_LONGEST``) that the row allows starts; 0 if none.
+    """The lexer state in which the lexemes of a group (``R_START``: EXACT, ``R_LONGEST``: LONGEST and LAZY) start; 0 if none;
+    or a status.
 
-    Where LONGEST lexemes have a skip, it starts with them, but not in the first row of a text.
+    The lexemes are those after a dot of the items, past what may be empty, and the first ones of the nonterminals
+    ``STACK[waited:waited + n_waited]``. LONGEST lexemes compete with their skips, which start with them, but not in the first
+    row of a text. Most rows wait for one nonterminal only: its state is memoised by it (``M_START``), so that such rows share
+    the state without collecting the lexemes again.
     """
     head = header(h)
     end_symbol = head[layout.END_SYMBOL]
@@ -358,7 +404,11 @@ def _start_state(h, items, waited, n_waited, group):
 
 @kernel
 def _after_skip(h, row, accepted):
-    """The row after what the skips of a ``K_ACCEPTED`` value matched: a number or a status."""
+    """The row after the skips of a ``K_ACCEPTED`` value: a number or a status.
+
+    The same row, unless some lexeme that may start in it may not have these skips before it. Then it is the row's items with
+    skip items (:mod:`cdplugin.kernels.parser.skips`), which leave only those lexemes that may.
+    """
     if not others_start(h, exact_start_of(h, row), accepted) and not others_start(h, longest_start_of(h, row), accepted):
         return row
     head = header(h)
@@ -375,8 +425,13 @@ def _after_skip(h, row, accepted):
 
 @kernel
 def advance(h, row, accepted):
-    """The row after scanning, from ``row``, every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value): a number or a
-    status. If one of them is a skip, nothing is scanned.
+    """The row after scanning every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value) from ``row``: a number or a status.
+
+    Each lexeme moves the kernel items that wait for it, and the predicted items: those are found from the first lexemes of the
+    nonterminals waited for (``K_FIRST``, sorted by lexeme), not by expanding rules. A predicted item's origin is the row's,
+    restricted to what has its nonterminal as a left corner. If one of the lexemes is a skip, nothing is scanned.
+
+    Memoised by (row, accepted). Work: proportional to the items and the entries of the row's origin.
     """
     known = memo_get(h, layout.M_ADVANCE, row, accepted)
     if known >= 0:
@@ -445,8 +500,10 @@ def advance(h, row, accepted):
 
 @kernel
 def _scan_kept(h, items, origin, ended):
-    """Push the dots, with their origins, at which a lexeme that keeps its text is scanned: ``ended`` is its value, or its
-    number, for any value; 0 or a status.
+    """Push the dots, with their origins, at which a lexeme that tracks its value is scanned; 0 or a status.
+
+    ``ended``: the lexeme that stands for its value, or, in masks, the lexeme's number, for any value. The rule goes on at a
+    dot that the owner made for that value (:func:`_kept_dot`).
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
@@ -506,9 +563,10 @@ def _kept_dot(h, dot, lexeme, ended):
 
 @kernel
 def unite_rows(h, a, b):
-    """The row that holds the kernel items of rows ``a`` and ``b``; a number or a status.
+    """The row with the kernel items of rows ``a`` and ``b``; a number or a status.
 
-    Marks go where one of them has none: what either allows is allowed.
+    Pairs with equal lexer states are one pair: what either row allows is allowed. Without that, ``S: a S | b S |`` with a =
+    "x", b = "xx" would have as many pairs as there are ways to cut the text. Skip items go where only one row has them.
     """
     head = header(h)
     base = head[layout.STACK_TOP]

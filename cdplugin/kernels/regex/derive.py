@@ -1,6 +1,10 @@
 """Derivatives of expressions, and the classes of bytes that share one.
 
-Brzozowski (1964), with d(R{m,n}) = d(R) R{m-1,n-1}. Nothing recurses: derivatives are taken in post-order on the arena's stack.
+Brzozowski (1964): the derivative of ``e`` by a byte is what ``e`` matches after it. ``d(R{m,n}) = d(R) R{m-1,n-1}``, ``d(A &
+B) = d(A) & d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: the parts whose derivatives are missing are pushed on the arena's
+stack and done first (post-order), and each result is memoised under (expression, byte).
+
+:func:`refine_class` finds bytes that certainly have the same derivative, so that a transition row is filled by class.
 """
 
 from __future__ import annotations

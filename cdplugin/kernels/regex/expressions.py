@@ -115,7 +115,11 @@ def make_literals(h, low, high, depth):
 
 @kernel
 def make_repeat(h, a, low, high):
-    """``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound."""
+    """``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound. An id or a status.
+
+    Counts stay symbolic: ``{0,100000}`` is one value, and its derivative another one with smaller counts. What repeats
+    nothing, everything, or ``R{0,}`` is simplified, so that equal languages more often are equal values.
+    """
     if a == EPSILON or high == 0:
         return EPSILON
     if a == EMPTY:
@@ -181,7 +185,10 @@ def _cat_pair(h, a, b):
 
 @kernel
 def make_cat(h, a, b):
-    """``a`` followed by ``b``, nested to the right."""
+    """``a`` followed by ``b``, nested to the right: an id or a status.
+
+    The normal form of a sequence is ``first (second (third …))``, so the derivative touches its first part only.
+    """
     if a == EMPTY or b == EMPTY:
         return EMPTY
     if a == EPSILON:
@@ -221,7 +228,12 @@ def make_not(h, a):
 
 @kernel
 def make_alt(h, start, count):
-    """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
+    """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
+
+    Parts are flattened, sorted and made unique, byte sets united, ``EMPTY`` dropped, and ``ALL`` absorbs the rest: these
+    similarity rules keep the number of derivatives finite (Brzozowski, 1964). More than ``MAX_WIDTH`` parts are
+    ``LIMIT_WIDTH``.
+    """
     head = header(h)
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
@@ -283,7 +295,11 @@ def make_alt(h, start, count):
 
 @kernel
 def make_and(h, start, count):
-    """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was."""
+    """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
+
+    As :func:`make_alt`, with the roles of ``EMPTY`` and ``ALL`` exchanged. Parts that plainly deny one another (``a & ~a``)
+    are ``EMPTY`` at once, without a search.
+    """
     head = header(h)
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)

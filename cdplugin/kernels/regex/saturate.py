@@ -152,8 +152,8 @@ def _known_shortest(h, e):
 def is_contained(h, e, r):
     """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
 
-    Small parts are compared by a search over pairs of derivatives; a larger one is taken apart, since sequences of ``r``
-    may be joined, chosen from and repeated.
+    Small parts are compared by a search over pairs of derivatives. A larger one is taken apart, since sequences of ``r`` may
+    be joined, chosen from and repeated. 0 may be wrong, 1 never is.
     """
     known = memo_get(h, layout.M_CONTAINED, e, r)
     if known >= 0:
