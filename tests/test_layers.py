@@ -101,6 +101,7 @@ ARROWS: dict[str, set[str]] = {
         *GROUND,
         "package",
         "playground",
+        "adapters.vllm",
         "kernels.jit",
         "frontends.json_schema",
         "specs",

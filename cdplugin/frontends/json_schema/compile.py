@@ -623,7 +623,7 @@ class _Writer:
         always: list[set[str]] = []  # names that are there or may come later
         for alternative in item.objects:
             parts = [sub.object for sub in alternative if sub.object is not None]
-            if any(part.some or part.low or part.high is not None for part in parts):
+            if any(part.some for part in parts):
                 return []
             names = {name: False for part in parts for name in part.properties}
             names.update({name: True for part in parts for name in part.required})
@@ -631,6 +631,8 @@ class _Writer:
             if entries is None:
                 continue
             found.append((entries, self._undeclared(names, parts, (), 0)))
+            if self._member_counts(parts, *found[-1]) != (0, None):
+                return []
             declared = [entry.name for entry in entries]
             telling.append({name: text for name in declared if (text := self._scalars_of(name, parts))})
             always.append({name for name in declared if self._any_order or names[name]})
