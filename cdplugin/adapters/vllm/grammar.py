@@ -27,6 +27,7 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.adapters.vllm.door import OffLoop, taking_turns
+from cdplugin.adapters.vllm.request_options import with_request_options
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.bits import bit_members
@@ -55,6 +56,7 @@ _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
+_OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class Options(JsonOptions):
         return replace(self, whitespace="compact", separators=None, indent=None)
 
     def json_schema(self, schema: Any) -> JsonSchema:
-        """``schema``: JSON text or a value."""
-        return JsonSchema(schema, **{name: getattr(self, name) for name in _OF_SCHEMAS})
+        """``schema``: JSON text or a value, which may ask for options of its own (:mod:`.request_options`)."""
+        options = with_request_options(self, schema, _OF_REQUESTS)
+        return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
 
 
 def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
