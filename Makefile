@@ -26,23 +26,24 @@ LLAMA_CPP  ?= llama-cpp-python==0.3.36
 FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
+PART          ?= 0/8
 DOCS_VENV     ?= .venv-docs
+RELEASE_VENV  ?= .venv-release
+EXTRAS        ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# pip's remarks on package locations that are not there are no concern of the reader
-QUIET := 2> >(grep -v 'is ignored: it is neither a file nor a directory' >&2)
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 VLLM_BIN := $(VLLM_VENV)/bin
-VLLM_PIP := $(VLLM_BIN)/python -m pip install --quiet --disable-pip-version-check
+VLLM_PIP := $(VLLM_BIN)/python -m pip install -qq --disable-pip-version-check
 HOSTS_BIN := $(HOSTS_VENV)/bin
-HOSTS_PIP := $(HOSTS_BIN)/python -m pip install --quiet --disable-pip-version-check
+HOSTS_PIP := $(HOSTS_BIN)/python -m pip install -qq --disable-pip-version-check
 PYTEST := -q -n $(JOBS) --dist worksteal --durations=25
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground docs plots demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check hosts soak warmup format bench clean
+.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check hosts soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -120,7 +121,7 @@ check: lint types warmup tests checked vllm ## everything that has to hold befor
 
 $(DOCS_VENV)/.made: pyproject.toml
 	@test -x $(DOCS_VENV)/bin/python || { echo "making $(DOCS_VENV)"; $(PYTHON) -m venv $(DOCS_VENV); }
-	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings-python>=2' $(QUIET)
+	@$(DOCS_VENV)/bin/python -m pip install -qq --disable-pip-version-check 'mkdocs-material>=9.5,<10' 'mkdocstrings-python>=2'
 	@touch $@
 
 docs: $(DOCS_VENV)/.made ## the documentation site, into site/: without warnings, links checked
@@ -129,6 +130,14 @@ docs: $(DOCS_VENV)/.made ## the documentation site, into site/: without warnings
 
 plots: $(VENV)/.test ## all pictures of README and docs that show numbers, from perf/results/
 	@$(BIN)/python perf/plots.py
+
+$(RELEASE_VENV)/.made: pyproject.toml
+	@test -x $(RELEASE_VENV)/bin/python || { echo "making $(RELEASE_VENV)"; $(PYTHON) -m venv $(RELEASE_VENV); }
+	@$(RELEASE_VENV)/bin/python -m pip install -qq --disable-pip-version-check 'build>=1.2' 'twine>=6'
+	@touch $@
+
+release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too
+	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS))
 
 playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
 	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
@@ -164,6 +173,12 @@ fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, inject
 
 hostile: $(VENV)/.test warmup
 	@echo "== the hostile corpus, Llama 3's vocabulary"; CDPLUGIN_FUZZ=2 $(BIN)/python -m pytest -q -n $(JOBS) tests/hostile $(PYTEST_ARGS)
+
+guard: $(VENV)/.test warmup ## a part of hostile, fuzz and faults: about twenty minutes on two cores; PART=0/8: which part
+	@echo "== part $(PART) of the hostile corpus, Llama 3's vocabulary"
+	@$(BIN)/python tests/hostile/run.py --vocabulary llama3 --part $(PART)
+	@$(MAKE) --no-print-directory fuzz FUZZ=2
+	@$(MAKE) --no-print-directory faults FAULTY_TOKENS=5000
 
 faults: $(VENV)/.test
 	@echo "== walks with injected faults, checked bounds"; NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup

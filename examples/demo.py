@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
-import threading
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-MAX_NEW_TOKENS = 200
+MAX_NEW_TOKENS = 160
+UNCONSTRAINED_TOKENS = 60  # enough to see where it goes
 SHOWN = 700  # characters of an answer that is not valid
 
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
@@ -115,16 +116,23 @@ class Answer:
     ended: bool = False
     valid: bool = False
     fault: str = ""
+    ids: list[int] = field(default_factory=list)
 
-    def judge(self, schema: dict[str, Any]) -> None:
-        """Sets ``valid``, or ``fault``: what jsonschema has against the text."""
+    def judge(self, schema: dict[str, Any], grammar: Any) -> None:
+        """Sets ``valid``, or ``fault``: what jsonschema says, or where a text that was cut leaves the grammar."""
         import jsonschema
+
+        if not self.ended:
+            followed = grammar.matcher().accept_tokens(self.ids)
+            left = "" if followed == len(self.ids) else f"leaves the schema at token {followed + 1}; "
+            self.fault = f"{left}cut off after {self.tokens} tokens"
+            return
 
         try:
             jsonschema.validate(json.loads(self.text), schema, cls=jsonschema.Draft202012Validator)
             self.valid = True
         except json.JSONDecodeError as error:
-            self.fault = "cut off" if not self.ended and self.text else f"not JSON: {error.msg}"
+            self.fault = f"not JSON: {error.msg}"
         except jsonschema.ValidationError as error:
             self.fault = f"{error.json_path}: {error.message}"[:120]
         except RecursionError:
@@ -180,7 +188,7 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     from demo_model import NAME, model_folder, quiet
 
     import cdplugin as cd
-    from cdplugin.warmup import is_warm, warm_kernels
+    from cdplugin.warmup import is_warm
 
     def announce(text: str) -> None:
         """Where nothing moves (a log file), a line says what is being waited for."""
@@ -191,16 +199,10 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     doing = "compiling, once for this version (up to a minute)" if cold else "loading"
     announce(f"kernels: {doing}")
     kernels = progress.add_task(f"kernels: {doing}", total=None if cold else 1)
-    failure: list[BaseException] = []
-
-    def warm() -> None:
-        try:
-            warm_kernels()
-        except BaseException as error:
-            failure.append(error)
-
-    thread = threading.Thread(target=warm)
-    thread.start()
+    # a process of its own: beside a model that is being loaded, a thread would wait for the interpreter's lock
+    warming = subprocess.Popen(
+        [sys.executable, "-m", "cdplugin", "warmup"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     label = model_name or NAME
     task = progress.add_task(f"model: {label}", total=1.0)
     announce(f"model: {label}, loading")
@@ -222,9 +224,9 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     task = progress.add_task("vocabulary: reading", total=1.0)
     vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)
     progress.update(task, description=f"vocabulary: {vocab.size} tokens", completed=1.0)
-    thread.join()
-    if failure:
-        raise failure[0]
+    said, _ = warming.communicate()
+    if warming.returncode:
+        raise OSError(f"cdplugin warmup failed: {said.strip()[-500:]}")
     progress.update(kernels, description="kernels", total=1.0, completed=1.0)
     return model, tokenizer, cd.Compiler(vocab)
 
@@ -257,12 +259,16 @@ def show(console: Console, model: Any, tokenizer: Any, compiler: Any, question: 
     if not console.is_terminal:
         print("generating ...", flush=True)
     with Live(console=console, get_renderable=table, refresh_per_second=8):
-        generate(model, tokenizer, inputs, free, {})
-        free.judge(schema)
-        processor = cd.GrammarLogitsProcessor(grammar)
-        options = {"logits_processor": [processor], "stopping_criteria": [processor.lookahead]}
+        generate(model, tokenizer, inputs, free, {"max_new_tokens": UNCONSTRAINED_TOKENS})
+        free.judge(schema, grammar)
+        processor = cd.GrammarLogitsProcessor(grammar, max_new_tokens=MAX_NEW_TOKENS)
+        options = {
+            "logits_processor": [processor],
+            "stopping_criteria": [processor.lookahead],
+            "max_new_tokens": MAX_NEW_TOKENS,
+        }
         generate(model, tokenizer, inputs, constrained, options)
-        constrained.judge(schema)
+        constrained.judge(schema, grammar)
     return constrained.valid or not constrained.ended
 
 
@@ -279,7 +285,7 @@ def generate(model: Any, tokenizer: Any, inputs: Any, answer: Answer, options: d
     """Greedy generation into ``answer``, token by token."""
     from transformers.generation.streamers import BaseStreamer
 
-    ids: list[int] = []
+    ids = answer.ids
 
     class Collect(BaseStreamer):
         def __init__(self) -> None:
@@ -298,7 +304,7 @@ def generate(model: Any, tokenizer: Any, inputs: Any, answer: Answer, options: d
     answer.running = True
     started = time.perf_counter()
     try:
-        model.generate(**inputs, max_new_tokens=MAX_NEW_TOKENS, do_sample=False, streamer=Collect(), **options)
+        model.generate(**inputs, do_sample=False, streamer=Collect(), **options)
     finally:
         answer.seconds = time.perf_counter() - started
         answer.running = False

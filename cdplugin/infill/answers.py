@@ -21,7 +21,7 @@ from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
-MOST_PLACES_OF_MASK = 4000  # that the searches for all tokens of a mask look at
+MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
 
 class Answers:
@@ -35,6 +35,8 @@ class Answers:
         self.padded = padded
         self.eos = frozenset(tables.vocab.eos_token_ids)
         self._nodes = 0  # of the last lattice
+        self.work = 0
+        """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
 
     def length(self, parts: Sequence[Part]) -> int | None:
         """How many parts stand before the first end token; None if there is text after it."""
@@ -85,6 +87,7 @@ class Answers:
         work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
         work.call(kernels.OP_LATTICE)
         self._nodes = int(work.header[ws.W_NODES])
+        self.work += self._nodes + self._nodes**2 // 256
         return work.call(kernels.OP_FACTS)
 
     # --- answers ------------------------------------------------------------------------------------------------------------
@@ -115,14 +118,13 @@ class Answers:
         possible = np.zeros_like(row)
         self._add_mask(parts, hole, possible, True)
         others &= possible
-        search = Search(self, MOST_PLACES_OF_MASK)
+        search = Search(self, MOST_WORK_OF_MASK)
         vocab = self.tables.vocab
         doubtful = members_of(others & ~row)
         undecided = 0
         for i, token in enumerate(doubtful):
-            if search.budget <= 0:
+            if self.work >= search.until:
                 return undecided + len(doubtful) - i
-            search.budget -= 1
             try:
                 if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
                     row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)

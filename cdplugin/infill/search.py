@@ -3,7 +3,8 @@
 A *place* is a cursor of the matcher, after some filling of what lies left of it, before an open part. Fillings that lead to the
 same cursor have the same future, so the search goes through cursors, the shortest fillings first. The loose lattice says where
 nothing can come of it, and the strict one where something surely can. The search ends where the grammar has few cursors; with
-nesting they are without number, so at most :data:`MOST_PLACES` are looked at: what was not found by then is not known.
+nesting they are without number, so at most :data:`MOST_PLACES` are looked at, and for at most :data:`MOST_WORK`: what was not
+found by then is not known.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
 MOST_PLACES = 400  # that a search for one answer looks at
+MOST_WORK = 1 << 17  # of its lattices (:attr:`Answers.work`): half a second or so
 _PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors that one slot is followed to
 
@@ -40,14 +42,15 @@ class _Place(NamedTuple):
 
 
 class Search:
-    """One search, or several that share a budget of places. Each looks at ``MOST_PLACES`` at most, and raises
-    :class:`LimitExceeded` where these are not all.
+    """One search, or several that share a budget of work. Each raises :class:`SearchGivenUp` where it crosses a limit.
+
+    ``until``: where :attr:`Answers.work` ends them all.
     """
 
-    def __init__(self, answers: Answers, budget: int = MOST_PLACES) -> None:
+    def __init__(self, answers: Answers, most_work: int = MOST_WORK) -> None:
         self._answers = answers
         self._tables = answers.tables
-        self.budget = budget
+        self.until = answers.work + most_work
 
     def finds(self, parts: Sequence[Part]) -> bool:
         """Whether some filling is found."""
@@ -67,7 +70,7 @@ class Search:
         agenda: list[_Place] = []
         following = [_Place(0, 0, 0, self._tables.start, b"", ())]
         self._is_cut = False
-        most = min(self.budget, MOST_PLACES)
+        until = min(self.until, self._answers.work + MOST_WORK)
         for n_places in itertools.count():
             for place in following:
                 place = self._pass_fixed(parts, place)
@@ -80,9 +83,8 @@ class Search:
                     heapq.heappush(agenda, place._replace(serial=next(serial)))
             if not agenda:
                 break
-            if n_places >= most:
-                raise _unknown(f"at most {MOST_PLACES} places")
-            self.budget -= 1
+            if n_places >= MOST_PLACES or self._answers.work >= until:
+                raise _unknown(f"at most {MOST_PLACES} places, and {MOST_WORK} for lattices")
             self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]

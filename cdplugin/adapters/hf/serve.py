@@ -2,10 +2,11 @@
 
     python -m cdplugin.adapters.hf.serve MODEL --port 8000          # the options are those of `transformers serve`
 
-``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is free. The request's
-``max_tokens`` is a budget: the answer ends legally within it. What is wrong with a request is HTTP 400: a schema that cannot be
-compiled, with the place; a budget that is too small, with the number that would do; a server with continuous batching, whose
-requests take no processors. Written for transformers 5.x; :func:`install` raises where it finds another shape.
+``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is free. The
+request's ``max_tokens`` is a budget: the answer ends legally within it. Invalid requests return HTTP 400: a schema that
+cannot be compiled, with the location of the error; a budget that is too small, with the least one that works; any request to
+a server with continuous batching, which takes no processors. Written for transformers 5.x; :func:`install` raises where it
+finds another shape.
 """
 
 from __future__ import annotations

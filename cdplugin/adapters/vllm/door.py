@@ -1,23 +1,23 @@
-"""The door: where a request is refused, in the process that took it, before the engine hears of it.
+"""Where a request is validated: in the process that received it, before the engine sees it.
 
-How a request comes to its grammar, and who says no where::
+The path of a request to its grammar, and which step may refuse it::
 
     front end (an API server: one event loop; or ``LLM`` itself)
-      vllm_plugin   AsyncLLM.add_request, changed: a request of ours waits here, off the loop, for its check (:class:`OffLoop`)
-        vllm_compat   checked_request: vLLM's own conditions (empty, nested too deep, two kinds at once)
-        vllm_grammar  Engine.check: known already, or being found out for another request, or to be found out now
+      plugin.py     AsyncLLM.add_request, changed: a request of ours waits here, off the loop, for its check (:class:`OffLoop`)
+        compat.py     checked_request: vLLM's own conditions (empty, nested too deep, two kinds at once)
+        grammar.py    Engine.check: known already, or being found out for another request, or to be found out now
           admission     admit: the front end's errors, the compiler's, and the budgets of the first steps
-      vllm_plugin   SamplingParams._validate_structured_outputs, changed: the same again, which now is looked up
-      vllm_logits   validate_params, where the logits processor is used: Engine.check as well
+      plugin.py     SamplingParams._validate_structured_outputs, changed: the same check again, now a look-up
+      logits.py     validate_params, where the logits processor is used: Engine.check as well
     engine (the scheduler's process)
-      vllm_backend  compile_grammar: Engine.state compiles, on vLLM's threads; what fails here is HTTP 500
-        vllm_grammar  GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 500
+      backend.py    compile_grammar: Engine.state compiles, on vLLM's threads; what fails here is HTTP 500
+        grammar.py    GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 500
 
-Each *no* at the door is HTTP 400 with the place. The two processes compile alike, so that the engine refuses nothing that the
-door let in.
+Every refusal here returns HTTP 400 with the location of the error. Both processes compile alike, so the engine refuses nothing
+that was admitted here.
 
-The check of a large request takes a good part of a second of Python. It runs on threads of its own, few of them, where large
-requests do not stand in the way of small ones; Python's lock goes round more often meanwhile (:data:`taking_turns`).
+Validating a large request takes a good part of a second of Python. A few dedicated threads do it, so that large requests do not
+delay small ones; Python switches threads more often meanwhile (:data:`taking_turns`).
 """
 
 from __future__ import annotations
