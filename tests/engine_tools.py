@@ -40,6 +40,11 @@ def cases(full: int, slow: int, quick: int | None = None) -> int:
     return full if not QUICK else min(full, max(slow, -(-full // 5))) if quick is None else quick
 
 
+def at_least(full: int, few: int) -> int:
+    """How many comparisons a test must come to at least: ``full`` in ``make check``, ``few`` where there are fewer cases."""
+    return few if SLOW or QUICK else full
+
+
 def vocabulary(tokens: Iterable[bytes | None] = (), *, all_bytes: bool = True) -> cd.Vocabulary:
     """The 256 bytes and ``tokens``, then an absent id, an empty token, a special token and, last, the end token."""
     listed = [*(ALL_BYTES if all_bytes else []), *tokens, None, b"", b"<special>", b"<end>"]

@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 
 import pytest
-from engine_tools import cases, vocabulary
+from engine_tools import at_least, cases, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from naive_lexing import NaiveLexing
 from test_lexing import random_lexing
@@ -97,7 +97,7 @@ def test_a_derivation_by_brute_force(seed: int) -> None:
             shown = [sorted((str(s), word[i:j]) for i, j, s in spans) for spans in derivations]
             assert found in shown, (word, found, shown)
             compared += 1
-    assert compared > cases(60, 5)
+    assert compared > at_least(60, 5)
 
 
 def _words(naive: Naive, longest: int) -> list[bytes]:
@@ -142,7 +142,7 @@ def test_other_lexing_parses(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyP
                 text = vocab.decode(matcher.tokens)
                 whole = matcher.captures()["all"]
                 assert text.endswith(whole) if not ir.skips else whole in text
-    assert parsed > cases(60, 5)
+    assert parsed > at_least(60, 5)
     assert sum(fallbacks) <= 0.02 * parsed, f"{sum(fallbacks)} of {parsed}"
 
 

@@ -8,6 +8,7 @@ import pytest
 from engine_tools import (
     PLAIN,
     TEXT_TOKENS,
+    at_least,
     cases,
     check_walk,
     describe,
@@ -51,7 +52,7 @@ def test_random_grammars(seed: int) -> None:
         grammar = compiled(vocab, ir, naive)
         if grammar is not None:
             compared += check_walk(grammar, naive, rng, cases(25, 12))
-    assert compared > cases(300, 30)
+    assert compared > at_least(300, 30)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,7 +68,7 @@ def test_vocabulary_without_all_bytes(seed: int) -> None:
         grammar = compiled(vocab, ir, naive)
         if grammar is not None:
             compared += check_walk(grammar, naive, rng, cases(20, 8))
-    assert compared > cases(200, 10)
+    assert compared > at_least(200, 10)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -90,7 +91,7 @@ def test_random_text_grammars(seed: int) -> None:
                 if not other.is_terminated():
                     assert mask(other) == naive_mask(naive, vocab, vocab.decode(tokens))
                     assert bits == mask_bits(other)
-    assert compared > cases(200, 10)
+    assert compared > at_least(200, 10)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 3), (2, 2), (0, 4)])

@@ -94,10 +94,9 @@ def test_a_remembered_refusal_keeps_nothing_else() -> None:
     assert error.__traceback__ is None and error.__context__ is None and error.__cause__ is None
 
 
-def test_a_kind_that_this_version_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_grammar, "cdplugin", object())
-    with pytest.raises(cd.GrammarError, match="no cdplugin.Gbnf"):
-        spec_of("GRAMMAR", 'root ::= "a"')
+def test_a_kind_that_is_unknown() -> None:
+    with pytest.raises(cd.GrammarError, match="unknown kind of structured output"):
+        spec_of("POEM", "a")
 
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:

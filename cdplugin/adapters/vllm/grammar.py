@@ -119,7 +119,7 @@ class Options(JsonOptions):
 def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
     """The spec of a request: ``request_type`` is the name of one of vLLM's ``StructuredOutputOptions``.
 
-    Raises :class:`GrammarError` for text that is not what the type asks for, and for a kind that this version does not have.
+    Raises :class:`GrammarError` for text that is not what the type asks for.
     """
     options = options or Options()
     if request_type == "JSON":
