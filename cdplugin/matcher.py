@@ -201,16 +201,34 @@ class Matcher:
             count += 1
         return count
 
-    def validate_tokens(self, token_ids: Iterable[int]) -> int:
-        """How many leading tokens are allowed; the matcher stays where it is."""
+    def validate_tokens(self, token_ids: Iterable[int], budget: int | None = None) -> int:
+        """How many leading tokens are allowed; the matcher stays where it is.
+
+        ``budget``: how many tokens may still come, as in :meth:`fill_next_token_bitmask`; then the tokens that the masks would
+        leave, one after the other.
+        """
         cursor = self._cursor()
-        count = 0
+        places: list[tuple[int, int]] = []  # cursors, and the token that came there
         for token in token_ids:
-            cursor = self._step(cursor, _integer("token id", token))
-            if cursor == 0:
+            after = self._step(cursor, _integer("token id", token))
+            if after == 0:
                 break
-            count += 1
-        return count
+            places.append((cursor, token))
+            cursor = after
+        return len(places) if budget is None else self._fitting_tokens(places, _integer("budget", budget))
+
+    def _fitting_tokens(self, places: list[tuple[int, int]], budget: int) -> int:
+        """How many leading tokens, which are allowed at their places, fit a budget."""
+        last = len(places) - 1
+        if budget - last >= self._enough and len(self._tokens) + last <= self._until:
+            return len(places)
+        with self._arena.lock:
+            known = self._grammar._budgets_in(self._arena, self._stops)
+            self._enough, self._until, self._seen = known.quiet(self._cursors[-1], budget, self._tokens, self._seen)
+            if budget - last >= self._enough and len(self._tokens) + last <= self._until:
+                return len(places)
+            fits = (known.allows(cursor, token, budget - i) for i, (cursor, token) in enumerate(places))
+            return next((i for i, does in enumerate(fits) if not does), len(places))
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
@@ -313,7 +331,7 @@ class Matcher:
         if budget >= self._enough:
             return
         least = known.write_fitting(cursor, budget, row)
-        self._grammar.account.note("budgets", known.nbytes)
+        known.tell(self._grammar.account)
         if least > budget:
             raise BudgetError(
                 f"a budget of {budget} tokens: expected at least {least}, which the shortest legal ending that was found "

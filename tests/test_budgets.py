@@ -220,6 +220,31 @@ def test_a_batch_with_budgets() -> None:
             matchers[0].fill_next_token_bitmask(rows, 0, wrong)  # type: ignore[arg-type]
 
 
+def test_drafts_are_those_that_the_masks_leave() -> None:
+    """Leading tokens under a budget: as many as one finds mask by mask."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS["tree"]))
+    cut = 0
+    for seed in range(cases(30, 4)):
+        rng = random.Random(seed)
+        matcher = grammar.matcher()
+        drafts: list[int] = []
+        for _ in range(12):
+            matcher.accept_token(rng.choice(sorted(members(mask_bits(matcher)))))
+        drafts = list(matcher.tokens)
+        matcher.reset()
+        for budget in (5, 12, 16, 20, 30, 500):
+            expected = 0
+            for token in drafts:
+                if token not in fitting(matcher, budget - expected):
+                    break
+                matcher.accept_token(token)
+                expected += 1
+            matcher.rollback(expected)
+            assert grammar.matcher().validate_tokens(drafts, budget) == matcher.validate_tokens(drafts, budget) == expected
+            cut += expected < len(drafts)
+    assert cut > cases(30, 4)
+
+
 def test_after_the_end_a_budget_says_nothing() -> None:
     grammar = cd.Compiler(JSON_VOCAB).compile(cd.Choice(["a"]))
     matcher = grammar.matcher()

@@ -53,6 +53,10 @@ def doctor(args: argparse.Namespace) -> bool:
     _check_files(report)
     _check_kernels(report)
     _check_tokenizer(report, args)
+    if args.vllm:
+        from cdplugin.adapters.vllm import doctor as of_vllm
+
+        of_vllm.check(report.note, report.problem)
     return not report.failed
 
 

@@ -277,7 +277,8 @@ def parser() -> argparse.ArgumentParser:
         "--target", metavar="LEVEL", help="compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
     )
     warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
-    add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
+    command = add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
+    command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
     return out
 
 

@@ -27,6 +27,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_GROUPS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
 from cdplugin.kernels.store import layout
+from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.costs import FAR, Budget
 from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
@@ -38,8 +39,8 @@ ALWAYS = (1 << 62, -1)
 SEARCH_GAP = 2
 """Tokens by which a longer text is looked for that takes fewer of them."""
 SEARCH_WORK = 40_000
-"""Nodes of the trie that one such search may visit; a step of it counts as :data:`_STEP_NODES`."""
-_STEP_NODES = 400
+"""Nodes of the trie that one such search may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
+_PLACE_NODES = 100
 _GRANT = 20_000_000
 """Work (``Limits.max_step_work``) that the endings after one place's tokens may take together."""
 _MOST_CURSORS = 200_000  # whose endings are kept
@@ -47,6 +48,7 @@ _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
 _PROFILE_BYTES = 600  # without arrays
 _MOST_SLOTS = 1 << 22
+_TOLD_BYTES = 1 << 14
 
 
 class Profile:
@@ -81,6 +83,10 @@ class Profile:
             found = self._rows[number] = (row, row.ctypes.data)
         return found[1]
 
+    def row_of(self, most: int) -> np.ndarray:
+        """The mask row that :meth:`fitting` speaks of; where there are such tokens."""
+        return self._rows[bisect_right(self.costs, most)][0] if self.fitting(most) else self.row
+
     def _first(self, number: int) -> np.ndarray:
         """The tokens of the first costs, as a mask row."""
         whole = self._largest < number
@@ -107,17 +113,26 @@ class Budgets:
         self._left: dict[int, int] = {}
         self._after: dict[int, list[int]] = {}  # distinct cursors after one token
         self._after_bytes = 0
+        self._told = 0
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
+        self._bounds: dict[int, int] = {}  # what is left at least
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._growth: Growth | None = None
         self._token_costs: TokenCosts
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
+    def tell(self, account: Account) -> None:
+        """Tell an account the bytes of what is known, if these have grown."""
+        nbytes = self.nbytes
+        if abs(nbytes - self._told) > _TOLD_BYTES:
+            self._told = nbytes
+            account.note("budgets", nbytes)
+
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried))
+        tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried) + len(self._bounds))
         return tables + self._after_bytes + self._profile_bytes
 
     # --- far away -------------------------------------------------------------------------------------------------------------
@@ -185,15 +200,27 @@ class Budgets:
         ``budget``: tokens that may come, the stop token included. The smallest one that is enough; where that is more, the row
         is left alone.
         """
-        profile = self.profile(cursor)
-        most = budget - 1
-        if self._improve(cursor, profile, most):
-            self._drop(cursor)
-            profile = self.profile(cursor)
-        address = profile.fitting(most)
+        profile = self._profile_for(cursor, budget)
+        address = profile.fitting(budget - 1)
         if address:
             ctypes.memmove(row_address, address, profile.row.nbytes)
         return (profile.costs[0] if profile.costs else FAR) + 1
+
+    def allows(self, cursor: int, token: int, budget: int) -> bool:
+        """Whether a token is in the row that :meth:`write_fitting` would leave."""
+        profile = self._profile_for(cursor, budget)
+        if not profile.costs or profile.costs[0] >= budget:
+            return False
+        row = profile.row_of(budget - 1)
+        return bool(row[token >> 5] >> (token & 31) & 1)
+
+    def _profile_for(self, cursor: int, budget: int) -> Profile:
+        """:meth:`profile`, with endings in fewer tokens where they matter for a budget."""
+        profile = self.profile(cursor)
+        if self._improve(cursor, profile, budget - 1):
+            self._drop(cursor)
+            profile = self.profile(cursor)
+        return profile
 
     def _keep(self, cursor: int, profile: Profile) -> None:
         if self._profile_bytes > _MOST_PROFILE_BYTES:
@@ -214,6 +241,8 @@ class Budgets:
         if len(self._left) > _MOST_CURSORS:
             self._left.clear()
             self._tried.clear()
+        if len(self._bounds) > _MOST_CURSORS:
+            self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
             row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
             arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
@@ -381,11 +410,12 @@ class Budgets:
                         path.append(came[path[-1]])
                     self._note(path[::-1], known)
                     return True
-                left_to_do -= _STEP_NODES
                 if left_to_do < 0:
                     break
                 before = int(head[layout.C_NODES])
-                for after in self._cursors_after(cursor):
+                following = self._cursors_after(cursor)
+                left_to_do -= _PLACE_NODES * (1 + len(following))
+                for after in following:
                     bound = taken + 1 + self._least(after)
                     if bound <= length and taken + 1 < best.get(after, FAR):
                         best[after], came[after] = taken + 1, cursor
@@ -398,5 +428,8 @@ class Budgets:
 
     def _least(self, cursor: int) -> int:
         """At least so many tokens to the end, as far as the rules known so far say."""
-        text = self._endings.bytes_left(cursor)
-        return 1 if text >= FAR else -(-text // self._most_bytes)
+        known = self._bounds.get(cursor)
+        if known is None:
+            text = self._endings.bytes_left(cursor)
+            known = self._bounds[cursor] = 1 if text >= FAR else -(-text // self._most_bytes)
+        return known

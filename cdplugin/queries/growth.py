@@ -16,6 +16,7 @@ longest match may forbid an ending.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import FAR, Costs
+from cdplugin.vocab.vocabulary import Vocabulary
 
 ALL_BYTES = (1 << 256) - 1
 _BESIDE_NOT = 4  # bytes by which a text gets out of the way of some words that are forbidden
@@ -43,6 +45,7 @@ class TokenCosts(Costs):
         super().__init__(arena)
         self._spelled = spelled
         self._tokens: dict[int, int] = {}
+        self._of_cursor: dict[int, int] = {}
         self._worst: dict[int, int] = {}  # of what is completed: the most that is left after it, whatever comes
 
     def _lexeme(self, lexeme: int) -> int:
@@ -58,6 +61,9 @@ class TokenCosts(Costs):
 
     def worst(self, cursor: int, residual: Callable[[int], int]) -> int:
         """The most tokens that are left from a cursor on the way of any rule that is open there; nothing new is opened."""
+        known = self._of_cursor.get(cursor)
+        if known is not None:
+            return known
         self._load()
         arena = self._arena
         lexemes = arena.tables[layout.LEXEMES]
@@ -71,6 +77,7 @@ class TokenCosts(Costs):
                 if not lexemes[record + layout.X_IS_SKIP]:
                     after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
                 out = max(out, min(left + self._worst_row(after), FAR))
+        self._of_cursor[cursor] = out
         return out
 
     def _worst_row(self, row: int) -> int:
@@ -105,6 +112,7 @@ class TokenCosts(Costs):
     def _forget(self) -> None:
         super()._forget()
         self._worst.clear()
+        self._of_cursor.clear()
 
 
 class Growth:
@@ -283,12 +291,23 @@ def _fewer(one: int | None, two: int) -> int:
     return two if one is None or two.bit_count() < one.bit_count() else one
 
 
+_counted: weakref.WeakKeyDictionary[Vocabulary, dict[int, np.ndarray]] = weakref.WeakKeyDictionary()
+_MOST_COUNTED = 8
+
+
 def _count_bytes(arena: Arena, wanted: int) -> np.ndarray:
-    """How many of a token's bytes are in a set: int64, one for each token."""
+    """How many of a token's bytes are in a set: int64, one for each token, not to be changed. The last sets are remembered."""
     vocab = arena.vocab
-    is_wanted = np.array([wanted >> byte & 1 for byte in range(256)], np.int64)
-    total = np.concatenate([[0], np.cumsum(is_wanted[vocab.token_bytes])])
-    return np.asarray(total[vocab.token_offsets[1:]] - total[vocab.token_offsets[:-1]])
+    known = _counted.setdefault(vocab, {})
+    found = known.get(wanted)
+    if found is None:
+        is_wanted = np.array([wanted >> byte & 1 for byte in range(256)], np.int64)
+        total = np.concatenate([[0], np.cumsum(is_wanted[vocab.token_bytes])])
+        found = np.asarray(total[vocab.token_offsets[1:]] - total[vocab.token_offsets[:-1]])
+        if len(known) >= _MOST_COUNTED:
+            known.clear()
+        known[wanted] = found
+    return found
 
 
 def _round_trip(n: int, edges: list[Edge], between: list[int | None]) -> tuple[int, int, int] | None:

@@ -623,6 +623,15 @@ def test_whitespace_as_the_server_asks(folder: Path, tokenizer: Any, arguments: 
     assert (grammar.matcher.validate_tokens(tokens) == len(tokens)) == fits
 
 
+def test_options_of_a_request(backend: Any, tokenizer: Any) -> None:
+    tokens = [*tokenizer.encode('{"age": 36, "name": "Ada"}'), 2]
+    for options, fits in (({}, False), ({"property_order": "any"}, True)):
+        grammar = compiled(backend, "json", json.dumps({**PERSON, "x-cdplugin": options}))
+        assert (grammar.matcher.validate_tokens(tokens) == len(tokens)) == fits
+    refused = compiled(backend, "json", json.dumps({**PERSON, "x-cdplugin": {"order": "any"}}))
+    assert "unknown option" in refused.error_message and "/x-cdplugin" in refused.error_message
+
+
 def test_options_of_the_environment(folder: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDPLUGIN_SGLANG_OPTIONS", '{"property_order": "any"}')
     grammar = compiled(create(folder, tokenizer), "json", json.dumps(PERSON))

@@ -213,6 +213,49 @@ def test_speculation_as_vllm_does_it(seed: int) -> None:
         assert state.is_terminated() == (END in chosen)
 
 
+def asking(**options: object) -> str:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "null"}}, "required": ["a", "b"]}
+    return json.dumps({**schema, "x-cdplugin": options})
+
+
+def test_a_schema_may_ask_for_options() -> None:
+    """Whoever talks to a server over HTTP has no other place for them; what the engine was told holds otherwise."""
+    bytes_only = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    engine = Engine(bytes_only, Options(whitespace="compact"))
+
+    def takes(text: str, schema: str) -> bool:
+        engine.check("JSON", schema)
+        state = engine.state("JSON", schema)
+        return state.accept_tokens("r", [*text.encode(), 256]) and state.is_terminated()
+
+    ordered, turned, spaced = '{"a":1,"b":null}', '{"b":null,"a":1}', '{"a": 1, "b": null}'
+    assert [takes(text, asking()) for text in (ordered, turned, spaced)] == [True, False, False]
+    assert [takes(text, asking(property_order="any")) for text in (ordered, turned, spaced)] == [True, True, False]
+    assert [takes(text, asking(whitespace="flexible")) for text in (ordered, turned, spaced)] == [True, False, True]
+    unsupported = json.dumps({"type": "array", "items": {"type": "object"}, "uniqueItems": True})
+    with pytest.raises(cd.UnsupportedError):
+        engine.check("JSON", unsupported)
+    relaxed = json.dumps({**json.loads(unsupported), "x-cdplugin": {"on_unsupported": "relax"}})
+    assert takes("[{}]", relaxed)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (asking(whitspace="compact"), "unknown option: expected one of whitespace, .*found 'whitspace' - at /x-cdplugin"),
+        (asking(limits={"max_step_work": 1}), "unknown option"),
+        (asking(registry=1), "unknown option"),
+        (asking(property_order="some"), "option property_order: expected 'schema' or 'any', found 'some'"),
+        ('{"x-cdplugin": 3}', "expected an object of options, found int - at /x-cdplugin"),
+        ('{"x-cdplugin": {', "JSON"),
+    ],
+)
+def test_options_that_a_schema_may_not_have(text: str, message: str) -> None:
+    with pytest.raises(cd.GrammarError, match=message):
+        Engine(VOCAB, Options()).check("JSON", text)
+    assert isinstance(spec_of("JSON", '{"properties": {"x-cdplugin": {}}}'), cd.JsonSchema)
+
+
 # --- budgets --------------------------------------------------------------------------------------------------------------
 
 

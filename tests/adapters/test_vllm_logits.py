@@ -37,7 +37,7 @@ def update(removed: Sequence[int] = (), added: Sequence[Any] = (), moved: Sequen
 def processor(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> Any:
     monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, Options()))
     monkeypatch.setattr(vllm_logits.compat, "tokenizer_of", lambda _: None)
-    model = SimpleNamespace(get_vocab_size=lambda: VOCAB.size)
+    model = SimpleNamespace(get_vocab_size=lambda: VOCAB.size, max_model_len=1_000)
     config = SimpleNamespace(model_config=model, structured_outputs_config=SimpleNamespace(disable_any_whitespace=False))
     return vllm_logits.GrammarLogitsProcessor(config, *arguments)
 

@@ -241,6 +241,60 @@ def test_a_budget_that_is_crossed_ends_that_request_only(engines: Any) -> None:
     assert is_valid(PERSON, one.text) and is_valid(PERSON, two.text)
 
 
+# --- answers end within max_tokens -----------------------------------------------------------------------------------------
+
+LONG = obj(
+    title={"type": "string"},
+    chapters={"type": "array", "items": obj(name={"type": "string"}, pages={"type": "integer"})},
+    notes={"type": "object"},
+)
+
+
+def check_budgets(llm: Any) -> None:
+    """Greedy and sampled, from the smallest budget that is taken up: all end, in time, and are valid."""
+    from vllm.exceptions import VLLMValidationError
+
+    with pytest.raises(VLLMValidationError, match=r"max_tokens=5: expected at least \d+, which the shortest answer") as caught:
+        chat(llm, [("x", params(5, json=LONG))])
+    least = int(re.findall(r"at least (\d+)", str(caught.value))[0])
+    budgets = [least, least + 1, least + 5, 40, 60]
+    requests = [
+        (f"Write a long story about {NAMES[i % 4]}.", params(n, json=LONG, temperature=t))
+        for t in (0.0, 1.0)
+        for i, n in enumerate(budgets)
+    ]
+    asked = params(200, json=LONG)
+    asked.extra_args = {"cdplugin_budget": 30}
+    free = params(30, json=LONG)
+    free.extra_args = {"cdplugin_budget": False}
+    *done, short, cut = chat(llm, [*requests, (requests[0][0], asked), (requests[0][0], free)])
+    for (_, given), one in zip(requests, done, strict=True):
+        assert one.finish_reason == "stop" and is_valid(LONG, one.text), (given.max_tokens, one)
+        assert len(one.token_ids) <= given.max_tokens
+    assert short.finish_reason == "stop" and is_valid(LONG, short.text) and len(short.token_ids) <= 30
+    assert cut.finish_reason == "length"
+
+
+def test_answers_end_within_max_tokens(engines: Any) -> None:
+    check_budgets(engines("plain"))
+
+
+def test_the_models_context_is_a_budget(engines: Any) -> None:
+    """Without ``max_tokens``: what the prompt leaves of 512 tokens."""
+    llm = engines("plain")
+    given = params(60, json=LONG)
+    given.max_tokens = None
+    (done,) = chat(llm, [("Repeat. " * 150 + "Write a very long story.", given)])
+    assert done.finish_reason == "stop" and is_valid(LONG, done.text)
+
+
+def test_the_logits_processor_ends_answers_too(engines: Any) -> None:
+    given = params(30)
+    given.extra_args = {"cdplugin_json": json.dumps(LONG)}
+    (done,) = chat(engines("plain"), [("Write a long story.", given)])
+    assert done.finish_reason == "stop" and is_valid(LONG, done.text) and len(done.token_ids) <= 30
+
+
 # --- speculative decoding: the last, for it needs another engine -----------------------------------------------------------
 
 
@@ -253,3 +307,7 @@ def test_speculation_writes_the_same(engines: Any, request: pytest.FixtureReques
     for (name, (_, check)), one in zip(KINDS.items(), done, strict=True):
         assert check(one.text) or one.finish_reason == "length", (name, one.text)
     llm.llm_engine.do_log_stats()
+
+
+def test_answers_end_within_max_tokens_with_speculation(engines: Any) -> None:
+    check_budgets(engines("speculating"))

@@ -37,11 +37,21 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     return value
 
 
+def of_params(params: Any, default: bool) -> int | None:
+    """The tokens in which the answer to ``SamplingParams`` has to end, as far as they say; None for any number.
+
+    Raises as :func:`asked` does.
+    """
+    most = asked(getattr(params, "extra_args", None), default)
+    listed = [n for n in (most, getattr(params, "max_tokens", None)) if n is not None]
+    return min(listed) or None if listed else None
+
+
 class RequestBudget:
     """What is left to a request. ``most``: tokens that it may have, if that is less than vLLM gives it.
 
-    ``request``: vLLM's ``Request``, kept by a weak reference, since it holds the grammar's state. ``drafts``: drafts of a step,
-    which may hold the end of reasoning; until a token was constrained so many are set aside.
+    ``request``: vLLM's ``Request``, kept by a weak reference, since it holds the grammar's state. ``drafts``: how many tokens
+    are drafted in a step. Where reasoning ends among them, so many are set aside, since those before its end are not told.
     """
 
     def __init__(self, request: Any, max_model_len: int, most: int | None = None, drafts: int = 0) -> None:
@@ -49,28 +59,48 @@ class RequestBudget:
         self._max_model_len = max_model_len
         self._most = most
         self._drafts = drafts
-        self._written = -1  # tokens of the request when the last ones were constrained
-        self._followed = 0  # and those of them that the grammar has followed
+        self._written = -1  # tokens of the request in this step
+        self._followed = 0  # and those that the grammar had followed when its first mask of the step was filled
 
     def left(self, followed: int) -> int | None:
-        """Tokens that may come, if the grammar has followed so many, drafts included; None where the request is gone."""
+        """Tokens that may come when a mask is filled, the grammar having followed so many, drafts included.
+
+        None where the request is gone.
+        """
         request = self._request()
         if request is None:
             return None
+        written = request.num_output_tokens
+        if written != self._written:
+            self._written, self._followed = written, followed
         total = min(request.max_tokens, self._max_model_len - request.num_prompt_tokens)
         if self._most is not None:
             total = min(total, self._most)
-        ahead = followed - self._followed
-        reserve = self._drafts if self._written < 0 and ahead else 0
-        return int(total - request.num_output_tokens - ahead - reserve)
-
-    def note(self, followed: int) -> None:
-        """Tokens were followed: for good, if the request has grown."""
-        request = self._request()
-        if request is not None and request.num_output_tokens != self._written:
-            self._written = request.num_output_tokens
-            self._followed = followed
+        structured = getattr(request, "structured_output_request", None)
+        reserve = self._drafts if getattr(structured, "reasoning_ended", None) is False else 0
+        return int(total - written - (followed - self._followed) - reserve)
 
     def has_drafts(self, followed: int) -> bool:
         """Whether some of the tokens that were followed are drafts."""
         return followed != self._followed
+
+
+class FixedBudget:
+    """What is left to a request that the grammar has followed from its first token.
+
+    ``most``: tokens that it may have, if that was said; ``room``: what the prompt leaves of the model's context; ``is_ahead``:
+    whether drafts are among the tokens that were followed.
+    """
+
+    def __init__(self, most: int | None, room: int) -> None:
+        self.most = most
+        self.room = room
+        self.is_ahead = False
+
+    def left(self, followed: int) -> int | None:
+        """Tokens that may come."""
+        return (self.room if self.most is None else min(self.most, self.room)) - followed
+
+    def has_drafts(self, followed: int) -> bool:
+        """Whether some of the tokens that were followed are drafts."""
+        return self.is_ahead

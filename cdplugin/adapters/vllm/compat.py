@@ -205,6 +205,12 @@ def tokenizer_of(model_config: Any) -> Any:
     raise NotFoundError("vllm.tokenizers.cached_tokenizer_from_config")
 
 
+def prompt_lengths(state: Any, slots: Iterable[int]) -> dict[int, int]:
+    """V2: how many tokens the prompts of the requests in some slots have."""
+    prompt = state.prompt_len.np
+    return {slot: int(prompt[slot]) for slot in slots}
+
+
 def request_tokens(state: Any, slots: Iterable[int]) -> dict[int, list[int]]:
     """V2: the tokens written so far by the requests in some slots, read from the device."""
     listed = list(slots)

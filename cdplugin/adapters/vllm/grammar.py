@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.adapters.vllm.budget import ARGUMENT, RequestBudget
+from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.adapters.vllm.door import OffLoop, taking_turns
+from cdplugin.adapters.vllm.request_options import with_request_options
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.bits import bit_members
@@ -55,6 +56,7 @@ _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
+_OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class Options(JsonOptions):
         return replace(self, whitespace="compact", separators=None, indent=None)
 
     def json_schema(self, schema: Any) -> JsonSchema:
-        """``schema``: JSON text or a value."""
-        return JsonSchema(schema, **{name: getattr(self, name) for name in _OF_SCHEMAS})
+        """``schema``: JSON text or a value, which may ask for options of its own (:mod:`.request_options`)."""
+        options = with_request_options(self, schema, _OF_REQUESTS)
+        return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
 
 
 def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
@@ -354,7 +357,7 @@ class GrammarState:
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
         self._is_lost = False  # the matcher does not stand where vLLM thinks
-        self.budget: RequestBudget | None = None
+        self.budget: RequestBudget | FixedBudget | None = None
         """How many tokens may still come; None: any number."""
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
@@ -372,6 +375,10 @@ class GrammarState:
                 row[token >> 5] |= np.uint32(1 << (token & 31))
         except Exception:
             logger.exception("cdplugin: a bitmask that cannot be written; please report this")
+
+    def prepare(self) -> None:
+        """Do on this thread what the first mask asks for: the mask itself, and what is to be known of endings."""
+        self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:
         """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
@@ -405,8 +412,6 @@ class GrammarState:
                 else:
                     break
             else:
-                if self.budget is not None:
-                    self.budget.note(self._count)
                 return True
         except Exception as error:
             if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
@@ -423,10 +428,18 @@ class GrammarState:
             known = listed[
                 : next((i for i, token in enumerate(listed) if not 0 <= token < size), None)
             ]  # drafts may be padded by -1
-            return [] if self._is_stuck() else known[: self._matcher.validate_tokens(known)]
+            return [] if self._is_stuck() else known[: self._count_fitting(known)]
         except Exception as error:
             logger.warning("cdplugin: drafts are refused: %s", _text(error))
             return []
+
+    def _count_fitting(self, tokens: list[int]) -> int:
+        """How many drafts are legal; within a budget, also those that leave no room for an ending are not."""
+        budget = None if self.budget is None else self.budget.left(self._count)
+        if budget is not None and budget > 0:
+            with contextlib.suppress(LimitExceeded, EngineError):  # the mask of this place says it, and goes without
+                return self._matcher.validate_tokens(tokens, budget)
+        return self._matcher.validate_tokens(tokens)
 
     def rollback(self, num_tokens: int) -> None:
         """Take back the last tokens, an end token included; more than there are means all."""

@@ -5,6 +5,7 @@
 
 A request is constrained by one of ``cdplugin_json`` (a schema as text), ``cdplugin_json_object`` (true), ``cdplugin_regex``,
 ``cdplugin_choice`` (a list), ``cdplugin_grammar`` and ``cdplugin_structural_tag``; over HTTP they go into ``vllm_xargs``.
+``cdplugin_budget`` beside it is that of the backend (:mod:`cdplugin.adapters.vllm.budget`).
 
 Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: where something goes
 wrong only stop tokens are allowed, and the log says why. vLLM has two interfaces for such classes; this one inherits both, and
@@ -19,6 +20,7 @@ from typing import Any
 
 import torch
 
+from cdplugin.adapters.vllm import budget
 from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options, engine_for, spec_of
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -40,7 +42,7 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
 
     Raises :class:`GrammarError` for unknown names, wrong types, and more than one kind.
     """
-    given = {name: value for name, value in (extra_args or {}).items() if name.startswith(PREFIX)}
+    given = {name: value for name, value in (extra_args or {}).items() if name.startswith(PREFIX) and name != budget.ARGUMENT}
     unknown = [name for name in given if name.removeprefix(PREFIX) not in KINDS]
     if unknown or len(given) > 1:
         expected = "one of " + ", ".join(PREFIX + kind for kind in KINDS)
@@ -62,8 +64,12 @@ async def check_off_loop(params: Any) -> None:
     Raises :class:`GrammarError`.
     """
     request = request_of(getattr(params, "extra_args", None))
-    if request is not None and GrammarLogitsProcessor.door is not None:
-        await GrammarLogitsProcessor.door.check_off_loop(*request)
+    door = GrammarLogitsProcessor.door
+    if request is not None and door is not None:
+        await door.check_off_loop(*request)
+        given = budget.of_params(params, door.options.endings)
+        if given is not None:
+            await door.check_budget_off_loop(*request, given)
 
 
 class _Row:
@@ -103,6 +109,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         compact = vllm_config.structured_outputs_config.disable_any_whitespace
         self._engine: Engine = engine_for(compat.tokenizer_of(model_config), model_config.get_vocab_size(), compact)
         self._engine.warm()
+        self._max_model_len = int(model_config.max_model_len)
         self._states = device_or_states if is_pin_memory is None else None
         self._rows: dict[int, _Row] = {}  # V1: by position in the batch; V2: by slot
         self._bitmask: torch.Tensor = allocate_token_bitmask(1, self._engine.vocab.size)
@@ -118,20 +125,29 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
             return
         if cls.door is not None:
             cls.door.check(*request)
+            given = budget.of_params(sampling_params, cls.door.options.endings)
+            if given is not None:
+                cls.door.check_budget(*request, given)
         else:  # no vocabulary to compile for: what can be said without
             options = Options.from_environment()
+            budget.of_params(sampling_params, options.endings)
             spec_of(*request, options).to_ir(options.budgets)
 
     def is_argmax_invariant(self) -> bool:
         return False
 
-    def _row(self, params: Any, output: list[int] | None) -> _Row | None:
-        """A new request; None if it is free. Raises nothing: an exception here ends the engine."""
+    def _row(self, params: Any, output: list[int] | None, prompt: int = 0) -> _Row | None:
+        """A new request, whose prompt has so many tokens; None if it is free. Raises nothing: that would end the engine."""
         stops = {int(t) for t in getattr(params, "all_stop_token_ids", None) or ()}
         listed = sorted(t for t in stops if 0 <= t < self._engine.vocab.size) or list(self._engine.vocab.eos_token_ids)
         try:
             request = request_of(params.extra_args)
-            return None if request is None else _Row(self._engine.state(*request, listed), listed, output)
+            if request is None:
+                return None
+            state = self._engine.state(*request, listed)
+            if budget.asked(params.extra_args, self._engine.options.endings) != 0:
+                state.budget = budget.FixedBudget(budget.of_params(params, True), self._max_model_len - prompt)
+            return _Row(state, listed, output)
         except Exception as error:
             logger.error("cdplugin: request refused, only stop tokens are allowed: %s", error)
             return _Row(None, listed, output)
@@ -155,8 +171,8 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
             return
         for index in batch_update.removed:
             self._rows.pop(index, None)
-        for index, params, _, output in batch_update.added:
-            self._put(index, self._row(params, output))
+        for index, params, prompt, output in batch_update.added:
+            self._put(index, self._row(params, output, len(prompt or ())))
         for source, target, direction in batch_update.moved:
             moved, replaced = self._rows.pop(source, None), self._rows.pop(target, None)
             self._put(target, moved)
@@ -196,17 +212,23 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
                 rows_of.setdefault(slot, []).append(logits_row)
         if not rows_of:
             return []
+        prompt_lens = compat.prompt_lengths(self._states, rows_of)
         position, fed = ctx.expanded_local_pos.tolist(), ctx.input_ids.tolist()
         filled = []
         for slot, tokens in compat.request_tokens(self._states, rows_of).items():
             row = self._rows[slot]
             row.follow(tokens[row.followed :])
             drafts = 0
+            left = row.state.budget if row.state is not None else None
+            if isinstance(left, budget.FixedBudget):
+                left.room = self._max_model_len - prompt_lens[slot]
             for logits_row in sorted(rows_of[slot], key=position.__getitem__):
                 if position[logits_row] > 0 and row.state is not None and not row.state.is_terminated():
                     if not row.state.accept_tokens("", [fed[logits_row]]):
                         break  # the row before masks this draft, so that what follows it is never taken
                     drafts += 1
+                if isinstance(left, budget.FixedBudget):
+                    left.is_ahead = drafts > 0
                 row.fill(self._bitmask, logits_row)
                 filled.append(logits_row)
             if row.state is not None:

@@ -165,9 +165,7 @@ def _budget_of(params: Any, engine: Engine) -> int | None:
     """
     from cdplugin.adapters.vllm import budget
 
-    most = budget.asked(getattr(params, "extra_args", None), engine.options.endings)
-    listed = [n for n in (most, getattr(params, "max_tokens", None)) if n is not None]
-    return min(listed) or None if listed else None
+    return budget.of_params(params, engine.options.endings)
 
 
 async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -277,7 +275,7 @@ def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> Non
         if most != 0:
             drafts = int(getattr(vllm_config, "num_speculative_tokens", 0) or 0)
             state.budget = budget.RequestBudget(request, vllm_config.model_config.max_model_len, most, drafts)
-            _ = state.budget.left(0)
+            state.prepare()
     except Exception as error:
         logger.warning("cdplugin: an answer may be cut off, its budget is not known: %s: %s", type(error).__name__, error)
         with contextlib.suppress(AttributeError):

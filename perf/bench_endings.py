@@ -1,0 +1,298 @@
+"""Answers that end within their budget of tokens: how many, and what the masks cost.
+
+    .venv-vllm/bin/python perf/bench_endings.py serve ../shared/maskbench/dev.jsonl.gz cdplugin --out FILE [--speculate]
+    .venv/bin/python perf/bench_endings.py walks ../shared/maskbench/dev.jsonl.gz --out FILE
+    .venv/bin/python perf/bench_endings.py cost ../shared/maskbench/dev.jsonl.gz --out FILE
+
+*serve*: a real vLLM on the small model, offline; ``--count`` schemas of MaskBench that all three backends take, one answer each
+of ``--tokens`` tokens at most. Counted: answers that end by themselves, and those of them that ``jsonschema`` takes.
+
+*walks*: no model; masks of the small model's vocabulary, tokens drawn from random logits, for some schemas and budgets of 20 to
+300 tokens. Of the budgets in which a shortest ending fits, all have to end and be valid; in others the first mask has to raise
+``BudgetError``.
+
+*cost*: the time of masks along such texts: without a budget, with one that is far away (in turns), and near its end, within the
+last 40 tokens. Medians and means; ratios of one run. *Cold*: the first text of a grammar; *warm*: the same text once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "perf")]
+
+
+def is_valid(schema: Any, text: str) -> bool:
+    """Whether a text is JSON that ``jsonschema`` takes."""
+    import jsonschema
+
+    try:
+        jsonschema.validators.validator_for(schema)(schema).validate(json.loads(text))
+    except Exception:  # whatever is wrong with it
+        return False
+    return True
+
+
+def rows_of(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str, Any]]:
+    """Rows of MaskBench whose schemas cdplugin takes, drawn at random."""
+    import cdplugin as cd
+    from cdplugin.limits import Limits
+
+    with gzip.open(path, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    random.Random(seed).shuffle(rows)
+    out: list[dict[str, Any]] = []
+    for row in rows:
+        if len(out) == count:
+            break
+        if len(json.dumps(row["schema"])) > most_bytes:
+            continue
+        try:
+            cd.JsonSchema(row["schema"]).to_ir(Limits())
+        except cd.GrammarError:
+            continue
+        out.append(row)
+    return out
+
+
+# ---- a real engine -----------------------------------------------------------------------------------------------------------
+
+
+def serve(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One answer for each schema."""
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    from bench_serving import load_schemas
+    from demo_model import model_folder  # type: ignore[import-not-found]
+    from vllm import LLM, SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    rows = load_schemas(arguments.schemas, arguments.count, arguments.seed, 4_000)
+    options: dict[str, Any] = {}
+    if arguments.speculate:
+        options["speculative_config"] = {
+            "method": "ngram",
+            "num_speculative_tokens": 3,
+            "prompt_lookup_max": 3,
+            "prompt_lookup_min": 1,
+        }
+    llm = LLM(
+        str(model_folder()),
+        structured_outputs_config={"backend": arguments.backend},
+        dtype="bfloat16",
+        max_model_len=1024,
+        max_num_seqs=24,
+        enforce_eager=True,
+        **options,
+    )
+    params = [
+        SamplingParams(
+            temperature=0.0 if arguments.greedy else 1.0,
+            seed=i,
+            max_tokens=arguments.tokens,
+            structured_outputs=StructuredOutputsParams(json=row["schema"]),
+        )
+        for i, row in enumerate(rows)
+    ]
+    prompts = [[{"role": "user", "content": f"Write a JSON document for {row['id'].replace('_', ' ')}."}] for row in rows]
+    began = time.perf_counter()
+    answers = [done.outputs[0] for done in llm.chat(prompts, params, use_tqdm=False)]
+    seconds = time.perf_counter() - began
+    finished = [answer.finish_reason == "stop" for answer in answers]
+    valid = [is_valid(row["schema"], answer.text) for row, answer in zip(rows, answers, strict=True)]
+    return {
+        "backend": arguments.backend,
+        "speculation": arguments.speculate,
+        "sampling": "greedy" if arguments.greedy else "temperature 1",
+        "tokens": arguments.tokens,
+        "schemas": len(rows),
+        "finished": sum(finished),
+        "finished and valid": sum(a and b for a, b in zip(finished, valid, strict=True)),
+        "at the last token": sum(len(answer.token_ids) == arguments.tokens for answer in answers),
+        "seconds": round(seconds, 1),
+        "unfinished": [row["id"] for row, done in zip(rows, finished, strict=True) if not done],
+        "invalid": [row["id"] for row, a, b in zip(rows, finished, valid, strict=True) if a and not b],
+    }
+
+
+# ---- without a model ---------------------------------------------------------------------------------------------------------
+
+
+def small_vocabulary() -> Any:
+    """The vocabulary of the small model."""
+    from demo_model import model_folder
+    from transformers import AutoTokenizer
+
+    import cdplugin as cd
+
+    return cd.Vocabulary.from_huggingface(AutoTokenizer.from_pretrained(model_folder()))
+
+
+def members(row: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+
+
+def pick(row: np.ndarray, logits: np.ndarray, greedy: bool, rng: np.random.Generator) -> int:
+    """A token of a mask: the likeliest, or one that is drawn."""
+    tokens = members(row)
+    scores = logits[tokens] + (0 if greedy else rng.gumbel(size=len(tokens)))
+    return int(tokens[int(np.argmax(scores))])
+
+
+def logits_of(vocab: Any, rng: np.random.Generator) -> np.ndarray:
+    """Random logits that like no end: texts go on until they must not."""
+    logits = 3 * rng.standard_normal(vocab.size)
+    logits[list(vocab.eos_token_ids)] -= 4
+    return logits
+
+
+def walks(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Texts under budgets."""
+    import cdplugin as cd
+
+    vocab = small_vocabulary()
+    compiler = cd.Compiler(vocab)
+    rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
+    rng = np.random.default_rng(arguments.seed)
+    counts = {"texts": 0, "too small": 0, "finished": 0, "valid": 0, "at the last token": 0}
+    bad: list[str] = []
+    mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    for number, row in enumerate(rows):
+        grammar = compiler.compile(cd.JsonSchema(row["schema"]))
+        for turn in range(arguments.texts):
+            budget = int(rng.integers(20, 301))
+            matcher, greedy = grammar.matcher(), turn % 2 == 0
+            counts["texts"] += 1
+            least = len(matcher.shortest_completion()) + 1
+            for left in range(budget, 0, -1):
+                try:
+                    matcher.fill_next_token_bitmask(mask, 0, left)
+                except cd.BudgetError:
+                    break
+                matcher.accept_token(pick(mask[0], logits_of(vocab, rng), greedy, rng))
+                if matcher.is_terminated():
+                    break
+            if not matcher.tokens and least > budget:
+                counts["too small"] += 1
+                continue
+            counts["finished"] += matcher.is_terminated()
+            counts["at the last token"] += len(matcher.tokens) == budget
+            text = vocab.decode(matcher.tokens[:-1]).decode(errors="replace")
+            counts["valid"] += matcher.is_terminated() and is_valid(row["schema"], text)
+            if not matcher.is_terminated() or not is_valid(row["schema"], text):
+                bad.append(f"{row['id']}, budget {budget}: {text[-80:]}")
+        print(f"{number + 1}/{len(rows)} {counts}", file=sys.stderr)
+    return {"schemas": len(rows), **counts, "bad": bad}
+
+
+def cost(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Times of masks."""
+    import cdplugin as cd
+
+    vocab = small_vocabulary()
+    rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
+    rng = np.random.default_rng(arguments.seed)
+    mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    times: dict[str, list[float]] = {}
+    firsts: list[float] = []
+
+    def follow(grammar: Any, tokens: list[int], budget: int | None, name: str, last: int = 0) -> None:
+        """Time each mask along a text, or along its last tokens."""
+        matcher = grammar.matcher()
+        out = times.setdefault(name, [])
+        for place, token in enumerate(tokens):
+            left = None if budget is None else budget - place
+            began = time.perf_counter_ns()
+            matcher.fill_next_token_bitmask(mask, 0, left)
+            if not last or place >= len(tokens) - last:
+                out.append((time.perf_counter_ns() - began) / 1e3)
+            matcher.accept_token(token)
+
+    for row in rows:
+        spec = cd.JsonSchema(row["schema"])
+        grammar = cd.Compiler(vocab).compile(spec)
+        matcher = grammar.matcher()
+        try:
+            for left in range(arguments.tokens, 0, -1):
+                matcher.fill_next_token_bitmask(mask, 0, left)
+                matcher.accept_token(pick(mask[0], logits_of(vocab, rng), False, rng))
+                if matcher.is_terminated():
+                    break
+        except cd.BudgetError:
+            continue
+        tokens = list(matcher.tokens)
+        ends = len(tokens)
+        for turn in range(2):  # each first half the time
+            order = [("none", None), ("far", arguments.far)]
+            for name, budget in order[:: 1 if turn else -1]:
+                fresh = cd.Compiler(vocab).compile(spec)
+                follow(fresh, tokens, budget, f"{name}, cold")
+                for _ in range(3):
+                    follow(fresh, tokens, budget, f"{name}, warm")
+        fresh = cd.Compiler(vocab).compile(spec)
+        follow(fresh, tokens, ends, "near, cold", 40)
+        follow(fresh, tokens, ends, "near, warm", 40)
+        fresh = cd.Compiler(vocab).compile(spec)
+        follow(fresh, tokens, None, "last 40 without, cold", 40)
+        follow(fresh, tokens, None, "last 40 without, warm", 40)
+        began = time.perf_counter()
+        fresh.matcher().fill_next_token_bitmask(mask, 0, arguments.far)
+        firsts.append(1e3 * (time.perf_counter() - began))
+    summary = {
+        name: {"masks": len(t), "mean µs": round(statistics.fmean(t), 2), "p50 µs": round(statistics.median(t), 2)}
+        for name, t in times.items()
+    }
+
+    def ratio(one: str, two: str) -> dict[str, float]:
+        return {key: round(summary[one][key] / summary[two][key], 3) for key in ("mean µs", "p50 µs")}
+
+    return {
+        "schemas": len(rows),
+        "far budget": arguments.far,
+        "times": summary,
+        "far / none, warm": ratio("far, warm", "none, warm"),
+        "far / none, cold": ratio("far, cold", "none, cold"),
+        "near / none, warm": ratio("near, warm", "last 40 without, warm"),
+        "near / none, cold": ratio("near, cold", "last 40 without, cold"),
+        "first mask with a far budget, ms, p50": round(statistics.median(firsts), 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["serve", "walks", "cost"])
+    parser.add_argument("schemas", type=Path)
+    parser.add_argument("backend", nargs="?", default="cdplugin")
+    parser.add_argument("--count", type=int, default=24, help="schemas")
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--texts", type=int, default=10, help="texts for each schema (walks)")
+    parser.add_argument("--far", type=int, default=100_000, help="the far budget (cost)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--speculate", action="store_true")
+    parser.add_argument("--greedy", action="store_true")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    result = {"serve": serve, "walks": walks, "cost": cost}[arguments.what](arguments)
+    result["machine"] = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    print(json.dumps(result, indent=1, ensure_ascii=False))
+    if arguments.out:
+        known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+        name = arguments.what if arguments.what != "serve" else f"serve {arguments.backend}"
+        name += " with speculation" * arguments.speculate + " greedy" * arguments.greedy
+        arguments.out.write_text(json.dumps({**known, name: result}, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
