@@ -27,6 +27,7 @@ LLAMA_CPP  ?= llama-cpp-python==0.3.36
 FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
+PART          ?= 0/8
 DOCS_VENV     ?= .venv-docs
 RELEASE_VENV  ?= .venv-release
 EXTRAS        ?=
@@ -43,7 +44,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults mutations check hosts soak warmup format bench clean
+.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check hosts soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -174,6 +175,12 @@ fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, inject
 
 hostile: $(VENV)/.test warmup
 	@echo "== the hostile corpus, Llama 3's vocabulary"; CDPLUGIN_FUZZ=2 $(BIN)/python -m pytest -q -n $(JOBS) tests/hostile $(PYTEST_ARGS)
+
+guard: $(VENV)/.test warmup ## a part of hostile, fuzz and faults: about twenty minutes on two cores; PART=0/8: which part
+	@echo "== part $(PART) of the hostile corpus, Llama 3's vocabulary"
+	@$(BIN)/python tests/hostile/run.py --vocabulary llama3 --part $(PART)
+	@$(MAKE) --no-print-directory fuzz FUZZ=2
+	@$(MAKE) --no-print-directory faults FAULTY_TOKENS=5000
 
 faults: $(VENV)/.test
 	@echo "== walks with injected faults, checked bounds"; NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup

@@ -144,18 +144,21 @@ def members(row: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
 
 
-def pick(row: np.ndarray, logits: np.ndarray, greedy: bool, rng: np.random.Generator) -> int:
-    """A token of a mask: the likeliest, or one that is drawn."""
-    tokens = members(row)
-    scores = logits[tokens] + (0 if greedy else rng.gumbel(size=len(tokens)))
-    return int(tokens[int(np.argmax(scores))])
+class Model:
+    """Random logits that like no end: texts go on until they must not. Sixty-four rows of them, and noise to draw by."""
 
+    def __init__(self, vocab: Any, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.logits = 3 * self.rng.standard_normal((64, vocab.size))
+        self.logits[:, list(vocab.eos_token_ids)] -= 4
+        self.noise = self.rng.gumbel(size=(64, vocab.size))
 
-def logits_of(vocab: Any, rng: np.random.Generator) -> np.ndarray:
-    """Random logits that like no end: texts go on until they must not."""
-    logits = 3 * rng.standard_normal(vocab.size)
-    logits[list(vocab.eos_token_ids)] -= 4
-    return logits
+    def pick(self, row: np.ndarray, greedy: bool = False) -> int:
+        """A token of a mask: the likeliest, or one that is drawn."""
+        tokens = members(row)
+        one, two = self.rng.integers(64, size=2)
+        scores = self.logits[one][tokens] + (0 if greedy else self.noise[two][tokens])
+        return int(tokens[int(np.argmax(scores))])
 
 
 def walks(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -165,14 +168,14 @@ def walks(arguments: argparse.Namespace) -> dict[str, Any]:
     vocab = small_vocabulary()
     compiler = cd.Compiler(vocab)
     rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
-    rng = np.random.default_rng(arguments.seed)
+    model = Model(vocab, arguments.seed)
     counts = {"texts": 0, "too small": 0, "finished": 0, "valid": 0, "at the last token": 0}
     bad: list[str] = []
     mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
     for number, row in enumerate(rows):
         grammar = compiler.compile(cd.JsonSchema(row["schema"]))
         for turn in range(arguments.texts):
-            budget = int(rng.integers(20, 301))
+            budget = int(model.rng.integers(20, 301))
             matcher, greedy = grammar.matcher(), turn % 2 == 0
             counts["texts"] += 1
             least = len(matcher.shortest_completion()) + 1
@@ -181,7 +184,7 @@ def walks(arguments: argparse.Namespace) -> dict[str, Any]:
                     matcher.fill_next_token_bitmask(mask, 0, left)
                 except cd.BudgetError:
                     break
-                matcher.accept_token(pick(mask[0], logits_of(vocab, rng), greedy, rng))
+                matcher.accept_token(model.pick(mask[0], greedy))
                 if matcher.is_terminated():
                     break
             if not matcher.tokens and least > budget:
@@ -203,7 +206,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 
     vocab = small_vocabulary()
     rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
-    rng = np.random.default_rng(arguments.seed)
+    model = Model(vocab, arguments.seed)
     mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
     times: dict[str, list[float]] = {}
     firsts: list[float] = []
@@ -227,7 +230,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
         try:
             for left in range(arguments.tokens, 0, -1):
                 matcher.fill_next_token_bitmask(mask, 0, left)
-                matcher.accept_token(pick(mask[0], logits_of(vocab, rng), False, rng))
+                matcher.accept_token(model.pick(mask[0]))
                 if matcher.is_terminated():
                     break
         except cd.BudgetError:

@@ -183,3 +183,38 @@ def test_the_pages_of_a_table_that_grew_are_handed_on(monkeypatch: pytest.Monkey
         before = len(pages._free.get(size, ()))
         grow(layout.TOKEN_LISTS, 2 * len(arena.tables[layout.TOKEN_LISTS]))
         assert len(pages._free.get(size, ())) == before + 1
+
+
+def test_near_its_bound_a_table_still_grows_by_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is asked for one item more each time is not copied each time, and stays within the bound."""
+    monkeypatch.setattr(owner, "_LEAST_OVERDRAFT", 0)
+    arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
+    arena.max_bytes = arena.nbytes + (3 << 20)
+    replaced = 0
+
+    def count(self: Arena, *arguments: object) -> object:
+        nonlocal replaced
+        replaced += 1
+        return install(self, *arguments)  # type: ignore[arg-type]
+
+    install = Arena._install
+    monkeypatch.setattr(Arena, "_install", count)
+
+    def fill() -> None:
+        while True:
+            arena._grow(layout.TRANSITIONS, len(arena.tables[layout.TRANSITIONS]) + 256)
+            assert arena.nbytes <= arena.max_bytes + arena.max_bytes // 4
+
+    with pytest.raises(cd.LimitExceeded, match="one step takes too much memory"):
+        fill()
+    assert arena.nbytes > 0.75 * arena.max_bytes and replaced < 20
+
+
+def test_pages_are_rounded_to_few_sizes_and_little_is_wasted() -> None:
+    sizes = set()
+    for nbytes in range(1 << 17, 1 << 21, 4001):
+        size = pages.rounded(nbytes)
+        assert nbytes <= size <= 1.26 * nbytes and pages.rounded(size) == size
+        sizes.add(size)
+    assert len(sizes) <= 20
+    assert all(pages.rounded(1 << k) == 1 << k for k in range(12, 40))

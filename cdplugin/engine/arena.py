@@ -73,6 +73,7 @@ _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a 
 
 _OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
+_COPIED_BITS = 4  # items of a table that has grown that are one unit of work, as a power of two
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 _NOT_OWNED = frozenset(
@@ -108,6 +109,7 @@ def _dtype(table: int) -> type:
 
 _DTYPES = tuple(np.dtype(_dtype(table)) for table in range(layout.N_TABLES))
 _MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
+_HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
 
 
 @dataclass(frozen=True)
@@ -171,15 +173,16 @@ class _Room(NamedTuple):
 
     @classmethod
     def of(cls, table: int, items: int) -> _Room:
-        """Room for so many items of a table. Raises ``MemoryError``."""
+        """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
         dtype = _DTYPES[table]
         size = items * dtype.itemsize
         if size < pages.LARGE:
             return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
         page, is_zero = pages.acquire(size)
+        part = page[:size] if table in _HASHED else page
         if not is_zero and table not in _IN_USE:
-            page[:size] = 0
-        return cls(page[:size].view(dtype), page)
+            part[:] = 0
+        return cls(part.view(dtype), page)
 
 
 class Expand(Protocol):
@@ -462,16 +465,25 @@ class Arena:
 
     def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
         """Whether some tables may have so many items each."""
-        added = sum([(items - len(self.tables[table])) * _DTYPES[table].itemsize for table in tables])
+        added = 0
+        for table in tables:
+            size = items * _DTYPES[table].itemsize
+            added += (size if size < pages.LARGE else pages.rounded(size)) - self._own.get(table, 0)
         return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
     def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
-        """Put larger tables in the place of some, with their content: of ``wanted`` items, or ``needed`` where memory is short.
+        """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but
+        ``needed`` and an eighth more than there are: what grows item by item is not copied for each.
 
         Nobody may hold an old table meanwhile: its pages could not be handed on.
         """
-        items = wanted if self._has_bytes(tables, wanted) else needed
-        if items == needed and not self._has_bytes(tables, needed):
+        length = len(self.tables[tables[0]])
+        is_hashed = tables[0] in _HASHED
+        least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
+        items = wanted
+        while items > least and not self._has_bytes(tables, items):
+            items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
+        if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
         try:
@@ -487,6 +499,7 @@ class Arena:
             raise
         pages.release(freed)
         self.note_size()
+        self.header[layout.WORK_LEFT] -= items * len(tables) >> _COPIED_BITS
 
     def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
         """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""

@@ -35,10 +35,18 @@ def _after_fork() -> None:
         _kept = 0
 
 
+def rounded(nbytes: int) -> int:
+    """The size of a block for so many bytes: one of four between a power of two and the next, so that blocks can be handed on
+    and little of a large one is wasted.
+    """
+    step = max(1 << max((nbytes - 1).bit_length() - 3, 0), 4096)
+    return -(-nbytes // step) * step
+
+
 def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
-    """uint8, at least ``nbytes`` (a power of two), and whether they are zeros; otherwise their content is anything."""
+    """uint8, :func:`rounded` ``nbytes``, and whether they are zeros; otherwise their content is anything."""
     global _kept
-    size = 1 << (nbytes - 1).bit_length()
+    size = rounded(nbytes)
     with _lock:
         blocks = _free.get(size)
         if blocks:

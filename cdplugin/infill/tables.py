@@ -103,7 +103,9 @@ class InfillGrammar:
             raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
         if head[layout.HAS_TRACKED]:
             raise UnsupportedError(
-                "infilling", expected="items without uniqueItems, or few", found="distinct items of any number"
+                "infilling",
+                expected="items without uniqueItems, or few; fewer than 40 names where they come in any order",
+                found="distinct items or names of any number",
             )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1

@@ -38,8 +38,8 @@ ALWAYS = (1 << 62, -1)
 """Every token has to be looked at, whatever the budget."""
 SEARCH_GAP = 2
 """Tokens by which a longer text is looked for that takes fewer of them."""
-SEARCH_WORK = 40_000
-"""Nodes of the trie that one such search may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
+SEARCH_WORK = 20_000
+"""Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
 _GRANT = 20_000_000
 """Work (``Limits.max_step_work``) that the endings after one place's tokens may take together."""
@@ -119,6 +119,7 @@ class Budgets:
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._growth: Growth | None = None
+        self._search_left = 0
         self._token_costs: TokenCosts
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
@@ -362,6 +363,7 @@ class Budgets:
             return False
         length = most - self.last
         found = False
+        self._search_left = SEARCH_WORK
         if length >= 0:
             with self._arena.one_budget(_GRANT):
                 for after in self._cursors_after(cursor):
@@ -395,7 +397,6 @@ class Budgets:
         pending = [(self._least(start), next(order), 0, start)]
         best = {start: 0}
         came: dict[int, int] = {}
-        left_to_do = SEARCH_WORK
         try:
             while pending:
                 _, _, taken, cursor = heappop(pending)
@@ -410,17 +411,17 @@ class Budgets:
                         path.append(came[path[-1]])
                     self._note(path[::-1], known)
                     return True
-                if left_to_do < 0:
+                if self._search_left < 0:
                     break
                 before = int(head[layout.C_NODES])
                 following = self._cursors_after(cursor)
-                left_to_do -= _PLACE_NODES * (1 + len(following))
+                self._search_left -= _PLACE_NODES * (1 + len(following))
                 for after in following:
                     bound = taken + 1 + self._least(after)
                     if bound <= length and taken + 1 < best.get(after, FAR):
                         best[after], came[after] = taken + 1, cursor
                         heappush(pending, (bound, next(order), taken + 1, after))
-                left_to_do -= int(head[layout.C_NODES]) - before
+                self._search_left -= int(head[layout.C_NODES]) - before
         except (LimitExceeded, EngineError):
             pass
         self._tried[start] = max(length, self._tried.get(start, -1))

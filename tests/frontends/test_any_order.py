@@ -162,3 +162,11 @@ def test_where_names_are_all_different_they_are_rules() -> None:
     alike = [any_order.Entry(f"n{i}", i, ((1, 0),), True) for i in range(100)]
     assert any_order.are_many(alike, []) and not any_order.are_many(different, [])
     assert not any_order.are_many(alike, [any_order.Further(1, 2, marks=1, group=0)])
+
+
+def test_infilling_refuses_them_by_name() -> None:
+    names = [f"name_{i}" for i in range(45)]
+    schema = {"type": "object", "properties": dict.fromkeys(names, INTEGER), "required": names, "additionalProperties": False}
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any", whitespace="compact"))
+    with pytest.raises(cd.UnsupportedError, match="fewer than 40 names where they come in any order"):
+        cd.Infill(grammar).new(["{", cd.GAP, "}"])

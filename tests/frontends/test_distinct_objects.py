@@ -140,3 +140,11 @@ def test_what_no_member_tells_apart_is_refused() -> None:
     for items in ({"type": "object"}, {"type": ["object", "array"]}, array({"k": FEW}, ["k"])["items"]):
         with pytest.raises(cd.GrammarError, match="keyword 'uniqueItems' is not supported yet - at /uniqueItems"):
             COMPILER.compile(cd.JsonSchema({"type": "array", "uniqueItems": True, "items": items}))
+
+
+def test_counts_of_members() -> None:
+    item = array({"n": TEXT, "v": TEXT}, ["n"])["items"]
+    grammar = COMPILER.compile(cd.JsonSchema({"type": "array", "uniqueItems": True, "items": {**item, "minProperties": 1}}))
+    assert takes(grammar, b'[{"n": "a"}, {"n": "b"}]') and not takes(grammar, b'[{"n": "a"}, {"n": "a"}]')
+    with pytest.raises(cd.GrammarError, match="'uniqueItems' is not supported yet"):
+        COMPILER.compile(cd.JsonSchema({"type": "array", "uniqueItems": True, "items": {**item, "minProperties": 2}}))

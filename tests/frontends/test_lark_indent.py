@@ -309,7 +309,7 @@ def test_glued_rules() -> None:
         ("%indent 3\nstart: /a/", "what follows %indent: expected an object, found int - at line 1, column 1"),
         ('%indent {"tablen": 3}\nstart: /a/', "unknown option in %indent: expected one of NL_type"),
         ('%indent {"tab_len": 0}\nstart: /a/', "option tab_len: expected a number from 1 to 64, found 0 - at line 1"),
-        ('%indent {"max_width": 5000}\nstart: /a/', "option max_width: expected a number from 1 to 1000"),
+        ('%indent {"max_width": 5000}\nstart: /a/', "option max_width: expected a number from 1 to 256"),
         ('%indent {"NL_type": 3}\nstart: /a/', "option NL_type: expected the name of a terminal, found 3"),
         ('%indent {"NL_type": "X", "INDENT_type": "X"}\nstart: /a/', "%indent: expected three different names"),
         ('%indent {"OPEN_PAREN_types": "("}\nstart: /a/', "option OPEN_PAREN_types: expected a list of terminals"),

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from cdplugin.errors import GrammarError
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import Source, references
+from cdplugin.frontends.productive import Productive
 from cdplugin.ir import Symbol
 
 _MOST_NAMES = 2_000
@@ -60,32 +61,8 @@ def _similar(source: Source, name: str, used: set[str] | None = None) -> str:
 
 
 def unproductive(rules: Iterable[tuple[Symbol, tuple[Symbol, ...]]], wanted: Iterable[Symbol]) -> set[Symbol]:
-    """Which nonterminals of ``wanted`` derive no text: by counting each rule's symbols that are not known to yet.
-
-    Lexemes and tokens count as known.
-    """
-    waiting: dict[Symbol, list[int]] = {}
-    missing: list[int] = []
-    lefts: list[Symbol] = []
-    good: set[Symbol] = set()
-    pending: list[Symbol] = []
-    for left, right in rules:
-        needs = {symbol for symbol in right if symbol >= 0}
-        for symbol in needs:
-            waiting.setdefault(symbol, []).append(len(lefts))
-        missing.append(len(needs))
-        lefts.append(left)
-        if not needs and left not in good:
-            good.add(left)
-            pending.append(left)
-    while pending:
-        for number in waiting.get(pending.pop(), ()):
-            missing[number] -= 1
-            left = lefts[number]
-            if not missing[number] and left not in good:
-                good.add(left)
-                pending.append(left)
-    return set(wanted) - good
+    """Which nonterminals of ``wanted`` derive no text. Lexemes and tokens derive some."""
+    return set(wanted) - Productive((left, (s for s in right if s >= 0)) for left, right in rules).known
 
 
 def fail_unproductive(source: Source, mentioned: dict[str, set[str]], dead: set[str]) -> None:

@@ -32,6 +32,7 @@ from cdplugin.frontends.json_schema.shapes import Alternative, Effort, Multiplie
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
+from cdplugin.frontends.productive import Productive
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
@@ -623,7 +624,7 @@ class _Writer:
         always: list[set[str]] = []  # names that are there or may come later
         for alternative in item.objects:
             parts = [sub.object for sub in alternative if sub.object is not None]
-            if any(part.some or part.low or part.high is not None for part in parts):
+            if any(part.some for part in parts):
                 return []
             names = {name: False for part in parts for name in part.properties}
             names.update({name: True for part in parts for name in part.required})
@@ -631,6 +632,8 @@ class _Writer:
             if entries is None:
                 continue
             found.append((entries, self._undeclared(names, parts, (), 0)))
+            if self._member_counts(parts, *found[-1]) != (0, None):
+                return []
             declared = [entry.name for entry in entries]
             telling.append({name: text for name in declared if (text := self._scalars_of(name, parts))})
             always.append({name for name in declared if self._any_order or names[name]})
@@ -665,38 +668,21 @@ class _Writer:
     def _drop_unproductive(self) -> None:
         """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
         ir = self.ir
-        missing: list[int] = []
-        waiting: dict[Symbol, list[int]] = {}
-        productive: set[Symbol] = set()
-        ready: list[Symbol] = []
-        for number, (left, right) in enumerate(ir.rules):
-            needs = {s for s in right if s >= 0}
-            missing.append(len(needs))
-            for symbol in needs:
-                waiting.setdefault(symbol, []).append(number)
-            if not needs and left not in productive:
-                productive.add(left)
-                ready.append(left)
+        rules = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules)
+        productive = rules.known
         families = dict(ir.instances)
-        while True:
-            while ready:
-                for number in waiting.get(ready.pop(), ()):
-                    missing[number] -= 1
-                    left = ir.rules[number][0]
-                    if not missing[number] and left not in productive:
-                        productive.add(left)
-                        ready.append(left)
+        grew = True
+        while grew:
+            grew = False
             for symbol, (family, start) in list(families.items()):
                 if family.satisfiable(start, lambda s: s < 0 or s in productive):
                     del families[symbol]
-                    productive.add(symbol)
-                    ready.append(symbol)
-            if not ready:
-                break
+                    rules.add(symbol)
+                    grew = True
         if ir.start not in productive:
             raise self._unsatisfiable(self._blame(productive))
-        if any(missing):
-            ir.rules = [rule for rule, lacks in zip(ir.rules, missing, strict=True) if not lacks]
+        if any(rules.missing):
+            ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
 
     def _blame(self, productive: set[Symbol]) -> str:
         """The pointer of the innermost place on the way from the start that nothing satisfies."""

@@ -28,6 +28,8 @@ Values = tuple[Hashable, ...]
 _SPARE = 600
 """Values that are left over when the last object begins: more objects than one token holds."""
 _MISSING = ("missing",)
+_ROW_WORK = 40
+"""Units of work for each value of each earlier object, where a member is made."""
 _ROWS_BYTES, _VALUE_BYTES = 200, 120
 
 
@@ -195,6 +197,8 @@ class DistinctObjects(Family):
 
     def _members(self, now: _Object, productive: Productive) -> Iterator[Sequence[Part]]:
         kind = self._kinds[now.kind]
+        if isinstance(now.array.objects, _Rows):
+            self.work += _ROW_WORK * len(now.array.objects.rows) * len(kind.telling)
         missing = kind.required >> now.members << now.members if self._ordered else kind.required & ~now.members
         if not missing and not self._is_equal(now.array.objects, now.values):
             is_unsure = kind.may_be_closed_early and isinstance(now.array.objects, bool)

@@ -20,6 +20,7 @@ from cdplugin.frontends.lark.parameters import SELF, Condition, Function, holds,
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
 from cdplugin.frontends.lark.words import words_of
+from cdplugin.frontends.productive import Productive
 from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
@@ -116,28 +117,14 @@ class Draft:
 
         ``without``: productions to leave out, as ``(rule, index)``.
         """
-        out = [False] * len(self.rules)
-        waiting: dict[int, list[tuple[int, int]]] = {}
-        missing: dict[tuple[int, int], int] = {}
-        done: list[int] = []
-        for number, rule in enumerate(self.rules):
-            for i, production in enumerate(rule.productions):
-                if (number, i) in without or not all(part.kind == "rule" or allowed(part) for part in production.parts):
-                    continue
-                below = [part.value for part in production.parts if part.kind == "rule"]
-                missing[number, i] = len(below)
-                for target in below:
-                    waiting.setdefault(target, []).append((number, i))
-                if not below and not out[number]:
-                    out[number] = True
-                    done.append(number)
-        while done:
-            for key in waiting.get(done.pop(), ()):
-                missing[key] -= 1
-                if missing[key] == 0 and not out[key[0]]:
-                    out[key[0]] = True
-                    done.append(key[0])
-        return out
+        rules = [
+            (number, [part.value for part in production.parts if part.kind == "rule"])
+            for number, rule in enumerate(self.rules)
+            for i, production in enumerate(rule.productions)
+            if (number, i) not in without and all(part.kind == "rule" or allowed(part) for part in production.parts)
+        ]
+        known = Productive(rules).known
+        return [number in known for number in range(len(self.rules))]
 
     @cached_property
     def may_be_empty(self) -> list[bool]:

@@ -283,7 +283,7 @@ class _Rewriter:
         return len(self._new) - 1
 
     def _produce(self, number: int, parts: Sequence[Part], condition: object = None) -> None:
-        self._count += 1
+        self._count += 1 + len(parts) // 4
         if self._count > self._max_rules:
             most = f"at most Limits.max_rules = {self._max_rules}"
             where = self._draft.scope.source.where(self._new[number].owner.at)

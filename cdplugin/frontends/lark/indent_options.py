@@ -11,7 +11,7 @@ from typing import Any
 from cdplugin.errors import shown
 from cdplugin.frontends.lark.source import Source, suggestion
 
-MOST_WIDTH = 1_000
+MOST_WIDTH = 256
 _MOST_TAB = 64
 _PLAIN_NAMES = {
     "LPAR": "(",
