@@ -29,6 +29,7 @@ from transformers import (  # noqa: E402
 )
 
 import cdplugin as cd  # noqa: E402
+from cdplugin.adapters.hf import processor as processor_module  # noqa: E402
 from cdplugin.adapters.hf.processor import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -204,7 +205,7 @@ def test_lookahead_does_the_work_before_the_processor_is_called(
         calls.append(threading.current_thread().name)
         fill(*arguments)
 
-    monkeypatch.setattr(cd, "fill_next_token_bitmasks", counted)
+    monkeypatch.setattr(processor_module, "fill_next_token_bitmasks", counted)
     processor = GrammarLogitsProcessor(grammars["number"])
     scores = torch.zeros(1, SIZE)
     ids = torch.tensor([[1, 2]])
@@ -228,7 +229,7 @@ def failing_fill(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
             raise cd.LimitExceeded("too many states")
         fill(*arguments)
 
-    monkeypatch.setattr(cd, "fill_next_token_bitmasks", failing)
+    monkeypatch.setattr(processor_module, "fill_next_token_bitmasks", failing)
 
 
 @pytest.mark.parametrize("lookahead", [False, True])
