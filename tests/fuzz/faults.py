@@ -74,7 +74,7 @@ class Fault:
 
     @contextmanager
     def _pages(self) -> Iterator[None]:
-        with _replaced(pages, "take", self._before(pages.acquire)):
+        with _replaced(pages, "acquire", self._before(pages.acquire)):
             yield
 
     @contextmanager
