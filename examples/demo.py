@@ -215,6 +215,8 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    # threads of a pool that wait for each other on busy cores are slower than one: 0.25 s a token became 3.4 s
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
     with quiet():
         tokenizer = AutoTokenizer.from_pretrained(folder)
         device = "cuda" if torch.cuda.is_available() else "cpu"

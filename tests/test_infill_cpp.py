@@ -12,10 +12,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
+from cdplugin.infill.parts import records_of
 
 CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
 
@@ -83,3 +85,8 @@ def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:
     """`0;}` fits nowhere after a declaration's name, so it must be commented out."""
     session = cpp.new(["int m", cd.GAP, " 0;}\n    "])
     assert session.completable() and cpp.accepts(session.complete().encode())
+
+
+def test_records_of_a_table_that_ends_within_one() -> None:
+    """Tables grow by their own sizes, not by whole records."""
+    assert records_of(np.arange(8), 3).tolist() == [[0, 1, 2], [3, 4, 5]]

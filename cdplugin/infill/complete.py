@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members
-from cdplugin.infill.parts import members
+from cdplugin.infill.parts import members, records_of
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -273,7 +273,7 @@ class _Speller:
         """The skips that begin at a node, and where they end, further right (nodes are numbered from left to right)."""
         if start == 0:
             return []
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         return [key for key in self._bare[start] if start < key[1] <= self._chart.end and records[key[0], layout.X_IS_SKIP]]
 
     def _with_skips(self, start: int) -> Ends:
@@ -295,7 +295,7 @@ class _Speller:
         words = int(self._work.header[ws.W_SET])
         row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
         numbers = bit_members(row)
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         numbers = numbers[numbers < self._grammar.n_lexemes - 1]
         is_exact = records[numbers, layout.X_KIND] == layout.EXACT
         groups = [numbers[is_exact]]
@@ -312,7 +312,7 @@ class _Speller:
         may end; :mod:`cdplugin.kernels.infill.boundaries` has the same.
         """
         lexemes = self._arena.sequence(accepted)
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         skips = [lexeme for lexeme in lexemes if records[lexeme, layout.X_IS_SKIP]]
         lexemes = skips or list(lexemes)
         if k == _TEXT_END:
@@ -385,7 +385,7 @@ class _Speller:
 
     def byte_apart(self, state: int) -> bytes:
         """A byte of a skip that ends LONGEST lexemes."""
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
             for byte in b" \n\t":
                 after = self._arena.call(engine.OP_DERIVE, int(records[lexeme, layout.X_EXPRESSION]), byte)

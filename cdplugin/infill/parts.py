@@ -101,3 +101,8 @@ def members(word: int) -> list[int]:
         out.append(low.bit_length() - 1)
         word ^= low
     return out
+
+
+def records_of(table: np.ndarray, words: int) -> np.ndarray:
+    """A table by records of so many words, ``(n, words)``; a table may have grown to where the last one is not whole."""
+    return table[: len(table) // words * words].reshape(-1, words)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members
-from cdplugin.infill.parts import members
+from cdplugin.infill.parts import members, records_of
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -51,7 +51,7 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     every byte that does can be kept away by a separator after it.
     """
     work = tables.workspace
-    lexemes = tables.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
+    lexemes = records_of(tables.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
     skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
     words = int(work.header[ws.W_SET])
     follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
@@ -82,7 +82,7 @@ class _Lexer:
         record = work.call(kernels.OP_CLOSURE, start)
         pool = work.tables[ws.POOL]
         states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
-        records = arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+        records = records_of(arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
         rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
         self.goes = (rows > 0) & (rows != lexer_layout.BEFORE)
         longest = records[states, lexer_layout.L_LONGEST]
@@ -154,7 +154,7 @@ class _Room:
         words = int(self._work.header[ws.W_SET])
         self._follows = _sets(self._work.tables[ws.FOLLOWS][: (n + 1) * words], words)
         self._skipped = _sets(self._work.tables[ws.SKIPPED][: n * words], words)
-        records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: n - 1]
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: n - 1]
         self._all = (1 << (n - 1)) - 1  # but for the end symbol
         self._exact = sum(1 << i for i in np.flatnonzero(records[:, layout.X_KIND] == layout.EXACT).tolist())
         self._skips = sum(1 << i for i in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
@@ -222,7 +222,7 @@ class _Room:
             states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
             rows_of = self._arena.tables[layout.TRANSITIONS].reshape(-1, 256)
             rows = rows_of[states]
-            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+            records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
             for state in states[records[states, lexer_layout.L_LONGEST] > 0].tolist():
                 matched = self._set_of(int(records[state, lexer_layout.L_LONGEST]))
                 row = rows_of[state]
@@ -280,7 +280,7 @@ class _Room:
             longer, skip = pending.pop()
             if (longer | skip) & lexer_layout.ENDS_BIT or not longer or not skip:
                 return False
-            records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+            records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
             if records[skip, lexer_layout.L_LONGEST] and self._set_of(int(records[longer, lexer_layout.L_LONGEST])) != matched:
                 return False
             row, of_skip = self._row(longer), self._row(skip)
@@ -305,7 +305,7 @@ class _Room:
         if not competing & self._skips:
             return False
         start = self._row(self._tables.start_state(np.array(members(competing)))).copy()
-        records = self._arena.tables[layout.LEXER_STATES].reshape(-1, lexer_layout.LEXER_WORDS)
+        records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
         for byte in b" \n\t" + bytes(range(256)):
             after = int(start[byte])
             if longer >> byte & 1 or after == lexer_layout.BEFORE or after <= 0:

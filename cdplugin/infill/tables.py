@@ -21,7 +21,7 @@ from cdplugin.bits import bit_flags, bit_members
 from cdplugin.engine.rules import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.going_on import goes_on
-from cdplugin.infill.parts import members
+from cdplugin.infill.parts import members, records_of
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
@@ -111,7 +111,7 @@ class InfillGrammar:
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
         self.workspace = Workspace(self.arena)
         self._set_rules()
-        records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
+        records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
         self._set_starts(
             [
@@ -130,7 +130,7 @@ class InfillGrammar:
         if self._loose is None:
             self._loose = work = self.workspace.with_same_rules()
             n = self.n_lexemes - 1
-            records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[:n]
+            records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:n]
             exact = records[:, layout.X_KIND] == layout.EXACT
             self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
             skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
@@ -365,7 +365,7 @@ class InfillGrammar:
     def start_state(self, lexemes: np.ndarray) -> int:
         """The lexer state in which some lexemes (sorted) start together."""
         arena = self.arena
-        records = arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         words = (lexemes << 32) | records[lexemes, layout.X_EXPRESSION]
         arena.reserve(layout.STACK, 4 * len(words) + 16)
         arena.tables[layout.STACK][: len(words)] = words
@@ -373,7 +373,7 @@ class InfillGrammar:
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
-        records = self.arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)[: self.n_lexemes - 1]
+        records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         words = int(self.workspace.header[ws.W_SET])
         skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
         for lexeme in np.flatnonzero(records[:, layout.X_SKIP] >= 0):

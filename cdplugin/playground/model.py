@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +39,11 @@ class Model:
         self._thread.start()
 
     def _load(self) -> None:
+        import torch
         from transformers import AutoModelForCausalLM
 
+        # a core is left to the page; and threads of a pool that wait for each other on busy cores are slower than one
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
         try:
             self._model = AutoModelForCausalLM.from_pretrained(self._path).eval()
             self.state = "ready"

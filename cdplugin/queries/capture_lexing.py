@@ -54,7 +54,7 @@ class Lexing:
         self._most = most
         self._all_ends = all_ends
         self.steps = 0
-        self._records = arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS).tolist()
+        self._records = _records(arena)
         self._ranges = arena.tables[layout.TOKEN_RANGES].reshape(-1, 2).tolist()
         self._after: dict[int, tuple[int, bool]] = {}  # expression << 9 | byte -> its derivative (0: dead), whether it matches
 
@@ -72,7 +72,7 @@ class Lexing:
         end = self._arena.header[layout.END_SYMBOL]
         for lexeme in lexemes:
             if lexeme >= len(self._records):  # made since
-                self._records = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS).tolist()
+                self._records = _records(self._arena)
             record = self._records[lexeme]
             if lexeme == end:
                 continue
@@ -203,3 +203,9 @@ class Lexing:
             if self._records[lexeme][layout.X_IS_SKIP]:
                 return [Edge(lexeme, start, end, True)]
         return [Edge(lexeme, start, end) for lexeme in lexemes]
+
+
+def _records(arena: Arena) -> list[list[int]]:
+    """The records of lexemes; their table may have grown to where the last one is not whole."""
+    table = arena.tables[layout.LEXEMES]
+    return table[: len(table) // layout.LEXEME_WORDS * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS).tolist()

@@ -165,7 +165,8 @@ class Growth:
             openers |= opened
         down = [(component[a], component[b], cost) for a, b, cost in edges if component[a] != component[b]]
         longest = _longest_path(down, own)
-        lexemes = self._arena.tables[layout.LEXEMES].reshape(-1, layout.LEXEME_WORDS)
+        table = self._arena.tables[layout.LEXEMES]  # it may have grown to where the last record is not whole
+        lexemes = table[: len(table) // layout.LEXEME_WORDS * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS)
         matched = [x for x in self._used if not lexemes[x, layout.X_N_RANGES]]
         inner = max((self.residual(int(lexemes[x, layout.X_EXPRESSION])) for x in matched), default=0)
         self.base = min(longest + inner, FAR)
