@@ -267,7 +267,10 @@ def check_budgets(llm: Any) -> None:
     asked.extra_args = {"cdplugin_budget": 30}
     free = params(30, json=LONG)
     free.extra_args = {"cdplugin_budget": False}
-    *done, short, cut = chat(llm, [*requests, (requests[0][0], asked), (requests[0][0], free)])
+    # greedy and sampled rows apart: vLLM 0.32's speculation on the CPU takes masked tokens in batches that have both
+    half = len(requests) // 2
+    *done, short, cut = chat(llm, [*requests[:half], (requests[0][0], asked), (requests[0][0], free)])
+    done += chat(llm, requests[half:])
     for (_, given), one in zip(requests, done, strict=True):
         assert one.finish_reason == "stop" and is_valid(LONG, one.text), (given.max_tokens, one)
         assert len(one.token_ids) <= given.max_tokens
