@@ -45,7 +45,7 @@ def test_sources_are_part_of_the_key(tmp_path: Path) -> None:
     """An edit in any kernel file, also one that Numba does not look at, names another folder."""
     code = (
         "import pathlib; from cdplugin.kernels.jit import machine_code; real = pathlib.Path.read_bytes;"
-        "key = machine_code.source_key.__wrapped__; before = key();"
+        "key = machine_code.sources_hash.__wrapped__; before = key();"
         "pathlib.Path.read_bytes = lambda self: real(self) + (b'#' if self.name == 'saturate.py' else b'');"
         "print(before == key()); pathlib.Path.read_bytes = real; print(before == key())"
     )

@@ -12,6 +12,7 @@ import pytest
 from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError, shown
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.shapes import MultipliesError
+from cdplugin.infill.search import SearchGivenUp
 
 
 def all_errors() -> Iterator[type[CdpluginError]]:
@@ -27,7 +28,7 @@ def examples() -> dict[type[CdpluginError], CdpluginError]:
         TooManyResiduesError: TooManyResiduesError(),
         **{kind: kind("what") for kind in (CdpluginError, EngineError, VocabularyError, MultipliesError)},
     }
-    for kind in (GrammarError, UnsupportedError, LimitExceeded):
+    for kind in (GrammarError, UnsupportedError, LimitExceeded, SearchGivenUp):
         out[kind] = kind("what", location="/a", keyword="k", expected="x", found="y", context="  a\n  ^")
     return out
 

@@ -209,13 +209,13 @@ def test_installations_of_one_version_share_it(tmp_path: Path) -> None:
 def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels may lie in folders; a file's place is part of the key, the place of the installation is not."""
 
-    def key(files: dict[str, str], root: str) -> str:
+    def key(files: dict[str, str], root: str) -> bytes:
         for name, text in files.items():
             path = tmp_path / root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         monkeypatch.setattr(machine_code, "__file__", str(tmp_path / root / "jit" / "machine_code.py"))
-        return machine_code.source_key.__wrapped__()
+        return machine_code.sources_hash.__wrapped__()
 
     files = {"a.py": "1", "deep/er/b.py": "2"}
     base = key(files, "one")

@@ -189,7 +189,7 @@ def test_a_grammar_that_grows_makes_room_at_once() -> None:
     assert len(compiler._cache) == 10
     rng = random.Random(0)
     for grammar in grammars:
-        walk(grammar, bytes(rng.choices(b"ab", k=cases(600, 120))))
+        walk(grammar, bytes(rng.choices(b"ab", k=cases(600, 120, 600))))
         kept = compiler._cache.values()
         assert sum(g._arena.nbytes + g._tables.nbytes for g in kept) <= compiler._cache.nbytes <= 8 << 20
     assert len(compiler._cache) < 10 or cases(1, 0) == 0

@@ -248,7 +248,7 @@ def test_errors_say_where_and_what(dialect, pattern, kind, text):
 def test_bad_arguments():
     with pytest.raises(ValueError, match="unknown regex dialect: expected one of ecma, rust, python, found 'perl'"):
         parse("a", "perl")
-    with pytest.raises(ValueError, match="unknown flag for ecma patterns: expected some of 'dgimsu', found 'v'"):
+    with pytest.raises(ValueError, match="unknown flag for ecma patterns: expected some of 'adgimsu', found 'v'"):
         parse("a", "ecma", "v")
     with pytest.raises(TypeError, match="pattern: expected str, found bytes"):
         parse(b"a")

@@ -32,15 +32,21 @@ from cdplugin.kernels.jit import cache_files
 from cdplugin.kernels.jit.targets import TARGETS, host_targets
 
 
-@lru_cache(maxsize=len(TARGETS) + 1)
-def source_key(target: str | None = None) -> str:
-    """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
-    compiles for a target.
-    """
+@lru_cache(maxsize=1)
+def sources_hash() -> bytes:
+    """A hash of all kernel sources, with their places."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.digest()
+
+
+def source_key(target: str | None = None) -> str:
+    """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
+    compiles for a target.
+    """
+    digest = hashlib.sha256(sources_hash())
     python = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
     config = numba.config
     machine = (config.CPU_NAME, config.CPU_FEATURES) if target is None else (TARGETS[target].cpu, "")
