@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from tensorrt_llm.sampling_params import LogitsProcessor
 from cdplugin.adapters.contexts import ContextMasks
 from cdplugin.bitmask import apply_token_bitmask_inplace
 from cdplugin.compiler import Compiler
+from cdplugin.memory import fixed_cache
 from cdplugin.specs.base import Spec
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -29,7 +29,7 @@ _MOST_REQUESTS = 1024
 """Requests of one processor whose states are kept: it is not told when one is over."""
 
 
-@lru_cache(maxsize=4)
+@fixed_cache(4, entry_bytes=64 << 20)  # an operator's tokenizers, not a user's
 def _compiler(tokenizer: str, vocab_size: int | None) -> Compiler:
     from transformers import AutoTokenizer
 

@@ -7,7 +7,7 @@ fetched from the network. The meta-schemas of drafts 4, 6 and 7 come with the pa
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
@@ -28,7 +28,7 @@ _META_SCHEMAS = frozenset(f"http://json-schema.org/draft-0{number}/schema" for n
 """Those that come with the package (``metaschemas.json``); later ones are made of vocabularies."""
 
 
-@cache
+@lru_cache(maxsize=1)
 def _meta_schemas() -> dict[str, Any]:
     return json.loads(resources.files("cdplugin").joinpath("metaschemas.json").read_text(encoding="utf-8"))
 
