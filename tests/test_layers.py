@@ -86,7 +86,7 @@ ARROWS: dict[str, set[str]] = {
     "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
     "adapters.llama_cpp": {"errors", "adapters.contexts", "vocab"},
-    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "specs", "vocab"},
+    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "memory", "specs", "vocab"},
     "adapters.outlines": {
         "errors",
         "limits",

@@ -89,9 +89,12 @@ class _Lexer:
         self.matched = longest > 0
         wanted = set(skips.tolist())
 
-        @functools.cache
+        known = {0: False}
+
         def has_skip(accepted: int) -> bool:
-            return accepted > 0 and not wanted.isdisjoint(arena.sequence(accepted))
+            if accepted not in known:
+                known[accepted] = accepted > 0 and not wanted.isdisjoint(arena.sequence(accepted))
+            return known[accepted]
 
         self.skipped = np.array([has_skip(accepted) for accepted in longest.tolist()], bool)
         number = {state: i for i, state in enumerate(states.tolist())}
