@@ -12,8 +12,9 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import longest_of, value_of
 from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, u8, word_of
+from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, word_of
 
 MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
 MANY = 256
@@ -76,7 +77,7 @@ def _find_heads(h, state):
                 found[i] |= word_of(h, e, i)
             is_few = _count(found) <= MOST_HEADS
         elif kind == layout.K_LITERALS:
-            is_few = _add_literal_heads(h, e, found)
+            is_few = add_literal_heads(h, e, found, MOST_HEADS)
         elif kind == layout.K_NOT:
             is_few = False
         elif kind == layout.K_ALT:
@@ -85,9 +86,8 @@ def _find_heads(h, state):
             for i in range(length_of(h, e) if is_few else 0):
                 if push(h, word_of(h, e, i)) < 0:
                     return np.int64(statuses.GROW)
-        elif (
-            kind == layout.K_CAT or kind == layout.K_REPEAT or kind == layout.K_AND
-        ):  # a text of an intersection is one of its first part
+        elif kind == layout.K_CAT or kind == layout.K_REPEAT or kind == layout.K_AND:
+            # a text of an intersection is one of its first part
             if push(h, word_of(h, e, 0)) < 0:
                 return np.int64(statuses.GROW)
             if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
@@ -109,30 +109,6 @@ def _count(found):
             rest &= rest - 1
             count += 1
     return count
-
-
-@kernel
-def _add_literal_heads(h, e, found):
-    """Add the first bytes of a set of literals; False if there are many."""
-    offsets = i64(h, layout.LITERAL_OFFSETS)
-    text = u8(h, layout.LITERAL_BYTES)
-    low, high, depth = word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
-    if offsets[low + 1] - offsets[low] == depth:
-        low += 1  # sorted: only the first can end here
-    for _ in range(MOST_HEADS):
-        if low == high:
-            return True
-        byte = np.int64(text[offsets[low] + depth])
-        found[byte >> 6] |= np.int64(1) << (byte & 63)
-        start, end = low + 1, high
-        while start < end:  # first literal with a larger byte
-            middle = (start + end) >> 1
-            if text[offsets[middle] + depth] <= byte:
-                start = middle + 1
-            else:
-                end = middle
-        low = start
-    return low == high and _count(found) <= MOST_HEADS
 
 
 @kernel

@@ -17,8 +17,9 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable, push
+from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, u8, word_of
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, word_of
 
 
 @kernel
@@ -85,7 +86,7 @@ def _add_first_bytes(h, e, out):
             for i in range(4):
                 out[i] |= word_of(h, e, i)
         elif kind_ == layout.K_LITERALS:
-            _add_literal_heads(h, e, out)
+            add_literal_heads(h, e, out, 256)
         elif kind_ == layout.K_CAT:
             if push(h, word_of(h, e, 0)) < 0:
                 return np.int64(statuses.GROW)
@@ -103,19 +104,6 @@ def _add_first_bytes(h, e, out):
                 out[i] = np.int64(-1)
     head[layout.STACK_TOP] = base
     return np.int64(0)
-
-
-@kernel
-def _add_literal_heads(h, e, out):
-    """Add the first bytes of a set of literals to the set ``out``."""
-    offsets = i64(h, layout.LITERAL_OFFSETS)
-    text = u8(h, layout.LITERAL_BYTES)
-    depth = word_of(h, e, 2)
-    header(h)[layout.WORK_LEFT] -= word_of(h, e, 1) - word_of(h, e, 0)
-    for literal in range(word_of(h, e, 0), word_of(h, e, 1)):
-        if offsets[literal + 1] - offsets[literal] > depth:
-            byte = np.int64(text[offsets[literal] + depth])
-            out[byte >> 6] |= np.int64(1) << (byte & 63)
 
 
 @kernel

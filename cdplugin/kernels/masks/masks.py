@@ -22,7 +22,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import longest_of, n_ranges_of, ranges_of, roles_of, value_of
+from cdplugin.kernels.lexer.fields import n_ranges_of, ranges_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
@@ -30,7 +30,7 @@ from cdplugin.kernels.masks.bases import base_after, base_of, close_list
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
 from cdplugin.kernels.masks.tracked_walk import walk_tracked
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import single, step, step_bytes, textless_start
+from cdplugin.kernels.parser.cursors import past_longest, single, step, step_inside, step_token, textless_start
 from cdplugin.kernels.parser.earley import advance
 from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.regex.expressions import push
@@ -185,10 +185,7 @@ def _doubts(h, bottom, row, state):
     kept = start
     for i in range(start, head[layout.TOKENS_USED]):
         token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
-        offsets = i64(h, layout.TOKEN_OFFSETS)
-        if not spend(h, 8):
-            return np.int64(statuses.LIMIT_WORK)
-        after = step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
+        after = step_token(h, cursor, token)
         if after < 0:
             return np.int64(after)
         if after > 0:
@@ -318,11 +315,7 @@ def _walk_below(h, cursor, top_node, begun):
             if own != lexer_layout.BEFORE:
                 node += skips[node]
                 continue
-        after = np.int64(-1)
-        if before >> 32:  # one pair: most bytes stay inside a lexeme or are dead
-            after = np.int64(transitions[(before & lexer_layout.STATE_MASK) * 256 + byte])
-            if after > 0:
-                after = np.int64(-1) if after & lexer_layout.ENDS_BIT else ((before >> 32) << 32) | after
+        after = step_inside(transitions, before, byte)  # most bytes stay inside a lexeme or are dead
         if after < 0:
             after = step(h, before, byte)
             if after < 0:
@@ -382,24 +375,14 @@ def _write_mask(h, number, out):
     else:
         for i in range(words):
             out[i] = 0
-    _add_list(
-        h,
-        tokens_of(h, whole),
-        n_tokens_of(h, whole),
-        out,
-    )
+    _add_list(h, tokens_of(h, whole), n_tokens_of(h, whole), out)
     if parent >= 0:
         tokens = i32(h, layout.TOKEN_LISTS)
         first = bases[base * mask_layout.BASE_WORDS + mask_layout.B_LESS]
         for i in range(first, first + bases[base * mask_layout.BASE_WORDS + mask_layout.B_N_LESS]):
             token = tokens[i]
             out[token >> 5] &= ~np.int32(1 << (token & 31))
-        _add_list(
-            h,
-            tokens_of(h, base),
-            n_tokens_of(h, base),
-            out,
-        )
+        _add_list(h, tokens_of(h, base), n_tokens_of(h, base), out)
     _add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
     if masks[record + mask_layout.MASK_N_DECIDED]:
         _add_list(h, masks[record + mask_layout.MASK_DOUBTS], masks[record + mask_layout.MASK_N_DECIDED], out)
@@ -426,10 +409,7 @@ def _add_doubts(h, number, pair, out):
             return cursor
     for i in range(first, last):
         token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
-        offsets = i64(h, layout.TOKEN_OFFSETS)
-        if not spend(h, 8):
-            return np.int64(statuses.LIMIT_WORK)
-        after = step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
+        after = step_token(h, cursor, token)
         if after < 0:
             return after
         if after > 0:
@@ -495,12 +475,9 @@ def add_terminals(h, cursor, out):
 @kernel
 def _add_terminals_of(h, row, state, out):
     """:func:`add_terminals` for one pair."""
-    matched = longest_of(h, state)
-    if matched:
-        row = advance(h, row, matched)
-        if row < 0:
-            return row
-        state = exact_start_of(h, row)
+    row, state = past_longest(h, row, state)
+    if row < 0:
+        return row
     if state == 0:
         return np.int64(0)
     value = value_of(h, state)

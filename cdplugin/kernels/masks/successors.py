@@ -10,9 +10,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.parser.cursors import accept, step
+from cdplugin.kernels.parser.cursors import accept, step, step_inside
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 
@@ -108,11 +107,7 @@ def _walk(h, cursor, table, row, groups):
         depth = saved + depths[node]
         before = i64(h, layout.STACK)[depth - 1]
         byte = np.int64(bytes_[node])
-        after = np.int64(-1)
-        if before >> 32:
-            after = np.int64(i32(h, layout.TRANSITIONS)[(before & lexer_layout.STATE_MASK) * 256 + byte])
-            if after > 0:
-                after = np.int64(-1) if after & lexer_layout.ENDS_BIT else ((before >> 32) << 32) | after
+        after = step_inside(i32(h, layout.TRANSITIONS), before, byte)
         if after < 0:
             after = step(h, before, byte)
             if after < 0:

@@ -6,7 +6,7 @@ state``, sorted, after a leading -1 if the text may end here). 0 is the dead cur
 (:mod:`cdplugin.kernels.lexer.tracked`) only occur in sets.
 
 Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. All lexemes that end at one
-byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows (`exact_lexing.py` of the sketches).
+byte, over all pairs, are scanned, and pairs with equal lexer states unite their rows.
 Where LONGEST lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer.lexer`), so that of them at most one
 pair is left.
 
@@ -121,6 +121,19 @@ def _accepts_after(h, row, state):
         return np.int64(0)
     after = advance(h, row, matched)
     return after if after < 0 else accepts_of(h, after)
+
+
+@kernel
+def step_inside(transitions, cursor, byte):
+    """:func:`step` where the table alone tells: one pair that stays inside its lexemes, or is dead after ``byte`` (0). -1 where
+    it does not.
+    """
+    if cursor >> 32 == 0:
+        return np.int64(-1)
+    after = np.int64(transitions[(cursor & lexer_layout.STATE_MASK) * 256 + byte])
+    if after <= 0:
+        return after
+    return np.int64(-1) if after & lexer_layout.ENDS_BIT else ((cursor >> 32) << 32) | after
 
 
 @kernel
@@ -390,6 +403,27 @@ def step_bytes(h, cursor, text, start, end):
     return cursor
 
 
+@kernel
+def step_token(h, cursor, token):
+    """The cursor after a token's bytes, for one token of many; 0 if it is not legal; or a status."""
+    if not spend(h, 8):
+        return np.int64(statuses.LIMIT_WORK)
+    offsets = i64(h, layout.TOKEN_OFFSETS)
+    return step_bytes(h, cursor, u8(h, layout.TOKEN_BYTES), offsets[token], offsets[token + 1])
+
+
+@kernel
+def past_longest(h, row, state):
+    """``(row, state)`` where LONGEST lexemes match: the boundary after them, and what starts there as EXACT lexemes. Other
+    pairs as they are. The row is a status if that is negative.
+    """
+    matched = longest_of(h, state)
+    if matched:
+        row = advance(h, row, matched)
+        state = exact_start_of(h, row) if row >= 0 else np.int64(0)
+    return row, state
+
+
 # --- tokens -------------------------------------------------------------------------------------------------------------------
 
 
@@ -467,15 +501,11 @@ def _follow_terminal(h, base, row, state, token):
 
     A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
     """
-    state = lexer_state_of(h, state)
-    matched = longest_of(h, state)
-    if matched:
-        row = advance(h, row, matched)
-        if row < 0:
-            return row
-        state = exact_start_of(h, row)
-        if state == 0:
-            return np.int64(0)
+    row, state = past_longest(h, row, lexer_state_of(h, state))
+    if row < 0:
+        return row
+    if state == 0:
+        return np.int64(0)
     value = value_of(h, state)
     head = header(h)
     top = head[layout.STACK_TOP]

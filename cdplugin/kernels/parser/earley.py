@@ -24,8 +24,7 @@ the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordin
 Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` gets its rules when it is first predicted. Left
 corners are only taken over nonterminals that have their rules, so nothing memoised changes when rules come.
 
-The sketch ``rows.py`` is the executable description of all this; ``tests/naive.py`` is a textbook Earley parser to compare
-with.
+``tests/naive.py`` is a textbook Earley parser to compare with.
 """
 
 from __future__ import annotations

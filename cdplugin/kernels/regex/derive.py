@@ -24,38 +24,12 @@ from cdplugin.kernels.regex.expressions import (
     nullable,
     push,
 )
+from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, u8, word_of
+from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
-
-
-@kernel
-def _literal_child(h, e, byte):
-    """Range of the literals of ``e`` that go on with ``byte``: ``(low, high)``, empty if ``low == high``."""
-    offsets = i64(h, layout.LITERAL_OFFSETS)
-    text = u8(h, layout.LITERAL_BYTES)
-    low = word_of(h, e, 0)
-    high = word_of(h, e, 1)
-    depth = word_of(h, e, 2)
-    if offsets[low + 1] - offsets[low] == depth:
-        low += 1  # sorted: only the first can end here
-    start, end = low, high
-    while start < end:  # first literal whose byte at depth is >= byte
-        middle = (start + end) >> 1
-        if text[offsets[middle] + depth] < byte:
-            start = middle + 1
-        else:
-            end = middle
-    low = start
-    end = high
-    while start < end:  # first literal whose byte at depth is > byte
-        middle = (start + end) >> 1
-        if text[offsets[middle] + depth] <= byte:
-            start = middle + 1
-        else:
-            end = middle
-    return low, start
+_MOST_HEADS = 16  # of a set of literals: a class without more of them is not worth their bisections
 
 
 @kernel
@@ -67,7 +41,7 @@ def _leaf_derivative(h, e, byte):
     if kind == layout.K_BYTES:
         return EPSILON if (word_of(h, e, byte >> 6) >> (byte & 63)) & 1 else EMPTY
     if kind == layout.K_LITERALS:
-        low, high = _literal_child(h, e, byte)
+        low, high = literals_with(h, e, byte)
         return make_literals(h, low, high, word_of(h, e, 2) + 1)
     if kind == layout.K_EMPTY or kind == layout.K_EPSILON:
         return EMPTY
@@ -77,7 +51,7 @@ def _leaf_derivative(h, e, byte):
         if first_kind == layout.K_BYTES:
             return word_of(h, e, 1) if (word_of(h, first, byte >> 6) >> (byte & 63)) & 1 else EMPTY
         if first_kind == layout.K_LITERALS and not nullable(h, first):
-            low, high = _literal_child(h, first, byte)
+            low, high = literals_with(h, first, byte)
             if low == high:
                 return EMPTY
     return statuses.UNKNOWN
@@ -190,11 +164,11 @@ def refine_class(h, e, byte, byte_class, most_visits):
                 word = word_of(h, e, i)
                 byte_class[i] &= word if inside else ~word
         elif kind == layout.K_LITERALS:
-            low, high = _literal_child(h, e, byte)
-            if low < high:
-                give_up = True
-            else:
-                give_up = give_up or not _drop_literal_heads(h, e, byte_class)
+            low, high = literals_with(h, e, byte)
+            heads = np.zeros(4, np.int64)
+            give_up = give_up or low < high or not add_literal_heads(h, e, heads, _MOST_HEADS)
+            for i in range(4):
+                byte_class[i] &= ~heads[i]
         elif kind == layout.K_CAT:
             if push(h, word_of(h, e, 0)) < 0:
                 return statuses.GROW
@@ -215,29 +189,3 @@ def refine_class(h, e, byte, byte_class, most_visits):
     head[layout.STACK_TOP] = base
     head[layout.WORK_LEFT] -= visits
     return visits
-
-
-@kernel
-def _drop_literal_heads(h, e, byte_class):
-    """Remove the first bytes of a literal set from ``byte_class``; False if they are too many to be worth it."""
-    offsets = i64(h, layout.LITERAL_OFFSETS)
-    text = u8(h, layout.LITERAL_BYTES)
-    low = word_of(h, e, 0)
-    high = word_of(h, e, 1)
-    depth = word_of(h, e, 2)
-    if offsets[low + 1] - offsets[low] == depth:
-        low += 1
-    for _ in range(16):
-        if low >= high:
-            return True
-        byte = np.int64(text[offsets[low] + depth])
-        byte_class[byte >> 6] &= ~(np.int64(1) << (byte & 63))
-        start, end = low + 1, high
-        while start < end:
-            middle = (start + end) >> 1
-            if text[offsets[middle] + depth] <= byte:
-                start = middle + 1
-            else:
-                end = middle
-        low = start
-    return low >= high

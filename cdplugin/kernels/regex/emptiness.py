@@ -54,12 +54,7 @@ def is_nonempty(h, e):
     status = _is_refuted(h, e)
     if status:
         return 0 if status > 0 else status
-    status = by_length(h, e, MOST_NODES)
-    if status == UNDECIDED:
-        return _decide_by_search(h, e, fuel)
-    if status >= 0:
-        _mark(h, e, status)
-    return status
+    return _decide_by_length(h, e, MOST_NODES, fuel)
 
 
 @kernel
@@ -86,9 +81,18 @@ def _decide(h, e, fuel):
         status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
         if status != statuses.LIMIT_FUEL:
             return status
-        status = by_length(h, e, FEW_NODES)
-        if status == UNDECIDED:
-            return _decide_by_search(h, e, fuel)
+        return _decide_by_length(h, e, FEW_NODES, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
+
+
+@kernel
+def _decide_by_length(h, e, most_nodes, fuel):
+    """:func:`is_nonempty` by the length of its matches, looking at so many nodes, or else by a search. Marks what was found."""
+    status = by_length(h, e, most_nodes)
+    if status == UNDECIDED:
+        return _decide_by_search(h, e, fuel)
     if status >= 0:
         _mark(h, e, status)
     return status

@@ -1,0 +1,64 @@
+"""Sets of literals: a range of the sorted literals, from some depth on, without a node for each byte.
+
+``K_LITERALS`` holds ``(low, high, depth)``: the literals ``low..high``, whose first ``depth`` bytes are equal and have been
+read. They are sorted, so that those that go on with a byte stand side by side and are found by bisection, and only the first
+can end at ``depth``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.arena import i64, u8, word_of
+
+
+@kernel
+def _first_above(h, low, high, depth, byte):
+    """The first of the literals ``low..high`` whose byte at ``depth`` is above ``byte``; ``high`` if there is none."""
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
+    while low < high:
+        middle = (low + high) >> 1
+        if np.int64(text[offsets[middle] + depth]) <= byte:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _longer_ones(h, e):
+    """``(low, high, depth)`` of the literals of ``e`` that go on."""
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    low = word_of(h, e, 0)
+    depth = word_of(h, e, 2)
+    if offsets[low + 1] - offsets[low] == depth:
+        low += 1
+    return low, word_of(h, e, 1), depth
+
+
+@kernel
+def literals_with(h, e, byte):
+    """Range of the literals of ``e`` that go on with ``byte``: ``(low, high)``, empty if ``low == high``."""
+    low, high, depth = _longer_ones(h, e)
+    low = _first_above(h, low, high, depth, byte - 1)
+    return low, _first_above(h, low, high, depth, byte)
+
+
+@kernel
+def add_literal_heads(h, e, found, most):
+    """Add the first bytes of the literals of ``e`` to the set ``found`` (4 words): all, or ``most`` of them. Whether those are
+    all.
+    """
+    low, high, depth = _longer_ones(h, e)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
+    for _ in range(most):
+        if low == high:
+            break
+        byte = np.int64(text[offsets[low] + depth])
+        found[byte >> 6] |= np.int64(1) << (byte & 63)
+        low = _first_above(h, low + 1, high, depth, byte)
+    return low == high
