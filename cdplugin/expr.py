@@ -12,10 +12,16 @@ cat("\\"", repeat([a-c], 1, None), "\\"")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from sys import getsizeof
+from typing import Any, ParamSpec, TypeVar
 
+from cdplugin import tally
 from cdplugin.memory import Node, bounded_cache
+
+Parameters = ParamSpec("Parameters")
+Tree = TypeVar("Tree", "Expr", "Expr | None")
 
 EMPTY_OP, EPSILON_OP, BYTES_OP, LITERALS_OP, CAT_OP, ALT_OP, AND_OP, NOT_OP, REPEAT_OP = range(9)
 
@@ -83,6 +89,51 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
             total += nbytes
             pending += parts
     return total
+
+
+def count_nodes(root: Expr) -> None:
+    """Charge the compilation (:func:`cdplugin.tally.counting`) for the nodes of a tree that it had not yet. Raises
+    ``LimitExceeded`` when they are too many; time is linear in those that are new.
+    """
+    counted = tally.current()
+    if counted is None or root in counted.seen:
+        return
+    seen = counted.seen
+    before = len(seen)
+    most = before + counted.most - counted.nodes
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            if node.op in (CAT_OP, ALT_OP, AND_OP):
+                pending += node.args
+            elif node.op in (NOT_OP, REPEAT_OP):
+                pending.append(node.args[0])
+            if len(seen) > most:
+                break
+    counted.add(len(seen) - before)
+
+
+def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
+    """For a function that gives a large tree for a small (positional, hashable) argument: the compilation is charged for it,
+    and has the same object each time.
+    """
+
+    @wraps(function)
+    def charged(*args: Any) -> Any:
+        here = tally.current()
+        if here is None:
+            return function(*args)  # type: ignore[call-arg]
+        key = (function, *args)
+        found = here.kept.get(key)
+        if found is None:
+            found = here.kept[key] = function(*args)  # type: ignore[call-arg]
+            if found is not None:
+                count_nodes(found)
+        return found
+
+    return charged  # type: ignore[return-value]
 
 
 def _show(node: Expr, depth: int = 0) -> str:

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
+from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, count_nodes, literals, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
+from cdplugin.tally import counting
 
 _DEFAULT_LIMITS = Limits()
 
@@ -65,17 +66,20 @@ class Pattern:
         key = (how, alphabet.name)
         found = self._cache.get(key)
         if found is None:
-            if self.tree.looks:
-                from cdplugin.regex.lookahead import LookAhead  # imports this module
-
-                found = LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
-            else:
-                split = self._splits.get(alphabet.name)
-                if split is None:
-                    split = self._splits[alphabet.name] = lower(self.tree, alphabet)
-                found = (_search if how == "search" else _match)(split, alphabet)
-            self._cache[key] = found
+            with counting(self.limits.max_expr_nodes):
+                found = self._cache[key] = self._expr(how, alphabet)
+                count_nodes(found)
         return found
+
+    def _expr(self, how: str, alphabet: Alphabet) -> Expr:
+        if self.tree.looks:
+            from cdplugin.regex.lookahead import LookAhead  # imports this module
+
+            return LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
+        split = self._splits.get(alphabet.name)
+        if split is None:
+            split = self._splits[alphabet.name] = lower(self.tree, alphabet)
+        return (_search if how == "search" else _match)(split, alphabet)
 
 
 class Split(NamedTuple):

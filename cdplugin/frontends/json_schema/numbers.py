@@ -30,6 +30,7 @@ from cdplugin.expr import (
     byte_range,
     cat,
     complement,
+    counted,
     literal,
     optional,
     repeat,
@@ -418,6 +419,7 @@ def fractional(integral_floats: bool) -> Expr:
     return cat(sign, alt(*parts, small, tiny, tiniest))
 
 
+@counted
 @bounded_cache
 def number_expr(
     types: int,

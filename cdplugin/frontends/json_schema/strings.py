@@ -26,6 +26,7 @@ from cdplugin.expr import (
     byte_class,
     cat,
     complement,
+    counted,
     literal,
     repeat,
 )
@@ -86,12 +87,14 @@ _WIDER = {
 """Patterns that find a match in every text that has the format (and in some that has not)."""
 
 
+@counted
 @bounded_cache
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
     """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
     return regex.parse(pattern, "ecma", "u").search_expr(alphabet)
 
 
+@counted
 @bounded_cache
 def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: tuple[Format, ...] = ()) -> Expr:
     """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
@@ -111,11 +114,13 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
     return cat(QUOTE, both(*parts), QUOTE)
 
 
+@counted
 @bounded_cache
 def _plain_chars(ranges: Ranges) -> Expr:
     return byte_class(bytes(b for low, high in ranges for b in range(low, min(high, 0x7E) + 1) if b > 0x20 and b not in b'"\\'))
 
 
+@counted
 @bounded_cache
 def _ascii_chars(ranges: Ranges) -> Expr:
     return JSON_CANONICAL.chars(intersection(ranges, ((0x20, 0x7E),)))
