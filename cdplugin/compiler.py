@@ -28,7 +28,7 @@ from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
-from cdplugin.tally import counting
+from cdplugin.tally import counting, too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -119,7 +119,11 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     tokens = resolve_tokens(ir, template.arena.vocab)
     used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
     program = template.program()
-    results = [program.add(ir.lexemes[t]) for t in used]
+    results = []
+    for t in used:
+        results.append(program.add(ir.lexemes[t]))
+        if program.n_results > limits.max_expr_nodes:
+            raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~t, ("",))[0])
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}

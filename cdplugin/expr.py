@@ -91,17 +91,31 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
     return total
 
 
-def count_nodes(root: Expr) -> None:
-    """Charge the compilation (:func:`cdplugin.tally.counting`) for the nodes of a tree that it had not yet. Raises
-    ``LimitExceeded`` when they are too many; time is linear in those that are new.
+def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
+    """:func:`~cdplugin.memory.bounded_cache` for a function that gives a large tree for a small (positional, hashable)
+    argument: a compilation is charged for its nodes (:mod:`cdplugin.tally`), and has the same object each time.
     """
-    counted = tally.current()
-    if counted is None or root in counted.seen:
-        return
-    seen = counted.seen
+
+    @bounded_cache
+    def measured(*args: Any) -> tuple[Any, tally.Cost]:
+        with tally.framed() as frame:
+            value = function(*args)  # type: ignore[call-arg]
+            return value, frame.cost(hash((function, *args)), _count(value, frame.kept.values()))
+
+    @wraps(function)
+    def charged(*args: Any) -> Any:
+        value, cost = measured(*args)
+        here = tally.current()
+        return value if here is None else here.take(value, cost)
+
+    return charged  # type: ignore[return-value]
+
+
+def _count(root: Expr | None, known: Iterable[Any]) -> int:
+    """Nodes of a tree that are not below known ones."""
+    seen: set[Any] = set(known)
     before = len(seen)
-    most = before + counted.most - counted.nodes
-    pending = [root]
+    pending = [] if root is None else [root]
     while pending:
         node = pending.pop()
         if node not in seen:
@@ -110,30 +124,7 @@ def count_nodes(root: Expr) -> None:
                 pending += node.args
             elif node.op in (NOT_OP, REPEAT_OP):
                 pending.append(node.args[0])
-            if len(seen) > most:
-                break
-    counted.add(len(seen) - before)
-
-
-def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
-    """For a function that gives a large tree for a small (positional, hashable) argument: the compilation is charged for it,
-    and has the same object each time.
-    """
-
-    @wraps(function)
-    def charged(*args: Any) -> Any:
-        here = tally.current()
-        if here is None:
-            return function(*args)  # type: ignore[call-arg]
-        key = (function, *args)
-        found = here.kept.get(key)
-        if found is None:
-            found = here.kept[key] = function(*args)  # type: ignore[call-arg]
-            if found is not None:
-                count_nodes(found)
-        return found
-
-    return charged  # type: ignore[return-value]
+    return len(seen) - before
 
 
 def _show(node: Expr, depth: int = 0) -> str:

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import NamedTuple, Union
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import EMPTY, Expr, both, count_nodes
+from cdplugin.expr import EMPTY, Expr, both
 from cdplugin.limits import BEYOND_TEXT, Limits
 
 Symbol = int
@@ -275,7 +275,6 @@ class GrammarIR:
         key = (id(expression), id(self.restriction), lexing, skip, max_tokens, id(fence))
         symbol = self._lexeme_of.get(key)
         if symbol is None:
-            count_nodes(expression)
             self._kept_alive.append(expression)
             if self.restriction is not None:
                 self._kept_alive.append(self.restriction)
@@ -341,7 +340,6 @@ class GrammarIR:
                 expected=f"at most {MOST_COUNTED}",
                 found=str(reader.needs),
             )
-        count_nodes(expression)
         if self.restriction is not None:
             expression = both(expression, self.restriction)
         symbols = []

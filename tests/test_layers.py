@@ -31,7 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "bits": set(),
     "limits": set(),
-    "tally": {"errors"},
+    "tally": {"errors", "limits"},
     "memory": {"tally"},
     "forking": set(),
     "collector": set(),

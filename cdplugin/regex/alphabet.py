@@ -34,7 +34,7 @@ from cdplugin.expr import (
     repeat,
     utf8_ranges,
 )
-from cdplugin.memory import bounded_cache, fixed_cache
+from cdplugin.memory import fixed_cache
 from cdplugin.regex.unicode import Ranges, intersection
 from cdplugin.tally import apart
 
@@ -92,14 +92,12 @@ def _json_bytes(text: str) -> bytes:
 
 
 @counted
-@bounded_cache
 def _utf8_chars(ranges: Ranges) -> Expr:
     normal = normalise_ranges(ranges)
     return utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
 
 
 @counted
-@bounded_cache
 def _json_chars(ranges: Ranges) -> Expr:
     """Every spelling inside a JSON string (RFC 8259 section 7)."""
     ranges, given = normalise_ranges(ranges), ranges
@@ -124,7 +122,6 @@ def _spellings(code_point: int) -> list[bytes]:
 
 
 @counted
-@bounded_cache
 def _canonical_chars(ranges: Ranges) -> Expr:
     """The one spelling that ``json.dumps(ensure_ascii=False)`` writes."""
     ranges, given = normalise_ranges(ranges), ranges

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, count_nodes, literals, repeat
+from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
@@ -34,16 +34,17 @@ def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits =
     Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (back-references, look-behind, word
     boundaries, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
     """
-    return Pattern(pattern, dialect, parse_tree(pattern, dialect, flags, limits), limits)
+    return Pattern(pattern, dialect, *parse_tree(pattern, dialect, flags, limits), limits)
 
 
 class Pattern:
     """A parsed regular expression. Expressions are cached per alphabet: the same object comes back each time."""
 
-    def __init__(self, source: str, dialect: str, tree: Node, limits: Limits) -> None:
+    def __init__(self, source: str, dialect: str, tree: Node, parts: int, limits: Limits) -> None:
         self.source = source
         self.dialect = dialect
         self.tree = tree
+        self.parts = parts
         self.limits = limits
         self._cache: dict[tuple[str, str], Expr] = {}
         self._splits: dict[str, Split] = {}
@@ -66,9 +67,9 @@ class Pattern:
         key = (how, alphabet.name)
         found = self._cache.get(key)
         if found is None:
-            with counting(self.limits.max_expr_nodes):
+            with counting(self.limits.max_expr_nodes) as tally:
+                tally.add(self.parts)
                 found = self._cache[key] = self._expr(how, alphabet)
-                count_nodes(found)
         return found
 
     def _expr(self, how: str, alphabet: Alphabet) -> Expr:

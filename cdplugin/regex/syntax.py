@@ -145,8 +145,11 @@ class _Group:
         return choice([*self.alternatives, sequence(self.items)])
 
 
-def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> Node:
-    """Parse ``pattern``. Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position."""
+def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[Node, int]:
+    """Parse ``pattern``: its tree, and of how many parts (atoms, and ranges of classes) it was made.
+
+    Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position.
+    """
     if dialect not in DIALECTS:
         raise ValueError(f"unknown regex dialect: expected one of {', '.join(DIALECTS)}, found {dialect!r}")
     if not isinstance(pattern, str):
@@ -158,7 +161,8 @@ def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> Node:
         size = len(pattern.encode("utf-8", "surrogatepass"))
         if size > limits.max_spec_bytes:
             raise LimitExceeded(f"pattern of {size} bytes is longer than max_spec_bytes ({limits.max_spec_bytes})")
-    return _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits)).run()
+    parser = _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits))
+    return parser.run(), parser.parts
 
 
 class _Parser:
@@ -167,7 +171,7 @@ class _Parser:
         self.dialect = scanner.dialect
         self.stack = [_Group(0, scanner.flags)]
         self.names: set[str] = set()
-        self._parts = 0
+        self.parts = 0
 
     def run(self) -> Node:
         scanner = self.scanner
@@ -187,9 +191,9 @@ class _Parser:
     def _count(self, atom: Node | None) -> None:
         """Count what was read: one, and the ranges of a class."""
         scanner = self.scanner
-        self._parts += 1 if atom is None or atom.op != CHARS else len(atom.args[0])
+        self.parts += 1 if atom is None or atom.op != CHARS else len(atom.args[0])
         most = scanner.limits.max_expr_nodes
-        if self._parts > most:
+        if self.parts > most:
             scanner.exceed(f"a pattern of more parts and ranges of characters than max_expr_nodes ({most})", scanner.pos)
 
     # --- atoms ----------------------------------------------------------------------------------------------------------

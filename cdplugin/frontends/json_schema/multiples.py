@@ -20,7 +20,21 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from cdplugin.errors import UnsupportedError
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_mask, cat, complement, literal, literals, optional, repeat
+from cdplugin.expr import (
+    EMPTY,
+    EPSILON,
+    Expr,
+    alt,
+    both,
+    byte_mask,
+    cat,
+    complement,
+    counted,
+    literal,
+    literals,
+    optional,
+    repeat,
+)
 from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_CLASSES = 256
@@ -116,7 +130,7 @@ def is_supported(unit: int | float, fractions: bool) -> bool:
     return True
 
 
-@bounded_cache
+@counted
 def multiples(
     unit: Fraction, low: Decimal, high: Decimal | None, points: bool, others: tuple[Fraction, ...] = (), exact: bool = False
 ) -> Expr:

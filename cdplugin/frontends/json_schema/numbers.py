@@ -420,7 +420,6 @@ def fractional(integral_floats: bool) -> Expr:
 
 
 @counted
-@bounded_cache
 def number_expr(
     types: int,
     low: Bound | None,

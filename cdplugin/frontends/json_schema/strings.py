@@ -31,7 +31,6 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
-from cdplugin.memory import bounded_cache
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.regex.unicode import Ranges, intersection
@@ -88,14 +87,12 @@ _WIDER = {
 
 
 @counted
-@bounded_cache
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
     """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
     return regex.parse(pattern, "ecma", "u").search_expr(alphabet)
 
 
 @counted
-@bounded_cache
 def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: tuple[Format, ...] = ()) -> Expr:
     """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
     if not formats and not patterns and not low and high is None:
@@ -115,13 +112,11 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
 
 
 @counted
-@bounded_cache
 def _plain_chars(ranges: Ranges) -> Expr:
     return byte_class(bytes(b for low, high in ranges for b in range(low, min(high, 0x7E) + 1) if b > 0x20 and b not in b'"\\'))
 
 
 @counted
-@bounded_cache
 def _ascii_chars(ranges: Ranges) -> Expr:
     return JSON_CANONICAL.chars(intersection(ranges, ((0x20, 0x7E),)))
 
