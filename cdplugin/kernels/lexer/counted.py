@@ -22,8 +22,6 @@ from cdplugin.kernels.store.arena import header, i32, pack, word_of
 def advance_plain_run(h, state, text, start, end):
     """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
 
-
-
     An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
     Bytes that end inside a character are stepped, too, and so is a first byte whose transition is known already: then
     following rows cost nothing. For ``[^"]{0,20}"`` and the token ``hello`` the result is the state of ``[^"]{0,15}"``, and no

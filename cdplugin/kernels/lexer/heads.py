@@ -25,8 +25,6 @@ _MOST_PARTS = 64  # of the expressions that are looked at
 def has_few_heads(h, state):
     """1 if the heads of a state are few, and noted in its record; 0 if they are many; or a status.
 
-
-
     A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme. Found
     once per state (``L_N_HEADS``).
     """
@@ -47,8 +45,6 @@ def has_few_heads(h, state):
 def head_from(h, state, byte):
     """The first head of a state, which has few, that is not below ``byte``; 256 if there is none.
 
-
-
     A linear search over at most ``MOST_HEADS`` bytes, packed eight to a word.
     """
     records = i64(h, layout.LEXER_STATES)
@@ -63,8 +59,6 @@ def head_from(h, state, byte):
 @kernel
 def _find_heads(h, state):
     """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
-
-
 
     If they are few, they are written to the state's record, ascending, eight to a word. The heads of an expression are read
     off its structure: byte sets and literals in front, behind what is nullable, too. A complement has all bytes as heads.

@@ -1,17 +1,11 @@
 """Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
 
-
-
 A lexer state has a dense number (0: dead) and a record (``L_…``, :mod:`cdplugin.kernels.lexer.layout`). Its transition row has
 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where lexemes end in it. A
 transition is computed for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so a row is full after a few of them.
 It is the lazy DFA of RE2 and regex-automata, over several expressions at once, with a cache that only grows.
 
-
-
 Each lexeme declares how it ends, and a state keeps the ways apart:
-
-
 
 - EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
   (``L_REST``). Both readings are kept.
@@ -20,16 +14,10 @@ Each lexeme declares how it ends, and a state keeps the ways apart:
   state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
   ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
 
-
-
 LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
 lexeme boundary; no byte leads anywhere from it.
 
-
-
 For example, with the lexemes ``w: /[a-z]+/`` and ``i: "if"`` the bytes of ``if(`` lead through
-
-
 
 ==========  ===============================================  =====================================================
 read        EXACT                                            LONGEST
@@ -85,8 +73,6 @@ from cdplugin.kernels.store.arena import (
 def _new_lexer_state(h, value, accepted, rest):
     """A fresh record and transition row for ``value``, a ``K_LEXER``; its number, or ``GROW``.
 
-
-
     ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. Everything else is marked as not
     computed, and the number is noted as the value's ``V_AUX``.
     """
@@ -131,8 +117,6 @@ def lexer_state(h, start, count):
     """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none;
     or a status.
 
-
-
     The words are all of EXACT lexemes or of none, so the first one tells which. The stack is left as it is.
     """
     if count == 0:
@@ -151,8 +135,6 @@ def lexer_state(h, start, count):
 @kernel
 def _exact_state(h, value, start, count):
     """The record of a new state of EXACT lexemes: its number, or ``GROW``.
-
-
 
     L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
     state of its own, found first, because a pair that goes on is interned by it.
@@ -205,8 +187,6 @@ def _accepted(h, start, count, at):
 def _longest_state(h, value, start, count):
     """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``.
 
-
-
     Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
     ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
     next byte decides (L_LONGEST). A lexeme that has not begun does not match yet, even if its expression is nullable: an empty
@@ -255,8 +235,6 @@ def _longest_state(h, value, start, count):
 def _rest_state(h, start, count):
     """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``.
 
-
-
     Its L_REST is itself. (-1 would mean "the state itself" to the caller, so a failure is -2 here.)
     """
     value = intern(h, layout.K_LEXER, start, count)
@@ -275,8 +253,6 @@ def _rest_state(h, start, count):
 @kernel
 def transition(h, state, byte):
     """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one.
-
-
 
     By a byte outside L_OWN a state and its simplified one go to the same state, so one computation serves all states that
     share a simplified one. When that is used, everything that the other row already knows is copied, so the next bytes are
@@ -319,12 +295,8 @@ def _shared(after, longest):
 def lexer_step(h, state, byte):
     """The transition of ``state`` by ``byte``, computed now and stored for the byte's whole class; or a status.
 
-
-
     0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme
     ends.
-
-
 
     Each expression is derived by the byte; those whose derivative matches nothing are dropped (:func:`is_nonempty` decides,
     which for ``&`` and ``~`` may take a search), so a state that is not dead can always be ended. The class is the
@@ -411,8 +383,6 @@ def _before_or_dead(h, matched, byte, byte_class):
 def plain_run_of(h, state):
     """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
 
-
-
     0 where a LAZY lexeme may end all others. ``x`` (nothing longer is possible) is only kept where the state is one lexeme's:
     with several, what kills one may be taken by another. Memoised in L_PLAIN_RUN; or a status.
     """
@@ -443,8 +413,6 @@ def plain_run_of(h, state):
 def saturated(h, state, longest):
     """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes and no tokens counted; or a
     status.
-
-
 
     ``longest`` is the length of the longest token, the same for all calls of an arena, so the memo (L_SATURATED) needs no key
     for it. Masks and their bases are computed for saturated states only; cursors keep the real ones.

@@ -40,8 +40,6 @@ def _after_char(h, state):
     """The states after one plain character, as a ``K_AFTER`` value; the empty value if some character kills ``state``; or a
     status.
 
-
-
     The product of the lexer with the ten-state automaton of a UTF-8 character (:func:`slice_step`), breadth first: from pairs
     (lexer state, place inside the character) to those where the character is whole. Bytes of one class lead to the same pair,
     so that neighbours are mostly repetitions (``previous``). Memoised under ``M_AFTER_CHAR``.
@@ -104,11 +102,7 @@ def _after_char(h, state):
 def plain_chars(h, state):
     """``2 n + x``: ``state`` lives through any plain text of at most ``n`` characters; ``x`` = 1: and through no longer one.
 
-
-
     A lower bound: the search gives up after a fixed amount of work. ``UNBOUNDED`` stands for any length.
-
-
 
     The structure answers first (:func:`plain_run_of`). Otherwise levels are counted: the stack holds all states met so far,
     ``STACK[level:end]`` those of the last level; a character that kills one of them ends the count. A level without a new

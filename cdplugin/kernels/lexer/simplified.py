@@ -1,24 +1,16 @@
 """Simplified lexer states: without what is spelled out beside a text. Their transition rows and mask bases serve many states.
 
-
-
 ``{"name": …, "size": …}`` with further names allowed waits for the words ``name`` and ``size``, or for any text but these two.
 Most tokens only see the text. Each object of a schema has other words, so each would have a mask base of its own, with a walk
 of the whole trie. The simplified state drops the words and the exceptions: it is the same for all objects, and a state is
 walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.bases._walk_beside`).
 
-
-
 ::
-
-
 
     state         {k1: name", k2: size", k3: ([^"]* & ~(name | size))"}
     simplified    {                      k3:  [^"]*"                  }        L_OWN = {n, s}
     by "n"        {k1: ame", k3: ([^"]* & ~ame)"}  and  {k3: [^"]*"}: differ, and so on along "name"
     by "x"        both {k3: [^"]*"}: equal, copied, and nothing below is walked
-
-
 
 ``L_OWN`` names the bytes by which the two states may lead to different ones; any other byte copies the transition. It may
 hold too many bytes, never too few.
@@ -43,8 +35,6 @@ def simplified_state(h, state):
     """The state whose base that of ``state`` is made from: without LONGEST lexemes that are finite; without EXACT ones that are
     words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
     left; or a status.
-
-
 
     Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out. A *word* is an expression
     that is finite and thin: at most ``FEW`` bytes go on from anywhere, so its spellings are few nodes of the trie. Memoised in
@@ -93,8 +83,6 @@ def simplified_state(h, state):
 @kernel
 def _add_first_bytes(h, e, out):
     """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or a status.
-
-
 
     Read off the structure, as :func:`cdplugin.kernels.lexer.heads._find_heads` does, but without a bound: a complement adds
     all bytes.
@@ -146,8 +134,6 @@ def _without_exceptions(h, e, own):
     """``e`` without ``& ~F``, ``F`` words spelled out, on its first two parts; or a status. The bytes by which the two may
     differ are added to ``own``.
 
-
-
     The first two parts of a concatenation, because a key stands behind its quotation mark: ``" ([^"]* & ~name) "``. A
     difference in the second part shows only after the first, so the bytes that may begin the first are noted for it; where the
     first may be empty, that is all bytes.
@@ -186,8 +172,6 @@ def _without_exceptions(h, e, own):
 def _without_complements(h, e, own):
     """An intersection without the complements of words in it; anything else as it is; or a status. The words' first bytes are
     added to ``own``.
-
-
 
     Left as it is where nothing would remain: an intersection of complements alone has no text to stand for.
     """

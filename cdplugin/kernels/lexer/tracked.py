@@ -85,8 +85,6 @@ def _text(h, before, last):
 def with_values(h, accepted, text):
     """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that track theirs; or a status.
 
-
-
     A value that nobody has read yet is asked for: ``NEED_VALUE``, with the lexeme and the text in ``REQUEST_B`` and
     ``REQUEST_A``. The owner answers by a memo entry and calls again.
     """

@@ -30,7 +30,12 @@ def question_size(slots: int) -> int:
 
 @kernel
 def successors(h, cursor, address):
-    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status."""
+    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status.
+
+    ``address``: a question of :func:`question_size` words (int64): the caller sets ``Q_ROW``, ``Q_GROUPS`` and ``Q_SLOTS``;
+    the cursors come back at its end, in the order of their numbers. Tokens that the mask does not have, or that lead nowhere,
+    get -1. Where tokens are counted or are terminals, the trie says too little, and each token is accepted by itself.
+    """
     head = header(h)
     question = view_i64(address, QUESTION_WORDS)
     slots = question[Q_SLOTS]
@@ -69,7 +74,9 @@ def successors(h, cursor, address):
 
 @kernel
 def _number(table, cursor):
-    """The number of a cursor, a new one if it was not met; -1 if the table is full."""
+    """The number of a cursor, a new one if it was not met; -1 if the table is full, which it is when half of its slots
+    are used.
+    """
     slots = table[Q_SLOTS]
     at = ((cursor >> 32) * 31 + (cursor & layout.LOW_32)) & (slots - 1)
     while table[QUESTION_WORDS + at]:
@@ -88,7 +95,7 @@ def _number(table, cursor):
 
 @kernel
 def _walk(h, cursor, table, row, groups):
-    """:func:`successors` of the tokens that are text; 0, ``FULL`` or a status."""
+    """:func:`successors` of the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status."""
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)

@@ -1,4 +1,8 @@
-"""The parser's records: rows; skip items, and cursors."""
+"""The parser's records: rows; skip items, and cursors.
+
+A *dot* is a number: a place in a rule, before its symbol ``DOT_SYMBOL[dot]``. The dots of a rule follow each other, and the
+last one stands at ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item ``(0, empty origin)``.
+"""
 
 from __future__ import annotations
 

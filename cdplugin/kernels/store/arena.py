@@ -1,25 +1,17 @@
 """The arena: one store of hash-consed values, one memo table, one scratch stack, all found through a header.
 
-
-
 Everything that the engine computes is a *value*: a kind and a short sequence of int64 words, stored once. Two values are equal
 exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and
 every function on values can be memoised under two integers. (Hash-consing: Goto 1974, Filliâtre and Conchon 2006.)
-
-
 
 :mod:`cdplugin.kernels.store.layout` describes header, tables and records. A kernel that runs out of room requests a larger
 table (:func:`has_room`) and returns ``GROW``; the owner, :class:`cdplugin.engine.arena.Arena`, grows it and calls again.
 Interning and memoising are idempotent, so the second call finds what the first one stored. Every kernel that may allocate
 returns a negative status on failure (:mod:`cdplugin.kernels.store.statuses`).
 
-
-
 How kernels use the *stack*: a kernel remembers ``STACK_TOP``, pushes operands or a work list above it, interns a range of it,
 and sets ``STACK_TOP`` back. So ``STACK[base:top]`` is always the innermost list under construction, and kernels that are
 called in between work above it. Nothing recurses: depth is bounded by memory, not by the C stack.
-
-
 
 Arguments that recur in all kernels: ``h`` is the address of the arena's header; ``state`` a lexer state's number; ``row`` a
 row's number; ``cursor`` a parser state (:mod:`cdplugin.kernels.parser.cursors`); ``e`` an expression's id; a *value* is named
@@ -77,8 +69,6 @@ def has_room(h, table, count):
 def begin(h):
     """Begin an operation: with an empty stack, and all of its work before it. False if the arena is broken.
 
-
-
     Adds what the last operation spent to ``WORK_DONE`` and grants ``MAX_WORK`` anew, unless the owner holds the counter over
     several calls (``HOLDS_WORK``): then this one goes on with what is left.
     """
@@ -112,8 +102,6 @@ def pack(high, low):
 @kernel
 def mix(hash_, word):
     """One step of a 32-bit FNV-1a-like hash over a 64-bit word; products stay below 2**57, so nothing overflows.
-
-
 
     ``hash_`` and the result are in ``0 .. 2**32 - 1``. The low half of the word goes in first; the shift by 15 spreads the
     high bits of the product downwards before the other half follows, since slots are taken from the low bits.
@@ -153,8 +141,6 @@ def first_slot(hash_, last):
 @kernel
 def sort_range(array, start, count):
     """Sort ``array[start:start + count]`` in place: insertion sort for short ranges, heapsort for the rest.
-
-
 
     O(n log n) at worst, without recursion and without memory of its own: quicksort's worst case would be an attacker's.
     """
@@ -197,8 +183,6 @@ def _sift(array, start, root, count):
 def sort_unique(array, start, count):
     """Sort ``array[start:start + count]`` and drop repeated words; return how many are left, at the front of the range.
 
-
-
     What was strictly ascending already, which most lists are, costs one pass.
     """
     sorted_already = True
@@ -223,8 +207,6 @@ def sort_unique(array, start, count):
 @kernel
 def intern(h, kind, start, count):
     """The id of the value ``(kind, STACK[start:start + count])``, stored now if it is new; or ``GROW``, or ``LIMIT_WORK``.
-
-
 
     The caller has brought the words into their normal form: sets are sorted and without repetition. The stack is left as it
     is. Open addressing with linear probing; at most half of the index is used. The hash is compared before the words, so a
@@ -375,8 +357,6 @@ def _memo_slot(keys, key):
 def memo_get(h, kind, a, b):
     """The memoised result of function ``kind`` (``M_…``) at ids ``(a, b)``, or -1.
 
-
-
     Both ids are below ``2**ID_BITS``; a function of one id has ``b = 0``, a function of an id and a byte has the byte there.
     """
     keys = i64(h, layout.MEMO_KEYS)
@@ -390,8 +370,6 @@ def memo_get(h, kind, a, b):
 @kernel
 def memo_put(h, kind, a, b, result):
     """Memoise ``result`` (at least 0) of function ``kind`` at ``(a, b)``; returns it, or ``GROW``.
-
-
 
     Only finished results are stored: an entry never changes, so readers need no check.
     """
