@@ -30,6 +30,8 @@ def _inside(h, state, byte):
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after < 0:
         after = lexer_step(h, state, byte)
+    if after == lexer_layout.BEFORE:
+        return np.int64(0)
     if after > 0 and after & lexer_layout.ENDS_BIT:
         after = rest_of(h, after & lexer_layout.STATE_MASK)
     return after
