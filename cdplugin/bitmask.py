@@ -16,7 +16,9 @@ Only NumPy and Numba are needed. PyTorch is imported where a tensor is asked for
 
 from __future__ import annotations
 
+import operator
 import sys
+import weakref
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -273,3 +275,41 @@ def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch
         logits.masked_fill_(~allowed, float("-inf"))
     else:
         logits[indices] = logits[indices].masked_fill(~allowed, float("-inf"))
+
+
+def integer(what: str, value: Any) -> int:
+    """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
+
+
+_last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
+
+
+def row_address(bitmask: Any, index: int, size: int) -> int:
+    """Address of a row of a bitmask.
+
+    Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
+    loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
+    the array is kept, since NumPy refuses to resize, and so to move, an array that has one.
+    """
+    global _last_bitmask
+    seen, known_size, address, stride, rows, shape, _ = _last_bitmask
+    same = seen is bitmask and known_size == size and bitmask.shape == shape
+    if same:  # the same object, but its memory may have been changed under it
+        same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
+    if not same:
+        view = bitmask_view(bitmask, size)
+        address, stride, rows = view.ctypes.data, view.strides[0], len(view)
+        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape, weakref.ref(bitmask))
+    if type(index) is not int:
+        index = integer("bitmask row", index)
+    if not -rows <= index < rows:
+        raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
+    return address + stride * (index % rows)

@@ -66,8 +66,8 @@ def test_content(check: ModuleType, tmp_path: Path) -> None:
     check.look_into(*files(tmp_path, whole))
     with pytest.raises(check.ReleaseError, match="playground.js"):
         check.look_into(*files(tmp_path, whole - {"cdplugin/playground/static/playground.js"}))
-    with pytest.raises(check.ReleaseError, match="expected cdplugin/matcher.py"):
-        check.look_into(*files(tmp_path, whole - {"cdplugin/matcher.py"}))
+    with pytest.raises(check.ReleaseError, match="expected cdplugin/matcher/matcher.py"):
+        check.look_into(*files(tmp_path, whole - {"cdplugin/matcher/matcher.py"}))
     with pytest.raises(check.ReleaseError, match="found tests/naive.py"):
         check.look_into(*files(tmp_path, whole | {"tests/naive.py"}))
 

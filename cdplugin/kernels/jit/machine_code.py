@@ -118,9 +118,11 @@ class KernelCache(NullCache):
 
     @staticmethod
     def _folder(target: str | None = None) -> str:
+        """The folder of all kernels of these sources, for this machine or a target."""
         return f"kernels/{source_key(target)}"
 
     def _prefix(self, target: str | None = None) -> str:
+        """The beginning of the names of this kernel's files: its name, and a hash of the machine and of its own source."""
         machine = self._context.codegen().magic_tuple()
         if target is not None:
             machine = (machine[0], TARGETS[target].cpu, "")
@@ -128,11 +130,13 @@ class KernelCache(NullCache):
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}-"
 
     def _file(self, sig: Any, target: str | None = None) -> str:
+        """The name of the file for a signature."""
         signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
         return f"{self._folder(target)}/{self._prefix(target)}{signature}.code"
 
 
 def _own_source(function: Callable[..., Any]) -> str:
+    """A hash of the file and the code of a kernel: of one outside this package, since ``source_key`` covers those inside."""
     try:
         source = Path(inspect.getfile(function)).read_bytes()
     except (OSError, TypeError):
