@@ -25,7 +25,8 @@ _MOST_PARTS = 64  # of the expressions that are looked at
 def has_few_heads(h, state):
     """1 if the heads of a state are few, and noted in its record; 0 if they are many; or a status.
 
-    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme.
+    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme. Found
+    once per state (``L_N_HEADS``).
     """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
@@ -42,7 +43,10 @@ def has_few_heads(h, state):
 
 @kernel
 def head_from(h, state, byte):
-    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none."""
+    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none.
+
+    A linear search over at most ``MOST_HEADS`` bytes, packed eight to a word.
+    """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
     for i in range(records[record + lexer_layout.L_N_HEADS]):
@@ -56,7 +60,8 @@ def head_from(h, state, byte):
 def _find_heads(h, state):
     """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
 
-    If they are few, they are written to the state's record, ascending, eight to a word.
+    If they are few, they are written to the state's record, ascending, eight to a word. The heads of an expression are read
+    off its structure: byte sets and literals in front, behind what is nullable, too. A complement has all bytes as heads.
     """
     value = value_of(h, state)
     found = np.zeros(4, np.int64)
@@ -92,6 +97,7 @@ def _find_heads(h, state):
                 return np.int64(statuses.GROW)
             if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
                 return np.int64(statuses.GROW)
+        # an expression that takes long to look through is given up on: walking its children is no worse
         is_few = is_few and parts <= _MOST_PARTS
     head[layout.STACK_TOP] = base
     if not spend(h, parts):

@@ -1,4 +1,4 @@
-"""Fields of rows (``R_``), by name. Each is one load after inlining."""
+"""Fields of rows (``R_``), by name. Each is one load after inlining. ``row``: a row's number, from 1."""
 
 from __future__ import annotations
 
