@@ -45,13 +45,16 @@ def sources_hash() -> bytes:
 def source_key(target: str | None = None) -> str:
     """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
     compiles for a target.
+
+    Of NumPy the major version counts, as compiled extensions have it (Numba's own cache leaves NumPy out): environments
+    that were made a week apart share their kernels.
     """
     digest = hashlib.sha256(sources_hash())
     python = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
     config = numba.config
     machine = (config.CPU_NAME, config.CPU_FEATURES) if target is None else (TARGETS[target].cpu, "")
     flags = (bool(config.BOUNDSCHECK), config.OPT, *machine)
-    digest.update(repr((python, numba.__version__, np.__version__, flags)).encode())
+    digest.update(repr((python, numba.__version__, np.__version__.partition(".")[0], flags)).encode())
     return digest.hexdigest()[:16]
 
 
