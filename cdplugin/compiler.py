@@ -225,8 +225,11 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
     readers = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
+    counts = {expressions.EMPTY: 0}
     for reader, expression in readers:
-        count = count_words(arena, expression)
+        count = counts.get(expression)
+        if count is None:
+            count = counts[expression] = count_words(arena, expression)
         reader.enough = count - arena.vocab.max_token_bytes - 2
         group = id(reader.group or reader)
         most[group] = max(most.get(group, 0), count)
