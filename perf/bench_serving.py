@@ -135,6 +135,8 @@ async def request(session: aiohttp.ClientSession, url: str, row: dict[str, Any],
     }
     if run.backend != "none":
         body["structured_outputs"] = {"json": row["schema"]}
+    if run.backend == "cdplugin" and not ends:
+        body["vllm_xargs"] = {"cdplugin_budget": False}  # cut off after so many tokens, as the others' answers are
     began, first, last, count, text, finish = time.perf_counter(), 0.0, 0.0, 0, "", ""
     try:
         async with session.post(f"{url}/v1/completions", json=body) as response:
