@@ -219,4 +219,4 @@ bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three eng
 	@$(BIN)/python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 20
 
 clean: ## remove the environment and caches of the tools
-	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .venv-gpu .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

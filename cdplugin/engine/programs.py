@@ -8,7 +8,7 @@ table of bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -49,6 +49,10 @@ def known_words(known: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
     return {node: (_CONSTANT, value) for node, value in known.items()}
 
 
+def _children(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op in _SEQUENCES else node.args[:1]
+
+
 class Program:
     """A postfix program under construction, with its table of literals.
 
@@ -75,7 +79,7 @@ class Program:
         self._spellable = spellable
         self._cut = len(spellable) < 256
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
-        self._result_of: dict[int, int] = {}
+        self._result_of: dict[int, int] = {}  # of roots that are no nodes of the program: leaves, and what the arena has
         # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
         self._known = known
         self._words_of: dict[int, tuple[int, ...]] = {}
@@ -84,40 +88,36 @@ class Program:
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
-        known = self._result_of.get(id(root))
+        known = self._result(root)
         if known is not None:
             return known
         words, shared = self.words, self._known
-        # entries: (node, whether no complement is around it, how many children are emitted). A node comes after its children.
-        pending: list[tuple[Expr, bool, int]] = []
+        # entries: (node, whether no complement is around it, the children that are left). A node comes after its children.
+        pending: list[tuple[Expr, bool, Iterator[Expr]]] = []
         leaf = self._words_of.get(id(root)) or shared.get(id(root)) or self._leaf(root, True)
         if leaf is None:
-            pending.append((root, True, 0))
+            pending.append((root, True, iter(_children(root))))
         else:
             words += leaf
         while pending:
-            node, positive, at = pending.pop()
+            node, positive, left = pending.pop()
             op = node.op
-            children = node.args if op in _SEQUENCES else node.args[:1]
             inside = positive and op != expr.NOT_OP
             words_of = self._words_of if inside else self._uncut_words_of
             theirs = shared if words_of is self._words_of else _NOTHING
-            for child in children[at:] if at else children:
-                at += 1
+            for child in left:
                 leaf = words_of.get(id(child)) or theirs.get(id(child)) or self._leaf(child, inside)
                 if leaf is None:
-                    pending.append((node, positive, at))
-                    pending.append((child, inside, 0))
+                    pending.append((node, positive, left))
+                    pending.append((child, inside, iter(_children(child))))
                     break
                 words += leaf
             else:
                 self._emit(op, node.args)
                 words += (_KEEP, self.n_results)
                 (self._words_of if positive else self._uncut_words_of)[id(node)] = (_LOAD, self.n_results)
-                if positive:
-                    self._result_of[id(node)] = self.n_results
                 self.n_results += 1
-        known = self._result_of.get(id(root))
+        known = self._result(root)
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
             words += (_KEEP, known)
@@ -140,7 +140,11 @@ class Program:
 
     def results(self) -> dict[int, int]:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
-        return self._result_of
+        return {node: words[1] for node, words in self._words_of.items() if words[0] == _LOAD} | self._result_of
+
+    def _result(self, node: Expr) -> int | None:
+        words = self._words_of.get(id(node))
+        return words[1] if words is not None and words[0] == _LOAD else self._result_of.get(id(node))
 
     def _emit(self, op: int, args: tuple) -> None:
         words = self.words

@@ -36,16 +36,20 @@ _MOST_DEPTH = 100
 _NEVER = Node(CHARS, ((),))
 
 
-def without_references(tree: Node, scanner: Scanner) -> Node:
-    """The tree of a pattern without groups and back-references. Raises ``UnsupportedError`` for groups of many texts."""
-    return _References(scanner).run(tree)
+def without_references(tree: Node, scanner: Scanner) -> tuple[Node, int]:
+    """The tree of a pattern without groups and back-references, and of how many copies it was made.
+
+    Raises ``UnsupportedError`` for groups of many texts, ``LimitExceeded`` for too many copies.
+    """
+    references = _References(scanner)
+    return references.run(tree), references.steps
 
 
 class _References:
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
         self._is_python = scanner.dialect == "python"
-        self._steps = 0
+        self.steps = 0
         self._defined: dict[int, frozenset[int]] = {}  # by node: groups inside it, and groups that it refers to
         self._used: dict[int, frozenset[int]] = {}
         self._position = 0
@@ -81,8 +85,8 @@ class _References:
             self._scanner.exceed(f"back-reference in a pattern of more than {_MOST_DEPTH} levels", self._position)
 
     def _count(self, steps: int) -> None:
-        self._steps += steps
-        if self._steps > _MOST_STEPS:
+        self.steps += steps
+        if self.steps > _MOST_STEPS:
             self._scanner.exceed(f"back-references need more than {_MOST_STEPS} copies", self._position)
 
     def _ways(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
@@ -183,8 +187,8 @@ class _References:
         if node.op not in (CAT, ALT, REPEAT):
             return node, _NEVER
         if node.op == ALT:
-            empty, some = zip(*map(self._parted, node.args), strict=True)
-            return _union([e for e in empty if e is not _NEVER]), _union([n for n in some if n is not _NEVER])
+            pairs = [self._parted(branch) for branch in node.args]
+            return _union([e for e, _ in pairs if e is not _NEVER]), _union([n for _, n in pairs if n is not _NEVER])
         if node.op == CAT:
             so_far, parts = NOTHING, list[Node]()  # what is empty of the items so far; ways in which one of them is not
             for i, item in enumerate(node.args):

@@ -29,7 +29,7 @@ from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
-from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops, located
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
@@ -153,7 +153,10 @@ class _Writer:
         pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
         while pending:
             place, bare, level = pending.pop()
-            self._write_place(place, bare, level)
+            try:
+                self._write_place(place, bare, level)
+            except LimitExceeded as error:
+                raise located(error, place.pointer) from None
             if len(rules) > limit:
                 raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
         if start is None:

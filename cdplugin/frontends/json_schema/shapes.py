@@ -98,6 +98,11 @@ class MultipliesError(LimitExceeded):
     """A first attempt takes too much work: it may be because alternatives overlap."""
 
 
+def located(error: LimitExceeded, pointer: str) -> GrammarError:
+    """The error, with the place ``pointer`` unless it names one, or only ends a first attempt."""
+    return error if error.location or isinstance(error, MultipliesError) else error.amended(location=pointer)
+
+
 class Effort:
     """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
 
@@ -283,8 +288,11 @@ class Shaper:
             alternatives = self._alternatives(place.parts)
         scalars: dict[Expr, None] = {}
         texts: set[bytes] = set()
-        for alternative in alternatives:
-            self._split_types(place, alternative, scalars, texts)
+        try:
+            for alternative in alternatives:
+                self._split_types(place, alternative, scalars, texts)
+        except LimitExceeded as error:
+            raise located(error, place.pointer) from None
         if texts:
             scalars[literals(texts)] = None
         if scalars:

@@ -5,6 +5,9 @@ pattern of at most 99 words, the states after one plain character are found over
 breadth-first search over them counts levels: each level is one character more that every plain text may have. If a level
 brings nothing new, any length will do. Neighbouring positions of a text share nearly all of these states, so the search
 pays for itself at once.
+
+What is found is a bound from below and never too much: a state met on a level is one that some plain text of that length leads
+to, and all of them are looked at.
 """
 
 from __future__ import annotations

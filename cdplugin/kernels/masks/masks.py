@@ -145,6 +145,7 @@ def _delta(h, bottom, start):
     for at in range(bottom, head[layout.STACK_TOP], 2):
         row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
+        # the first pair's own tokens are its base, which the mask names
         if at > bottom:
             status = _add_base(h, base, start, dense)
             if status < 0:
@@ -334,6 +335,7 @@ def _walk_below(h, cursor, top_node, begun):
         depth = base + depths[node]
         before = cursors[depth - 1]
         byte = np.int64(bytes_[node])
+        # by a byte of its own the LONGEST lexeme would have gone on instead of ending here
         if begun and depth == saved + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -470,6 +472,7 @@ def fill(h, cursor, out):
                 number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
                 if number < 0:
                     return number
+                # a second pair: the first one's tokens are in out already
                 if count == 1:
                     beside = np.empty(len(out), np.int32)
                 _write_mask(h, number, beside)

@@ -95,7 +95,10 @@ def _number(table, cursor):
 
 @kernel
 def _walk(h, cursor, table, row, numbers):
-    """:func:`successors` of the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status."""
+    """:func:`successors` of the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status.
+
+    Neighbouring tokens mostly lead to the cursor of the token before, which is compared first (``last``).
+    """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)

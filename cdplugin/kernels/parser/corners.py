@@ -93,6 +93,7 @@ def left_corners(h, nonterminal):
                 dot += 1
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
+    # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
     n_first = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
     first = intern(h, layout.K_FIRST, end, n_first)
     if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
@@ -197,6 +198,7 @@ def restrict(h, origin, nonterminal):
             if contains(h, corners, nonterminal) and push(h, entry) < 0:
                 return statuses.GROW
     result = origin
+    # nothing was dropped: the same id, without a look-up
     if head[layout.STACK_TOP] - base < count:
         result = intern(h, layout.K_ORIGIN, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base

@@ -217,6 +217,7 @@ def _pair_cursor(h, next_row, row, rest):
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
     if longest_start_of(h, next_row) == 0 and not has_role(h, first, layout.TRACKS):
+        # the ended lexeme leads nowhere: only the reading that goes on is left
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest:
@@ -246,6 +247,7 @@ def step_set(h, state, byte):
     base = header(h)[layout.STACK_TOP]
     accepts = np.int64(0)
     for i in range(length_of(h, state)):
+        # each pair is compared with those before it
         if not spend(h, 4 + ((header(h)[layout.STACK_TOP] - base) >> 2)):
             return np.int64(statuses.LIMIT_WORK)
         pair = word_of(h, state, i)
@@ -610,6 +612,7 @@ def _tick_pair(h, base, row, state):
         if ticked < 0:
             words[top + kept] = word
             kept += 1
+        # its last token, and it matches: it ends now, rather than with a byte
         elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
             words[top + count + ended] = symbol_of(h, ticked)
             ended += 1

@@ -163,6 +163,7 @@ def complete(h, nonterminal, origin):
                 return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
+            # nothing of this rule is left to wait for anything; its left side is in the worklist
             if symbols[dot + 1] == layout.END_OF_RULE:
                 continue
             left = lefts[dot]
@@ -503,6 +504,7 @@ def advance(h, row, accepted):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
                     break
+                # the predicted item's origin is the row's own, less what can never ask for it
                 restricted = restrict(h, origin, lefts[entry & layout.LOW_32])
                 if restricted < 0:
                     return restricted
@@ -516,6 +518,7 @@ def advance(h, row, accepted):
         if not spend(h, 4):
             return statuses.LIMIT_WORK
         move = i64(h, layout.STACK)[i]
+        # over the lexeme, and on through what is complete with it
         status = _push_after(h, move >> 32, move & layout.LOW_32)
         if status < 0:
             return status
@@ -602,6 +605,7 @@ def unite_rows(h, a, b):
     items_b = items_of(h, b)
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
         return statuses.GROW
+    # one of the two was reached without a skip, so every lexeme may start
     if has_skip_items(h, items_a) != has_skip_items(h, items_b):
         drop_skip_items(h, base)
     row = make_row(h, base, head[layout.STACK_TOP] - base)

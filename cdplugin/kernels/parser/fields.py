@@ -34,5 +34,5 @@ def longest_start_of(h, row):
 
 @kernel
 def accepts_of(h, row):
-    """1 if the text may end before it, else 0."""
+    """1 if the text may end at the boundary before it, else 0."""
     return i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]

@@ -249,7 +249,10 @@ def _number_lexemes(lexeme_number, skip_of):
 
 @kernel
 def _find_nullable(lefts, offsets, symbols, is_null):
-    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to."""
+    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to.
+
+    As :func:`find_productive`, over the rules without lexemes: others wait for ever (``_NEVER``).
+    """
     n = len(is_null)
     missing = np.zeros(len(lefts), np.int64)
     rule_at = np.empty(len(symbols), np.int64)

@@ -70,6 +70,7 @@ def _known_derivative(h, e, byte):
     result = _leaf_derivative(h, e, byte)
     if result != statuses.UNKNOWN:
         return result
+    # what failed is not memoised, so a result is never a status
     result = memo_get(h, layout.M_DERIVATIVE, e, byte)
     return result if result >= 0 else statuses.UNKNOWN
 

@@ -143,8 +143,9 @@ def _measure(h, start, body, most_nodes):
 
 @kernel
 def _collect(h, start, body, most_nodes):
-    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status. They are left marked
-    (``MEASURED``), which the caller undoes.
+    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status.
+
+    They are left marked (``MEASURED``), which the caller undoes. The stack is queue and list of nodes in one.
     """
     head = header(h)
     values = i64(h, layout.VALUES)

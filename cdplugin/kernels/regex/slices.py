@@ -39,6 +39,9 @@ F3 and F4, 8 after E2, 9 after E2 80."""
 def slice_step(state, byte):
     """One step of the automaton of plain text in UTF-8 (RFC 3629): the next state of ``PLAIN_STATES``, 0 = a whole character,
     -1 = no.
+
+    ``E2 80 A8`` and ``E2 80 A9`` (U+2028, U+2029) are followed apart, in states 8 and 9, since ``.`` does not match them.
+    Overlong forms, surrogates and what is above U+10FFFF are refused by the bounds of the second byte.
     """
     if state == 0:
         if byte < 0x80:
