@@ -141,8 +141,8 @@ $(RELEASE_VENV)/.made: pyproject.toml
 notebooks: $(VENV)/.test ## run the notebooks in examples/notebooks and keep what they show
 	@OMP_NUM_THREADS=1 $(BIN)/python examples/notebooks/run.py --write
 
-release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too
-	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS))
+release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too, MODEL=folder its examples
+	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(MODEL),--model $(MODEL))
 
 playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
 	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
