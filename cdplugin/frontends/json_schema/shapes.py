@@ -634,7 +634,7 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
                 mark = state.get(other)
                 if mark == 1:
                     raise GrammarError(
-                        "$ref loop: the schema applies itself to the same value for ever",
+                        "$ref loop: the schema applies itself to the same value without end",
                         location=sub.pointer,
                         keyword="$ref",
                         found=f"a way back to {other.pointer or 'the root'!r}",
