@@ -115,6 +115,7 @@ class Grammar:
                     self.account.note("endings", 0)
                     self.account.note("budgets", 0)
                     self._count(fresh)
+                    fresh.is_fresh = True
                     self._arena = fresh
         return self._arena
 
@@ -535,6 +536,7 @@ class Matcher:
         """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
 
         The tokens share one budget. If it is crossed, the cursors that were found stay, and the rest is left to the next call.
+        A text that outgrows the arena alone has the room of a step too, so that it is not followed anew at each step.
         """
         if arena is not self._arena:
             self._arena, self._cursors = arena, [arena.start]
@@ -542,8 +544,11 @@ class Matcher:
         steps = min(1 + len(self._tokens) / _REPLAYED_IN_A_STEP, _REPLAY_STEPS)
         work = int(steps * arena.limits.max_step_work)
         with arena.lock, arena.one_budget(work):
+            is_alone, arena.is_fresh = arena.is_fresh, False
             for token in self._tokens[len(self._cursors) - 1 :]:
                 self._cursors.append(self._follow(self._cursors[-1], token))
+            if is_alone and arena.over_budget:  # any other arena would be, and each step would find its place anew
+                arena.stretch()
 
     def _step(self, cursor: int, token_id: int) -> int:
         """The cursor after a token; 0 if it is not allowed."""
