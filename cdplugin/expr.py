@@ -12,8 +12,9 @@ cat("\\"", repeat([a-c], 1, None), "\\"")
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from sys import getsizeof
+from typing import Any
 
 from cdplugin.memory import Node, bounded_cache
 
@@ -65,6 +66,35 @@ class Expr(Node):
         return nbytes, args[:1]
 
 
+class Names(Expr):
+    """Any one of some texts, each character spelt in every way that is allowed inside the strings of JSON.
+
+    An alternation whose one part, a tree that branches where the texts do, is built when somebody asks for it: an arena that
+    knows the characters writes it by itself (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of
+    printable ASCII; ``build(words)``: the tree.
+    """
+
+    __slots__ = ("_build", "words")
+
+    def __init__(self, words: tuple[str, ...], build: Callable[[tuple[str, ...]], Expr]) -> None:
+        self.op = ALT_OP
+        self.words = words
+        self.holders = 0
+        self._rest = None
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "args":
+            raise AttributeError(name)
+        self.args = (self._build(self.words),)
+        return self.args
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the texts and of their tree."""
+        return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
+
+
+_LETTER_BYTES = 16  # of a text, with its place in the tree
 _NODE_BYTES = 72
 _TEXT_BYTES = 48  # of a bytes object, besides its content
 _MASK_BYTES = 64

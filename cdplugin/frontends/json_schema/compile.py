@@ -119,6 +119,9 @@ class _Level:
         self.close_bracket = ir.lexeme(layout.close_bracket, "]")
         self.empty_brace = ir.lexeme(layout.empty_brace, "}")
         self.empty_bracket = ir.lexeme(layout.empty_bracket, "]")
+        self.keys: dict[str, Symbol] = {}  # of declared names
+        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
+        self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
 
 
 class _Writer:
@@ -194,21 +197,22 @@ class _Writer:
             if place.parts:
                 self.ir.locate(found, place.pointer)
         else:
-            found = self.ir.nonterminal(place.pointer)
-            if place.parts:
-                self.ir.locate(found, place.pointer)
+            pointer = place.pointer
+            found = self.ir.nonterminal(pointer, pointer if place.parts else None)
             self._pending.append((place, bare, level))
         place.symbols[key] = found
         return found
 
     def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
         """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
-        symbol = self.ir.nonterminal(pointer if name is None else name)
-        self.ir.locate(symbol, pointer)
-        return symbol
+        return self.ir.nonterminal(pointer if name is None else name, pointer)
 
     def _scalar(self, scalar: Expr, bare: bool, level: _Level) -> Symbol:
-        return self.ir.lexeme(scalar if bare else level.layout.value(scalar), "value")
+        symbol = level.scalars.get((scalar, bare))
+        if symbol is None:
+            expression = scalar if bare else level.layout.value(scalar)
+            symbol = level.scalars[scalar, bare] = self.ir.lexeme(expression, "value")
+        return symbol
 
     def _level(self, number: int) -> _Level:
         if number == len(self._levels):
@@ -320,8 +324,10 @@ class _Writer:
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
+            return self._plain_entries(names, parts[0], pointer)
         place, holds = self._shaper.place, self._shaper.holds
-        lexeme, key, bare = self.ir.lexeme, self._inner.layout.key, self._bare_members
+        bare = self._bare_members
         self._shaper.count(len(conditions) * len(names) << len(conditions))
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
@@ -335,7 +341,7 @@ class _Writer:
                         if value is not None:
                             values.append((value, marks))
             if values:
-                symbol = lexeme(key(name), name)
+                symbol = self._key(name)
                 if children:
                     self.ir.locate(symbol, place(children).pointer)
                 entries.append(Entry(name, symbol, tuple(values), required))
@@ -343,6 +349,44 @@ class _Writer:
                 self._culprit.setdefault(pointer, place(children).pointer)
                 return None
         return entries
+
+    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
+        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
+        properties, additional, bare = part.properties, part.additional, self._bare_members
+        plain, locate = self._inner.plain, self.ir.locate
+        entries: list[Entry] = []
+        for name, required in names.items():
+            child = properties.get(name, additional)
+            value = None
+            if child is not None and child.is_plain:
+                value = plain.get((child.types, child.resource.dialect.integral_floats, bare))
+                where = child.pointer
+            if value is None:
+                place = self._shaper.place(() if child is None else (child,))
+                value = self._symbol(place, bare)
+                where = place.pointer
+                if value is None:
+                    if required:
+                        self._culprit.setdefault(pointer, where)
+                        return None
+                    continue
+                if value < 0 and child is not None and child.is_plain:
+                    plain[child.types, child.resource.dialect.integral_floats, bare] = value
+            elif child is not None:
+                locate(value, where)
+            symbol = self._key(name)
+            if child is not None:
+                locate(symbol, where)
+            entries.append(Entry(name, symbol, ((value, 0),), required))
+        return entries
+
+    def _key(self, name: str) -> Symbol:
+        """The lexeme of a declared name and the colon."""
+        keys = self._inner.keys
+        symbol = keys.get(name)
+        if symbol is None:
+            symbol = keys[name] = self.ir.lexeme(self._inner.layout.key(name), name)
+        return symbol
 
     def _undeclared(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int

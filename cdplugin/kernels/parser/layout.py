@@ -18,3 +18,6 @@ ACCEPTS_HERE = -1  # the first word of a K_STATE value where the text may end
 
 # what rules.arrange() returns begins with these counts
 O_NONTERMINALS, O_LEXEMES, O_DOTS, O_RULES, O_CORNERS, OUT_WORDS = range(6)
+
+# what rules.prepare() is given begins with these counts; P_AS_THEY_ARE: of its first rules, whose lexemes stay without leads
+P_RULES, P_SYMBOLS, P_NONTERMINALS, P_LEXEMES, P_START, P_AS_THEY_ARE, PACKED_WORDS = range(7)
