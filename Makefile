@@ -44,7 +44,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground docs plots release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check hosts soak warmup format bench clean
+.PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check hosts soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -137,6 +137,9 @@ $(RELEASE_VENV)/.made: pyproject.toml
 	@test -x $(RELEASE_VENV)/bin/python || { echo "making $(RELEASE_VENV)"; $(PYTHON) -m venv $(RELEASE_VENV); }
 	@$(RELEASE_VENV)/bin/python -m pip install -qq --disable-pip-version-check 'build>=1.2' 'twine>=6'
 	@touch $@
+
+notebooks: $(VENV)/.test ## run the notebooks in examples/notebooks and keep what they show
+	@OMP_NUM_THREADS=1 $(BIN)/python examples/notebooks/run.py --write
 
 release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too
 	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS))

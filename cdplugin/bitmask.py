@@ -1,27 +1,31 @@
 """Token bitmasks: allocate, check, and apply them to logits on the CPU (Numba) or on a GPU (Triton).
 
-A bitmask is an int32 tensor of shape ``(batch, ceil(vocabulary / 32))``. Token ``t`` is allowed where bit ``t % 32`` of word
-``t // 32`` is one. The layout, and the meaning of ``indices``, are those of xgrammar and of vLLM.
+A bitmask is an int32 torch tensor or NumPy array of shape ``(batch, ceil(vocabulary / 32))``. Token ``t`` is allowed where bit
+``t % 32`` of word ``t // 32`` is one. The layout, and the meaning of ``indices``, are those of xgrammar and of vLLM.
 
->>> import torch
->>> mask = allocate_token_bitmask(1, 5)
+>>> import numpy as np
+>>> mask = allocate_token_bitmask(1, 5, array="numpy")
 >>> mask[0, 0] = 0b10010
->>> logits = torch.zeros(1, 5)
+>>> logits = np.zeros((1, 5), np.float32)
 >>> apply_token_bitmask_inplace(logits, mask)
 >>> logits
-tensor([[-inf, 0., -inf, -inf, 0.]])
+array([[-inf,   0., -inf, -inf,   0.]], dtype=float32)
 
-PyTorch is imported inside the functions, so that ``import cdplugin`` stays light.
+Only NumPy and Numba are needed. PyTorch is imported where a tensor is asked for, and never for NumPy's arrays.
 """
 
 from __future__ import annotations
 
+import operator
+import sys
+import weakref
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from cdplugin.errors import needs_extra
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 if TYPE_CHECKING:
@@ -36,20 +40,35 @@ def bitmask_words(vocab_size: int) -> int:
     return (vocab_size + 31) // 32
 
 
-def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
+@overload
+def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["torch"] | None = None) -> torch.Tensor: ...
+@overload
+def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["numpy"]) -> np.ndarray: ...
+def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["torch", "numpy"] | None = None) -> Any:
     """A new bitmask that allows everything: int32, ``(batch_size, ceil(vocab_size / 32))``, filled with -1.
 
-    The memory is pinned where CUDA is available, so that a copy to the device can run beside the forward pass.
-    Raises ``TypeError`` or ``ValueError`` for sizes that are not integers, or are negative, or for an empty vocabulary.
+    ``array``: ``"torch"`` or ``"numpy"``; None: a tensor where PyTorch is installed, else a NumPy array. A tensor's memory is
+    pinned where CUDA is available, so that a copy to the device can run beside the forward pass.
+    Raises ``TypeError`` or ``ValueError`` for sizes that are not integers, or are negative, for an empty vocabulary and for
+    another ``array``; ``ImportError`` for ``"torch"`` where PyTorch is not installed.
     """
-    import torch
-
+    if array not in (None, "torch", "numpy"):
+        raise ValueError(f"array: expected 'torch', 'numpy' or None, found {array!r}")
     for name, value, least in (("batch_size", batch_size, 0), ("vocab_size", vocab_size, 1)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, found {value}")
     shape = (int(batch_size), bitmask_words(int(vocab_size)))
+    if array == "numpy":
+        return np.full(shape, -1, np.int32)
+    try:
+        with needs_extra("hf"):
+            import torch
+    except ModuleNotFoundError as error:
+        if array is None and error.name == "torch":
+            return np.full(shape, -1, np.int32)
+        raise
     if torch.cuda.is_available():
         try:
             return torch.full(shape, -1, dtype=torch.int32, pin_memory=True)
@@ -89,29 +108,33 @@ def bitmask_view(bitmask: Any, size: int) -> np.ndarray:
 
 
 def apply_token_bitmask_inplace(
-    logits: torch.Tensor, bitmask: torch.Tensor, indices: Sequence[int] | np.ndarray | torch.Tensor | None = None
+    logits: torch.Tensor | np.ndarray,
+    bitmask: torch.Tensor | np.ndarray,
+    indices: Sequence[int] | np.ndarray | torch.Tensor | None = None,
 ) -> None:
     """Set the logits of masked tokens to minus infinity.
 
     Parameters
     ----------
-    logits : float32, float16 or bfloat16, ``(batch, columns)`` or ``(columns,)``; any strides. Written in place.
-    bitmask : int32, ``(batch, words)`` or ``(words,)``; rows are contiguous. A bitmask on the CPU may go with logits on a
-        device: it is copied first, and the copy is complete when this function returns.
+    logits : a torch tensor on any device or a NumPy array: float32, float16 or bfloat16 (NumPy: ``ml_dtypes``' too, and
+        float64), ``(batch, columns)`` or ``(columns,)``; any strides. Written in place.
+    bitmask : int32, ``(batch, words)`` or ``(words,)``, a tensor or an array, whichever the logits are; rows are contiguous. A
+        bitmask on the CPU may go with logits on a device: it is copied first, and the copy is complete when this function
+        returns.
     indices : the rows to treat: row ``i`` of the bitmask masks row ``i`` of the logits for every ``i`` in it, all other rows
         stay as they are, and the numbers of rows need not be equal. None: all rows.
 
     Columns that the bitmask does not cover (``columns > 32 * words``: a model that pads its vocabulary) are masked too: no
     token is behind them. xgrammar leaves them as they are, with a warning. Bits beyond the last column are ignored.
 
-    On the CPU this is a Numba kernel, on CUDA a Triton kernel, or plain PyTorch operations where Triton is missing and on other
-    devices. O(rows * columns). Raises ``TypeError`` for wrong types, ``ValueError`` for wrong shapes, devices and indices.
+    On the CPU this is a Numba kernel (NumPy itself for float64, and for strides that are negative or not whole elements), on
+    CUDA a Triton kernel, or plain PyTorch operations where Triton is missing and on other devices. O(rows * columns).
+    Raises ``TypeError`` for wrong types, ``ValueError`` for wrong shapes, devices and indices, and for read-only arrays.
     """
-    import torch
-
-    _check_tensors(torch, logits, bitmask)
+    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    logits, bitmask = _checked(torch, logits, bitmask)
     if logits.ndim == 1:
-        logits, bitmask = logits.unsqueeze(0), bitmask.unsqueeze(0)
+        logits, bitmask = logits[None], bitmask[None]
     batch, columns = logits.shape
     listed = None if indices is None else _row_indices(torch, indices, min(batch, bitmask.shape[0]))
     if listed is None and bitmask.shape[0] != batch:
@@ -119,6 +142,10 @@ def apply_token_bitmask_inplace(
     rows = batch if listed is None else len(listed)
     if rows == 0 or columns == 0:
         return
+    if isinstance(logits, np.ndarray):
+        _apply_numpy(logits, bitmask, listed, rows)
+        return
+    assert torch is not None
     if logits.device.type == "cpu":
         _apply_cpu(torch, logits, bitmask, listed, rows)
         return
@@ -132,29 +159,40 @@ def apply_token_bitmask_inplace(
         apply_with_torch(logits, bitmask, selected)
 
 
-def _check_tensors(torch: Any, logits: Any, bitmask: Any) -> None:
+def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
+    """Both as they are, or the bitmask as what the logits are: tensor or array."""
     for name, value in (("logits", logits), ("bitmask", bitmask)):
-        if not isinstance(value, torch.Tensor):
-            raise TypeError(f"{name}: expected a torch.Tensor, found {type(value).__name__}")
-    if logits.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-        raise TypeError(f"logits: expected float32, float16 or bfloat16, found {str(logits.dtype).removeprefix('torch.')}")
-    if bitmask.dtype != torch.int32:
+        if not isinstance(value, np.ndarray) and (torch is None or not isinstance(value, torch.Tensor)):
+            raise TypeError(f"{name}: expected a torch.Tensor or numpy.ndarray, found {type(value).__name__}")
+    is_array = isinstance(logits, np.ndarray)
+    kind = logits.dtype.name if is_array else str(logits.dtype).removeprefix("torch.")
+    if kind not in (*MINUS_INFINITY, *(("float64",) if is_array else ())):
+        raise TypeError(f"logits: expected float32, float16 or bfloat16, found {kind}")
+    if str(bitmask.dtype).removeprefix("torch.") != "int32":
         raise TypeError(f"bitmask: expected dtype int32, found {str(bitmask.dtype).removeprefix('torch.')}")
     if logits.ndim not in (1, 2):
         raise ValueError(f"logits: expected shape (batch, vocabulary) or (vocabulary,), found {tuple(logits.shape)}")
     if bitmask.ndim != logits.ndim:
         raise ValueError(f"bitmask: expected {logits.ndim} dimensions as in logits, found shape {tuple(bitmask.shape)}")
-    if bitmask.device != logits.device and bitmask.device.type != "cpu":
-        raise ValueError(f"bitmask: expected it on the CPU or on the logits' device {logits.device}, found {bitmask.device}")
-    if bitmask.shape[-1] > 1 and bitmask.stride(-1) != 1:
-        raise ValueError(
-            f"bitmask: expected contiguous rows, found strides {bitmask.stride()} for shape {tuple(bitmask.shape)}"
-        )
+    if isinstance(bitmask, np.ndarray):
+        is_contiguous, strides = bitmask.strides[-1] == bitmask.itemsize, bitmask.strides
+    else:
+        is_contiguous, strides = bitmask.stride(-1) == 1, bitmask.stride()
+        device = "cpu" if is_array else logits.device
+        if bitmask.device != torch.device(device) and bitmask.device.type != "cpu":
+            raise ValueError(f"bitmask: expected it on the CPU or on the logits' device {device}, found {bitmask.device}")
+    if bitmask.shape[-1] > 1 and not is_contiguous:
+        raise ValueError(f"bitmask: expected contiguous rows, found strides {strides} for shape {tuple(bitmask.shape)}")
+    if is_array:
+        if not logits.flags.writeable:
+            raise ValueError("logits: expected a writable array, found a read-only one")
+        return logits, bitmask if isinstance(bitmask, np.ndarray) else bitmask.numpy()
+    return logits, torch.from_numpy(np.require(bitmask, None, ["C", "W"])) if isinstance(bitmask, np.ndarray) else bitmask
 
 
 def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
     """``indices`` as int64, each in ``[0, rows)``."""
-    if isinstance(indices, torch.Tensor):
+    if torch is not None and isinstance(indices, torch.Tensor):
         indices = indices.detach().cpu().numpy()
     listed = np.asarray(indices)
     if listed.size == 0:
@@ -174,16 +212,40 @@ def _apply_cpu(torch: Any, logits: torch.Tensor, bitmask: torch.Tensor, listed: 
     row_stride, column_stride = logits.stride()
     mask_batch, words = bitmask.shape
     mask_stride = bitmask.stride(0)
-    if logits.dtype == torch.float32:
-        integer, fill = torch.int32, MINUS_INFINITY["float32"]
-    else:
-        integer, fill = torch.int16, MINUS_INFINITY["float16" if logits.dtype == torch.float16 else "bfloat16"]
+    integer = torch.int32 if logits.dtype == torch.float32 else torch.int16
+    fill = MINUS_INFINITY[str(logits.dtype).removeprefix("torch.")]
     # Flat views over the memory: one layout for Numba, whatever the strides.
     span = 1 + (batch - 1) * row_stride + (columns - 1) * column_stride
     flat = logits.detach().as_strided((span,), (1,)).view(integer).numpy()
     masks = bitmask.as_strided(((mask_batch - 1) * mask_stride + words,), (1,)).numpy() if words else _NO_MASK
     listed = _NO_INDICES if listed is None else listed
     mask_rows(flat, row_stride, column_stride, columns, masks, mask_stride, words, listed, rows, fill)
+
+
+def _apply_numpy(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | None, rows: int) -> None:
+    """The same for arrays; those that the kernel has no layout for go row by row through :func:`_apply_plain`."""
+    batch, columns = logits.shape
+    mask_batch, words = bitmask.shape
+    size = logits.itemsize
+    fill = MINUS_INFINITY.get(logits.dtype.name)
+    is_plain = all(a.flags.aligned and a.dtype.isnative and min(a.strides) >= 0 for a in (logits, bitmask))
+    if fill is None or not is_plain or any(step % size for step in logits.strides) or bitmask.strides[0] % 4:
+        _apply_plain(logits, bitmask, range(rows) if listed is None else listed)
+        return
+    row_stride, column_stride, mask_stride = logits.strides[0] // size, logits.strides[1] // size, bitmask.strides[0] // 4
+    span = 1 + (batch - 1) * row_stride + (columns - 1) * column_stride
+    flat = np.lib.stride_tricks.as_strided(logits, (span,), (size,)).view(fill.dtype)
+    masks = np.lib.stride_tricks.as_strided(bitmask, ((mask_batch - 1) * mask_stride + words,), (4,)) if words else _NO_MASK
+    listed = _NO_INDICES if listed is None else listed
+    mask_rows(flat, row_stride, column_stride, columns, masks, mask_stride, words, listed, rows, fill)
+
+
+def _apply_plain(logits: np.ndarray, bitmask: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
+    """The same with NumPy only, for any float type and strides. A temporary of one byte per column."""
+    columns = logits.shape[1]
+    for i in rows:
+        words = np.ascontiguousarray(bitmask[i], "<i4").view(np.uint8)
+        logits[i, np.unpackbits(words, count=columns, bitorder="little") == 0] = -np.inf
 
 
 @lru_cache(maxsize=1)
@@ -213,3 +275,41 @@ def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch
         logits.masked_fill_(~allowed, float("-inf"))
     else:
         logits[indices] = logits[indices].masked_fill(~allowed, float("-inf"))
+
+
+def integer(what: str, value: Any) -> int:
+    """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
+
+
+_last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
+
+
+def row_address(bitmask: Any, index: int, size: int) -> int:
+    """Address of a row of a bitmask.
+
+    Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
+    loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
+    the array is kept, since NumPy refuses to resize, and so to move, an array that has one.
+    """
+    global _last_bitmask
+    seen, known_size, address, stride, rows, shape, _ = _last_bitmask
+    same = seen is bitmask and known_size == size and bitmask.shape == shape
+    if same:  # the same object, but its memory may have been changed under it
+        same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
+    if not same:
+        view = bitmask_view(bitmask, size)
+        address, stride, rows = view.ctypes.data, view.strides[0], len(view)
+        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape, weakref.ref(bitmask))
+    if type(index) is not int:
+        index = integer("bitmask row", index)
+    if not -rows <= index < rows:
+        raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
+    return address + stride * (index % rows)

@@ -28,6 +28,7 @@ from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
+from cdplugin.tally import counting, too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -71,18 +72,22 @@ class Compiler:
         key = short_key(spec.key())
         if key is None:
             with gc_paused():
-                return self.compile_ir(spec.to_ir(self.limits))
+                return self.compile_ir(self._rules(spec))
         grammar: Grammar | None = self._cache.get(key)
         if grammar is None:
             grammar = self._in_use.get(key)
             if grammar is None:
                 with gc_paused():
-                    grammar = self.compile_ir(spec.to_ir(self.limits))
+                    grammar = self.compile_ir(self._rules(spec))
                 grammar.account.note("key", size_of(key))
             grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
             grammar.account.keep_in(self._cache, key, serial)
             self._in_use[key] = grammar
         return grammar
+
+    def _rules(self, spec: Spec) -> GrammarIR:
+        with counting(self.limits.max_expr_nodes):
+            return spec.to_ir(self.limits)
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
@@ -122,7 +127,11 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     if not lexemes.is_led:
         used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
     program = template.program()
-    results = program.add_all([lexemes.expressions[t] for t in used])
+    results = []
+    for t in used:
+        results.append(program.add_lexeme(lexemes.expressions[t]))
+        if program.n_results > limits.max_expr_nodes:
+            raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~t, ("",))[0])
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}
@@ -247,8 +256,11 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
     readers = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
+    counts = {expressions.EMPTY: 0}
     for reader, expression in readers:
-        count = count_words(arena, expression)
+        count = counts.get(expression)
+        if count is None:
+            count = counts[expression] = count_words(arena, expression)
         reader.enough = count - arena.vocab.max_token_bytes - 2
         group = id(reader.group or reader)
         most[group] = max(most.get(group, 0), count)

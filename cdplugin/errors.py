@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 _MOST_SHOWN = 4_000
@@ -39,6 +41,19 @@ def printable(text: str) -> str:
     if len(text) > _MOST_SHOWN:
         text = text[:_MOST_SHOWN] + "…"
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+@contextlib.contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """A context for imports of libraries that an extra brings: ``ModuleNotFoundError`` for an absent one names the extra."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "cdplugin"):
+            raise
+        message = f"{name} is not installed, which this part of cdplugin needs: pip install 'cdplugin[{extra}]'"
+        raise ModuleNotFoundError(message, name=error.name, path=error.path) from error
 
 
 class GrammarError(CdpluginError, ValueError):

@@ -13,10 +13,15 @@ cat("\\"", repeat([a-c], 1, None), "\\"")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from sys import getsizeof
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
+from cdplugin import tally
 from cdplugin.memory import Node, bounded_cache
+
+Parameters = ParamSpec("Parameters")
+Tree = TypeVar("Tree", "Expr", "Expr | None")
 
 EMPTY_OP, EPSILON_OP, BYTES_OP, LITERALS_OP, CAT_OP, ALT_OP, AND_OP, NOT_OP, REPEAT_OP = range(9)
 
@@ -113,6 +118,42 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
             total += nbytes
             pending += parts
     return total
+
+
+def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
+    """:func:`~cdplugin.memory.bounded_cache` for a function that gives a large tree for a small (positional, hashable)
+    argument: a compilation is charged for its nodes (:mod:`cdplugin.tally`), and has the same object each time.
+    """
+
+    @bounded_cache
+    def measured(*args: Any) -> tuple[Any, tally.Cost]:
+        with tally.framed() as frame:
+            value = function(*args)  # type: ignore[call-arg]
+            return value, frame.cost(hash((function, *args)), _count(value, frame.kept.values()))
+
+    @wraps(function)
+    def charged(*args: Any) -> Any:
+        value, cost = measured(*args)
+        here = tally.current()
+        return value if here is None else here.take(value, cost)
+
+    return charged  # type: ignore[return-value]
+
+
+def _count(root: Expr | None, known: Iterable[Any]) -> int:
+    """Nodes of a tree that are not below known ones."""
+    seen: set[Any] = set(known)
+    before = len(seen)
+    pending = [] if root is None else [root]
+    while pending:
+        node = pending.pop()
+        if node not in seen:
+            seen.add(node)
+            if node.op in (CAT_OP, ALT_OP, AND_OP):
+                pending += () if type(node) is Names else node.args
+            elif node.op in (NOT_OP, REPEAT_OP):
+                pending.append(node.args[0])
+    return len(seen) - before
 
 
 def _show(node: Expr, depth: int = 0) -> str:

@@ -25,6 +25,8 @@ class Limits:
     """Rules of the compiled grammar (all alternatives of all nonterminals)."""
     max_lexemes: int = 100_000
     """Distinct lexemes of the compiled grammar."""
+    max_expr_nodes: int = 300_000
+    """Nodes of the expressions (numbers, patterns and other lexemes) of one grammar, each counted once."""
     max_repeat: int = 1 << 24
     """Largest count of a bounded repetition that is kept symbolic inside a lexeme."""
     max_expr_width: int = 4_096

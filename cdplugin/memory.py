@@ -23,6 +23,8 @@ from hashlib import blake2b
 from sys import getsizeof
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from cdplugin.tally import apart
+
 Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
 
@@ -317,7 +319,8 @@ def bounded_cache(function: Callable[Parameters, Value]) -> Callable[Parameters,
         if entry is not None:
             entry.used = True
             return entry.value
-        value = function(*args)  # type: ignore[call-arg]
+        with apart():
+            value = function(*args)  # type: ignore[call-arg]
         nodes: list[Node] = []
         nbytes = size_of(value, *args, nodes=nodes)
         return put(key, value, nbytes, nodes)[0]

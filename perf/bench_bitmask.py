@@ -1,19 +1,25 @@
 """Time of apply_token_bitmask_inplace against xgrammar's, on the same tensors, interleaved in one run.
 
-    .venv/bin/python perf/bench_bitmask.py [--vocab 131072] [--repeat 300]
+    .venv/bin/python perf/bench_bitmask.py [--vocab 131072] [--rows 1 8 64] [--repeat 300] [--out bitmask.json]
+    TRITON_INTERPRET=1 … --device interpreted --vocab 1000 --rows 1 2 --repeat 2     # the Triton kernel without a card
 
 Each line is one shape: percentiles of the call in microseconds for both, and the ratio of the medians.
 ``allowed`` is the part of the tokens that a mask allows; the bits are drawn independently, the worst case for skipping words.
-On CUDA the times are those of the kernel's queue (events around the call), after a warm-up.
+On CUDA the times are those of the kernel's queue (events around the call), after a warm-up. *GB/s* counts what has to move: the
+mask's words, and the logits that are written; *of copy* is its share of what copying as many logits from device to device
+reaches in the same run (which reads and writes each).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +27,23 @@ from rich.console import Console
 from rich.table import Table
 
 from cdplugin.bitmask import apply_token_bitmask_inplace
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+COLUMNS = {
+    "device": "device",
+    "dtype": "dtype",
+    "vocabulary": "vocab",
+    "rows": "rows",
+    "allowed": "allowed",
+    "p50 us": "p50 µs",
+    "p99 us": "p99 µs",
+    "xgrammar p50 us": "xgrammar p50",
+    "xgrammar p99 us": "xgrammar p99",
+    "ratio p50": "ratio p50",
+    "GB/s": "GB/s",
+    "of copy": "of copy",
+}
+"""The fields of a result, and the headings of the table."""
 
 
 def random_bitmask(rows: int, vocab: int, allowed: float, rng: np.random.Generator) -> torch.Tensor:
@@ -50,45 +73,84 @@ def interleaved(calls: list[Callable[[], None]], once: Callable[[Callable[[], No
     return np.array([[once(call) for call in calls] for _ in range(repeat)]).T
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--vocab", type=int, default=131072)
-    parser.add_argument("--repeat", type=int, default=300)
-    arguments = parser.parse_args()
+def ours(device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """The call that is timed: the public one, or the Triton kernel itself where Triton's interpreter runs it on the CPU."""
+    if device != "interpreted":
+        return apply_token_bitmask_inplace
+    from cdplugin.kernels.masks.bitmask_triton import mask_rows
+
+    return lambda logits, bitmask: mask_rows(logits, bitmask, None, logits.shape[0])
+
+
+def measure(device: str, dtype: str, vocab: int, rows: int, allowed: float, repeat: int, seed: int = 0) -> dict[str, Any]:
+    """One shape: a result with the fields of ``COLUMNS``; those of xgrammar only where it is installed."""
     try:
         import xgrammar
     except ImportError:
         xgrammar = None
-    console = Console(width=120)
-    devices = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-    where = platform.processor() or platform.machine()
-    console.print(f"{where}, torch {torch.__version__}, vocabulary {arguments.vocab}, {arguments.repeat} calls each")
-    columns = ("device", "dtype", "rows", "allowed", "p50 µs", "p99 µs", "xgrammar p50", "xgrammar p99", "ratio p50")
-    table = Table(*columns, title="apply_token_bitmask_inplace")
-    rng = np.random.default_rng(0)
+    where = "cuda" if device == "cuda" else "cpu"
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, vocab, generator=generator).to(DTYPES[dtype]).to(where)
+    bitmask = random_bitmask(rows, vocab, allowed, np.random.default_rng(seed)).to(where)
+    other = torch.empty_like(logits)
+    apply = ours(device)
+    calls: dict[str, Callable[[], None]] = {
+        "": lambda: apply(logits, bitmask),
+        "copy": lambda: other.copy_(logits) and None,  # type: ignore[func-returns-value]
+    }
+    if xgrammar is not None:
+        calls["xgrammar "] = lambda: xgrammar.apply_token_bitmask_inplace(logits, bitmask)
+    if where == "cpu":
+        del calls["copy"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        times = interleaved(list(calls.values()), once_cuda if where == "cuda" else once_cpu, repeat)
+    half, tail = (dict(zip(calls, np.percentile(times, q, axis=1).tolist())) for q in (50, 99))
+    out: dict[str, Any] = {"device": device, "dtype": dtype, "vocabulary": vocab, "rows": rows, "allowed": allowed}
+    for name in calls:
+        if name != "copy":
+            out |= {f"{name}p50 us": round(half[name] * 1e6, 1), f"{name}p99 us": round(tail[name] * 1e6, 1)}
+    if "xgrammar " in half:
+        out["ratio p50"] = round(half[""] / half["xgrammar "], 2)
+    if "copy" in half:
+        masked = logits.numel() - int(torch.isfinite(logits).sum())
+        moved = bitmask.numel() * 4 + masked * logits.element_size()
+        copied = 2 * logits.numel() * logits.element_size()
+        out["GB/s"] = round(moved / half[""] / 1e9, 1)
+        out["of copy"] = round(moved / half[""] / (copied / half["copy"]), 2)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocab", type=int, nargs="+", default=[131072])
+    parser.add_argument("--rows", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--allowed", type=float, nargs="+", default=[0.0, 0.001, 0.5, 0.999, 1.0])
+    parser.add_argument("--dtype", nargs="+", default=list(DTYPES), choices=list(DTYPES))
+    parser.add_argument("--device", nargs="+", choices=["cpu", "cuda", "interpreted"], help="default: what there is")
+    parser.add_argument("--repeat", type=int, default=300)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    console = Console(width=140)
+    devices = arguments.device or ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+    name = torch.cuda.get_device_name() + ", " if "cuda" in devices else ""
+    where = f"{name}{platform.processor() or platform.machine()}, torch {torch.__version__}"
+    console.print(f"{where}, {arguments.repeat} calls each")
+    table = Table(*COLUMNS.values(), title="apply_token_bitmask_inplace")
+    results = []
+    short = min(20, arguments.repeat)  # on a CPU, where calls of many rows are slow
     for device in devices:
-        once = once_cpu if device == "cpu" else once_cuda
-        for dtype in (torch.float32, torch.bfloat16):
-            for rows in (1, 8, 64):
-                for allowed in (0.0, 0.001, 0.5, 0.999, 1.0):
-                    logits = torch.randn(rows, arguments.vocab).to(dtype).to(device)
-                    bitmask = random_bitmask(rows, arguments.vocab, allowed, rng).to(device)
-
-                    def ours(logits: torch.Tensor = logits, bitmask: torch.Tensor = bitmask) -> None:
-                        apply_token_bitmask_inplace(logits, bitmask)
-
-                    def theirs(logits: torch.Tensor = logits, bitmask: torch.Tensor = bitmask) -> None:
-                        xgrammar.apply_token_bitmask_inplace(logits, bitmask)
-
-                    repeat = max(20, arguments.repeat // rows)
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        times = interleaved([ours] + ([theirs] if xgrammar else []), once, repeat) * 1e6
-                    half, tail = np.percentile(times, [50, 99], axis=1)
-                    cells = [f"{half[0]:.1f}", f"{tail[0]:.1f}"]
-                    cells += [f"{half[1]:.1f}", f"{tail[1]:.1f}", f"{half[0] / half[1]:.2f}"] if xgrammar else ["-", "-", "-"]
-                    table.add_row(device, str(dtype).removeprefix("torch."), str(rows), f"{allowed:.3f}", *cells)
+        for dtype in arguments.dtype:
+            for vocab in arguments.vocab:
+                for rows in arguments.rows:
+                    for allowed in arguments.allowed:
+                        repeat = arguments.repeat if device == "cuda" else max(short, arguments.repeat // rows)
+                        results.append(measure(device, dtype, vocab, rows, allowed, repeat))
+                        table.add_row(*(str(results[-1].get(field, "-")) for field in COLUMNS))
     console.print(table)
+    if arguments.out:
+        result = {"script": "perf/bench_bitmask.py", "machine": where, "rows": results}
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

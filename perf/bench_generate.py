@@ -1,6 +1,6 @@
 """Tokens per second of generate(): unconstrained, constrained, and constrained with the lookahead, in turns in one run.
 
-    .venv/bin/python perf/bench_generate.py [--model FOLDER] [--tokens 64] [--runs 5] [--threads N]
+    .venv/bin/python perf/bench_generate.py [--model FOLDER] [--tokens 64] [--runs 5] [--threads N] [--out generate.json]
 
 Each run generates exactly ``--tokens`` tokens per row by sampling (end tokens are suppressed until then, for all three alike;
 the schema, an array of objects without a bound, never has to end). The order rotates from run to run. "ms/step" is the median
@@ -11,6 +11,7 @@ over the runs; "added" is what constraining adds to a step, from the same run's 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 import warnings
@@ -71,6 +72,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0, help="PyTorch's threads on the CPU (default: its own choice)")
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.set_verbosity_error()
@@ -85,9 +87,11 @@ def main() -> None:
     model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
     vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(SCHEMA))
-    where = f"{Path(name).name} on {device}, {torch.get_num_threads()} CPU threads, torch {torch.__version__}"
-    console.print(f"{where}, vocabulary {vocab.size}, {arguments.tokens} tokens, {arguments.runs} runs")
-    table = Table("batch", "mode", "tokens/s", "of free", "ms/step", "added ms/step", "adapter ms/step")
+    card = f" ({torch.cuda.get_device_name()})" if device == "cuda" else ""
+    where = f"{Path(name).name} on {device}{card}, {torch.get_num_threads()} CPU threads, torch {torch.__version__}"
+    what = f"{where}, vocabulary {vocab.size}, {arguments.tokens} tokens, {arguments.runs} runs"
+    console.print(what)
+    results: list[dict[str, Any]] = []
     for batch in arguments.batch:
         message = [{"role": "user", "content": "Make up people, as a JSON array."}]
         prompt = tokenizer.apply_chat_template(message, add_generation_prompt=True, return_tensors="pt", return_dict=True)
@@ -121,16 +125,19 @@ def main() -> None:
             added = statistics.median(s - f for (s, _), f in zip(times[mode], free, strict=True))
             inside = statistics.median(a for _, a in times[mode])
             ratio = statistics.median(free) / step
-            table.add_row(
-                str(batch),
-                mode,
-                f"{batch / step:.1f}",
-                f"{100 * ratio:.0f} %",
-                f"{1000 * step:.2f}",
-                "" if mode == "free" else f"{1000 * added:+.2f}",
-                "" if mode == "free" else f"{1000 * inside:.3f}",
-            )
+            row: dict[str, Any] = {"batch": batch, "mode": mode, "tokens/s": round(batch / step, 1), "of free": round(ratio, 3)}
+            row["ms/step"] = round(1000 * step, 3)
+            if mode != "free":
+                row |= {"added ms/step": round(1000 * added, 3), "adapter ms/step": round(1000 * inside, 3)}
+            results.append(row)
+    columns = ("batch", "mode", "tokens/s", "of free", "ms/step", "added ms/step", "adapter ms/step")
+    table = Table(*columns)
+    for row in results:
+        table.add_row(*(str(row.get(column, "")) for column in columns))
     console.print(table)
+    if arguments.out:
+        result = {"script": "perf/bench_generate.py", "machine": what, "rows": results}
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
     … --loads 16 --runs 5 --tokens 32           # the comparison at 16 concurrent requests
     … --loads --valid 200                       # only whether finished outputs are valid
     … --loads --valid 0 --simulate              # only large batches, simulated from measured masks (large_batches.py)
+    … made --loads 1 8 32 128 --server=--max-num-seqs=128 --server=--gpu-memory-utilization=0.25  # made schemas
 
 One server per backend stays up (no constraint: the first one's), and runs take turns, so that whatever else the machine does
 hits all alike. A run sends requests with distinct schemas that no earlier run used, the same to each backend, ``load`` of them
@@ -22,6 +23,7 @@ import argparse
 import asyncio
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import platform
@@ -29,6 +31,7 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,8 +63,27 @@ class Run:
 # ---- schemas --------------------------------------------------------------------------------------------------------------
 
 
+def made_schemas(seed: int) -> Iterator[dict[str, Any]]:
+    """Distinct schemas that every backend takes, without end: objects of a few properties with names of their own."""
+    rng = random.Random(seed)
+    kinds: list[Callable[[], dict[str, Any]]] = [
+        lambda: {"type": "string", "maxLength": rng.randint(8, 40)},
+        lambda: {"type": "integer"},
+        lambda: {"type": "boolean"},
+        lambda: {"enum": rng.sample(["red", "green", "blue", "black", "white", "grey"], 3)},
+        lambda: {"type": "array", "items": {"type": "integer"}, "maxItems": rng.randint(2, 9)},
+    ]
+    for number in itertools.count():
+        names = [f"{rng.choice(['name', 'size', 'place', 'state', 'item'])}_{number}_{i}" for i in range(rng.randint(3, 8))]
+        properties = {name: rng.choice(kinds)() for name in names}
+        inner = {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+        yield {"id": f"made_{number}", "schema": inner}
+
+
 def load_schemas(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str, Any]]:
-    """``count`` rows of MaskBench, drawn at random, whose schemas all backends take."""
+    """``count`` rows of MaskBench, drawn at random, whose schemas all backends take. ``made``: of :func:`made_schemas`."""
+    if str(path) == "made":
+        return list(itertools.islice(made_schemas(seed), count))
     with gzip.open(path, "rt") as lines:
         rows = [json.loads(line) for line in lines]
     random.Random(seed).shuffle(rows)
@@ -297,7 +319,7 @@ def measure(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[s
     runs: list[list[Run]] = []
     valid: list[dict[str, Any]] = []
     with contextlib.ExitStack() as stack:
-        options = ["--dtype", arguments.dtype, "--enforce-eager"]
+        options = ["--dtype", arguments.dtype, "--enforce-eager", *arguments.server]
         servers: dict[str, Any] = {}
         for backend in arguments.backends:
             print(f"starting vllm serve with {backend}", file=sys.stderr, flush=True)
@@ -336,7 +358,8 @@ async def ordered(url: str, backend: str, rows: list[dict[str, Any]], tokens: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="MaskBench: lines of JSON, gzip")
+    parser.add_argument("data", type=Path, help="MaskBench: lines of JSON, gzip; `made`: schemas made here")
+    parser.add_argument("--server", action="append", default=[], metavar="--OPTION=VALUE", help="for `vllm serve`, repeatable")
     parser.add_argument("--loads", type=int, nargs="*", default=[1, 4, 16, 64])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=32)

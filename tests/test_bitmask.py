@@ -58,6 +58,7 @@ def test_allocate() -> None:
         ((1.5, 10), TypeError, "batch_size: expected an int, found float"),
         ((1, "10"), TypeError, "vocab_size: expected an int, found str"),
         ((True, 10), TypeError, "batch_size: expected an int, found bool"),
+        ((1, 10, "jax"), ValueError, "array: expected 'torch', 'numpy' or None, found 'jax'"),
     ],
 )
 def test_allocate_refuses(arguments: tuple, error: type[Exception], text: str) -> None:
@@ -179,8 +180,8 @@ MASK = torch.full((2, 2), -1, dtype=torch.int32)
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ((np.zeros((2, 64)), MASK), TypeError, r"logits: expected a torch\.Tensor, found ndarray"),
-        ((GOOD, MASK.numpy()), TypeError, r"bitmask: expected a torch\.Tensor, found ndarray"),
+        (([[0.0]], MASK), TypeError, r"logits: expected a torch\.Tensor or numpy\.ndarray, found list"),
+        ((GOOD, [[-1]]), TypeError, r"bitmask: expected a torch\.Tensor or numpy\.ndarray, found list"),
         ((GOOD.double(), MASK), TypeError, "logits: expected float32, float16 or bfloat16, found float64"),
         ((GOOD, MASK.long()), TypeError, "bitmask: expected dtype int32, found int64"),
         (

@@ -52,6 +52,15 @@ def test_sources_are_part_of_the_key(tmp_path: Path) -> None:
     assert run(code, CDPLUGIN_CACHE_DIR=str(tmp_path)) == ["False", "True"]
 
 
+def test_of_numpy_the_major_version_counts(tmp_path: Path) -> None:
+    code = (
+        "import numpy; from cdplugin.kernels.jit import machine_code; key = machine_code.source_key; own = key();"
+        "real = numpy.__version__; major = real.partition('.')[0]; numpy.__version__ = major + '.999.1'; print(key() == own);"
+        "numpy.__version__ = str(int(major) + 1) + '.0.0'; print(key() == own)"
+    )
+    assert run(code, CDPLUGIN_CACHE_DIR=str(tmp_path)) == ["True", "False"]
+
+
 def test_the_order_of_folders(tmp_path: Path) -> None:
     own, xdg, home = tmp_path / "own" / "deep", tmp_path / "xdg", tmp_path / "home"
     home.mkdir()

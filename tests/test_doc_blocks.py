@@ -11,39 +11,16 @@ docs/grammars.md has examples that stand for themselves (tests/test_grammar_docs
 from __future__ import annotations
 
 import importlib.util
-import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from doc_blocks import Block, blocks
 from tokenizers_data import smollm2
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 ELSEWHERE = {"docs/grammars.md": "tests/test_grammar_docs.py"}
-
-
-class Block(NamedTuple):
-    """A Python block: its source, its line on the page, what it needs, why it is not run."""
-
-    source: str
-    line: int
-    needs: tuple[str, ...]
-    not_run: str
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    """The blocks of a page, those inside lists and tabs included."""
-    text = page.read_text()
-    for found in re.finditer(
-        r"^(?:[ ]*<!-- (needs|not run): (.*?) -->\n)?([ ]*)```(?:python|py)\b[^\n]*\n(.*?)^\3```", text, re.M | re.S
-    ):
-        kind, what, indent, source = found.groups()
-        lines = [line.removeprefix(indent) for line in source.splitlines()]
-        line = text.count("\n", 0, found.start(4))
-        needs = tuple(what.split()) if kind == "needs" else ()
-        yield Block("\n".join(lines) + "\n", line, needs, what if kind == "not run" else "")
 
 
 @pytest.fixture(scope="module")

@@ -63,13 +63,16 @@ def test_the_checker_sees_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<h1 id="top">x</h1><a href="b.html#here">1</a><a href="b.html#gone">2</a><a href="c.html">3</a><img src="p.png">'
         '<script src="https://cdn.example/x.js"></script><a href="https://example.org/">fine</a><a href="#top">fine</a>'
+        '<a href="../beside.html">4</a>'
     )
+    (tmp_path.parent / "beside.html").write_text("not published")
     (tmp_path / "b.html").write_text('<p id="here">')
     assert check.problems(tmp_path) == [
         "a.html: no such place: b.html#gone",
         "a.html: no such file: c.html",
         "a.html: no such file: p.png",
         "a.html: loads https://cdn.example/x.js",
+        "a.html: no such file: ../beside.html",
     ]
     assert check.problems(tmp_path / "none") == [f"{tmp_path / 'none'}: expected pages, found none"]
 

@@ -1,10 +1,12 @@
-"""Docstrings that list attributes list those that there are."""
+"""Docstrings that list attributes list those that there are; kernels are explained."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +48,42 @@ def test_json_schema_takes_and_documents_every_option() -> None:
     assert taken == {field.name: field.default for field in dataclasses.fields(Options) if field.name not in own}
     heads = re.findall(r"^(\w+(?:, \w+)*) : ", inspect.getdoc(cd.JsonSchema) or "", re.MULTILINE)
     assert {name for head in heads for name in head.split(", ")} == {"schema", *taken}
+
+
+KERNELS = Path(cd.__file__).parent / "kernels"
+LEAST_SHARE = 0.18
+"""Of the lines of the kernels, docstrings (also those under constants): algorithms are read more often than changed."""
+
+
+def docstring_lines(tree: ast.AST) -> int:
+    """The lines, blank ones included, of all strings that stand alone as a statement."""
+    return sum(
+        node.end_lineno - node.lineno + 1
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+
+
+def test_docstring_lines_are_counted() -> None:
+    assert docstring_lines(ast.parse('"""a\n\nb"""\nX = 1\n"""c"""\ndef f():\n    """d"""\n    return "e"\n')) == 5
+
+
+def test_kernels_are_explained() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(KERNELS.rglob("*.py"))}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    assert len(texts) > 50
+    share = sum(map(docstring_lines, trees.values())) / sum(text.count("\n") for text in texts.values())
+    assert share >= LEAST_SHARE, f"docstrings are {share:.1%} of the kernels' lines, expected at least {LEAST_SHARE:.0%}"
+    silent = [str(path.relative_to(KERNELS)) for path, tree in trees.items() if not ast.get_docstring(tree)]
+    assert not silent, f"modules without a docstring: {silent}"
+
+
+def test_kernels_docstrings() -> None:
+    """Each function of the kernels says what it computes, but for those that Numba's interfaces name."""
+    silent = [
+        f"{path.relative_to(KERNELS)}: {node.name}"
+        for path in sorted(KERNELS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and not ast.get_docstring(node)
+    ]
+    assert [where for where in silent if not where.startswith("jit/")] == []

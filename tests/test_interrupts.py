@@ -13,9 +13,9 @@ import pytest
 from engine_tools import mask_bits, vocabulary
 
 import cdplugin as cd
-from cdplugin import matcher as matcher_module
 from cdplugin.engine.arena import Arena
 from cdplugin.infill.workspace import Workspace
+from cdplugin.matcher import batch
 
 VOCAB = vocabulary([b"ab", b"aab", b'":'])
 WORDS = (VOCAB.size + 31) // 32
@@ -85,7 +85,7 @@ def test_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller is interrupted while the threads work: it returns when they no longer write into its bitmask."""
     matchers = [cd.Compiler(VOCAB).compile(spec).matcher() for spec in SPECS * 3]
     expected = [mask_bits(m) for m in matchers]
-    real, began, ended = matcher_module._fill_groups, threading.Event(), threading.Event()
+    real, began, ended = batch._fill_groups, threading.Event(), threading.Event()
 
     def fill(*arguments: Any) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -98,7 +98,7 @@ def test_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 
     bitmask = np.zeros((len(matchers), WORDS), np.int32)
     with monkeypatch.context() as patch:
-        patch.setattr(matcher_module, "_fill_groups", fill)
+        patch.setattr(batch, "_fill_groups", fill)
         with pytest.raises(KeyboardInterrupt):
             cd.fill_next_token_bitmasks(matchers, bitmask, threads=2)
     assert ended.is_set()

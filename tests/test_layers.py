@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdplugin"
 
 KERNELS = ("kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser", "kernels.masks", "kernels.entry")
-GROUND = ("errors", "limits", "memory", "forking", "bits", "expr", "ir")
+GROUND = ("errors", "limits", "tally", "memory", "forking", "bits", "expr", "ir")
 
 # folder (or file of the ground floor) → folders that it may import besides itself: arrows go down only
 ARROWS: dict[str, set[str]] = {
@@ -31,12 +31,13 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "bits": set(),
     "limits": set(),
-    "memory": set(),
+    "tally": {"errors", "limits"},
+    "memory": {"tally"},
     "forking": set(),
     "collector": set(),
-    "expr": {"memory"},
+    "expr": {"tally", "memory"},
     "ir": {"errors", "limits", "expr"},
-    "bitmask": {"kernels.masks"},
+    "bitmask": {"errors", "kernels.masks"},
     "regex": {*GROUND},
     "frontends.productive": set(),
     "frontends.repeats": {*GROUND},
@@ -78,7 +79,7 @@ ARROWS: dict[str, set[str]] = {
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
     "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
-    "adapters.diffusion": {"bits", "infill"},
+    "adapters.diffusion": {"bits", "errors", "infill"},
     "adapters.hf": {*GROUND, "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.vllm": {*GROUND, "admission", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm_logits": {"adapters.vllm"},

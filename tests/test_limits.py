@@ -55,6 +55,8 @@ LIMITS: list[tuple[str, int, cd.Spec | GrammarIR, bytes]] = [
     ("max_rules", 8, ir_of({"S": [[L(b"%d" % i)] for i in range(9)]}), b""),
     ("max_lexemes", 8, ir_of({"S": [[L(b"%d" % i)] for i in range(9)]}), b""),
     ("max_lexemes", 3, cd.JsonObject(), b""),
+    ("max_expr_nodes", 90, cd.JsonSchema({"type": "integer", "multipleOf": 7}), b""),
+    ("max_expr_nodes", 9, cd.Lark("start: /a[b-d]+/ | /(e|[f-z]h|i)?jkl/"), b""),
     ("max_repeat", 99, ir_of({"S": [[expr.repeat(L(b"a"), 0, 100)]]}), b""),
     ("max_expr_width", 60, WIDE, b"a" * 100),
     ("emptiness_fuel", 20, BOTH, b"a" * 10),

@@ -157,7 +157,8 @@ def test_no_cache_counts_entries_of_any_size() -> None:
         assert not re.search(r"functools\.cache\b|import cache\b", text), path
         for size, arguments in re.findall(r"lru_cache\(([^)]*)\)\s*def \w+\(([^)]*)\)", text):
             assert (size, arguments) == ("maxsize=1", ""), path
-        assert text.count("@lru_cache") == text.count("@lru_cache(maxsize=1)\n"), path
+        assert text.count("lru_cache(") == text.count("@lru_cache(maxsize=1)\n"), path
+        assert "@lru_cache\n" not in text, path
 
 
 def test_the_account_names_every_cache_and_its_budget() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -64,8 +66,8 @@ def test_content(check: ModuleType, tmp_path: Path) -> None:
     check.look_into(*files(tmp_path, whole))
     with pytest.raises(check.ReleaseError, match="playground.js"):
         check.look_into(*files(tmp_path, whole - {"cdplugin/playground/static/playground.js"}))
-    with pytest.raises(check.ReleaseError, match="expected cdplugin/matcher.py"):
-        check.look_into(*files(tmp_path, whole - {"cdplugin/matcher.py"}))
+    with pytest.raises(check.ReleaseError, match="expected cdplugin/matcher/matcher.py"):
+        check.look_into(*files(tmp_path, whole - {"cdplugin/matcher/matcher.py"}))
     with pytest.raises(check.ReleaseError, match="found tests/naive.py"):
         check.look_into(*files(tmp_path, whole | {"tests/naive.py"}))
 
@@ -83,3 +85,36 @@ def test_workflows_name_the_supported_versions() -> None:
     targets = set(re.findall(r"make ([a-z ]+?)(?: EXTRAS|$| #)", text, re.MULTILINE))
     known = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert targets and {name for one in targets for name in one.split()} <= known
+
+
+FORMS = {
+    "vendor.github-workflows": [".github/workflows/ci.yml", ".github/workflows/release.yml"],
+    "vendor.github-issue-forms": [".github/ISSUE_TEMPLATE/bug.yml", ".github/ISSUE_TEMPLATE/unsupported.yml"],
+    "vendor.github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "vendor.citation-file-format": ["CITATION.cff"],
+}
+
+
+def against(schema: str, files: list[Path]) -> subprocess.CompletedProcess[str]:
+    """The schema store's schema, which comes with the package: nothing is fetched."""
+    pytest.importorskip("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, "--default-filetype", "yaml"]
+    return subprocess.run([*command, *map(str, files)], capture_output=True, text=True, timeout=120)
+
+
+def test_every_workflow_and_template_is_checked() -> None:
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
+    assert {name for names in FORMS.values() for name in names} - {"CITATION.cff"} == there
+
+
+@pytest.mark.parametrize("schema", FORMS)
+def test_workflows_templates_and_citation_are_valid(schema: str) -> None:
+    done = against(schema, [ROOT / name for name in FORMS[schema]])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_workflow_is_found(tmp_path: Path) -> None:
+    broken = tmp_path / "ci.yml"
+    broken.write_text((ROOT / ".github/workflows/ci.yml").read_text().replace("runs-on", "runs_on", 1))
+    done = against("vendor.github-workflows", [broken])
+    assert done.returncode == 1 and "runs" in done.stdout + done.stderr

@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 
 from cdplugin.bits import bit_flags
+from cdplugin.errors import needs_extra
 from cdplugin.infill.parts import GAP
 from cdplugin.infill.session import Infill, InfillSession, surely
+
+with needs_extra("hf"):
+    import torch
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")
 

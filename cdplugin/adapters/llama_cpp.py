@@ -14,12 +14,14 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import llama_cpp
 import numpy as np
 
 from cdplugin.adapters.contexts import ContextMasks, allowed_tokens
-from cdplugin.errors import CdpluginError, VocabularyError
+from cdplugin.errors import CdpluginError, VocabularyError, needs_extra
 from cdplugin.vocab.vocabulary import Vocabulary
+
+with needs_extra("llama-cpp"):
+    import llama_cpp
 
 _TEXT = llama_cpp.LLAMA_TOKEN_ATTR_NORMAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED | llama_cpp.LLAMA_TOKEN_ATTR_BYTE
 _LONGEST = 1 << 16

@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import mlx.core as mx
 import numpy as np
-from mlx_lm.generate import BatchGenerator
 
 from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.errors import needs_extra
 from cdplugin.vocab.vocabulary import Vocabulary
+
+with needs_extra("mlx"):
+    import mlx.core as mx
+    from mlx_lm.generate import BatchGenerator
 
 
 def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from outlines.generator import SteerableGenerator
-
 from cdplugin.compiler import Compiler
-from cdplugin.errors import CdpluginError
+from cdplugin.errors import CdpluginError, needs_extra
 from cdplugin.limits import Limits
 from cdplugin.specs.base import Spec
 from cdplugin.vocab.vocabulary import Vocabulary
+
+with needs_extra("outlines"):
+    from outlines.generator import SteerableGenerator
 
 
 def vocabulary(model: Any) -> Vocabulary:

@@ -46,6 +46,8 @@ _INITIAL = {
     layout.TOKEN_LISTS: 8192,
     layout.ENDS: 2048,
 }
+"""Items that tables begin with: zeros. Record 0 ("none") of values, lexer states, their transitions, and rows is among them:
+kernels read it without asking."""
 
 _FOR_WALKS = {
     layout.DATA: 1 << 15,

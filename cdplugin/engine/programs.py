@@ -8,7 +8,7 @@ table of bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -55,6 +55,10 @@ def characters_code(expressions: Sequence[int]) -> np.ndarray:
     return np.array((CHARACTERS, len(expressions), *expressions), np.int64)
 
 
+def _children(node: Expr) -> tuple[Expr, ...]:
+    return node.args if node.op in _SEQUENCES else node.args[:1]
+
+
 class Program:
     """A postfix program under construction, with its table of literals.
 
@@ -83,7 +87,7 @@ class Program:
         self._spellable = spellable
         self._cut = len(spellable) < 256
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
-        self._result_of: dict[int, int] = {}
+        self._result_of: dict[int, int] = {}  # of roots that are no nodes of the program: leaves, and what the arena has
         # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
         self._known = known
         self._words_of: dict[int, tuple[int, ...]] = {}
@@ -91,37 +95,36 @@ class Program:
         self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
         self._characters = None if self._cut else characters
         self._has_names = False
+        self._keys_end = (-1, -1, -1, -1)  # where KEYS that goes on would be: its end, literal, result, tail
 
-    def add_all(self, roots: Sequence[Expr]) -> list[int]:
-        """Append the evaluation of ``roots``, which are to outlive the program: of each the number of its result, or ``~id`` of
-        an expression that the arena has.
+    def add_lexeme(self, root: Expr) -> int:
+        """Append the evaluation of ``root``, which is to outlive the program: the number of its result, or ``~id`` of an
+        expression that the arena has.
 
-        What most of them are, a literal and then an expression that the arena has, is one instruction for all.
+        What most lexemes are, a literal and then an expression that the arena has, is one instruction for as many as follow one
+        another.
         """
-        known, found = self._known, []
-        keys: dict[int, list[tuple[int, bytes]]] = {}
-        for number, root in enumerate(roots):
-            leaf = known.get(id(root))
-            if leaf is not None:
-                found.append(~leaf[1])
-                continue
-            if root.op == expr.CAT_OP and len(root.args) == 2:
-                first, rest = root.args
-                if first.op == expr.LITERALS_OP and len(first.args) == 1:
-                    tail = known.get(id(rest))
-                    if tail is not None and not (self._cut and first.args[0].translate(None, self._spellable)):
-                        keys.setdefault(tail[1], []).append((number, first.args[0]))
-                        found.append(0)
-                        continue
-            found.append(self.add(root))
-        for tail_id, those in keys.items():
-            low = len(self._first_literals[0]) - 1 + len(self._literals)
-            self.words += (KEYS, low, low + len(those), tail_id, self.n_results)
-            for number, text in those:
-                found[number] = self.n_results
-                self.n_results += 1
-                self._literals.append(text)
-        return found
+        known, words = self._known, self.words
+        leaf = known.get(id(root))
+        if leaf is not None:
+            return ~leaf[1]
+        if root.op != expr.CAT_OP or len(root.args) != 2:
+            return self.add(root)
+        first, rest = root.args
+        tail = known.get(id(rest))
+        if tail is None or first.op != expr.LITERALS_OP or len(first.args) != 1:
+            return self.add(root)
+        if self._cut and first.args[0].translate(None, self._spellable):
+            return self.add(root)
+        number, literal = self.n_results, len(self._first_literals[0]) - 1 + len(self._literals)
+        self.n_results += 1
+        self._literals.append(first.args[0])
+        if self._keys_end == (len(words), literal, number, tail[1]):
+            words[-3] += 1
+        else:
+            words += (KEYS, literal, literal + 1, tail[1], number)
+        self._keys_end = (len(words), literal + 1, number + 1, tail[1])
+        return number
 
     def code(self) -> np.ndarray:
         """The program as an arena runs it (int64)."""
@@ -130,40 +133,36 @@ class Program:
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
-        known = self._result_of.get(id(root))
+        known = self._result(root)
         if known is not None:
             return known
         words, shared = self.words, self._known
-        # entries: (node, whether no complement is around it, how many children are emitted). A node comes after its children.
-        pending: list[tuple[Expr, bool, int]] = []
+        # entries: (node, whether no complement is around it, the children that are left). A node comes after its children.
+        pending: list[tuple[Expr, bool, Iterator[Expr]]] = []
         leaf = self._words_of.get(id(root)) or shared.get(id(root)) or self._leaf(root, True)
         if leaf is None:
-            pending.append((root, True, 0))
+            pending.append((root, True, iter(_children(root))))
         else:
             words += leaf
         while pending:
-            node, positive, at = pending.pop()
+            node, positive, left = pending.pop()
             op = node.op
-            children = node.args if op in _SEQUENCES else node.args[:1]
             inside = positive and op != expr.NOT_OP
             words_of = self._words_of if inside else self._uncut_words_of
             theirs = shared if words_of is self._words_of else _NOTHING
-            for child in children[at:] if at else children:
-                at += 1
+            for child in left:
                 leaf = words_of.get(id(child)) or theirs.get(id(child)) or self._leaf(child, inside)
                 if leaf is None:
-                    pending.append((node, positive, at))
-                    pending.append((child, inside, 0))
+                    pending.append((node, positive, left))
+                    pending.append((child, inside, iter(_children(child))))
                     break
                 words += leaf
             else:
                 self._emit(op, node.args)
                 words += (KEEP, self.n_results)
                 (self._words_of if positive else self._uncut_words_of)[id(node)] = (LOAD, self.n_results)
-                if positive:
-                    self._result_of[id(node)] = self.n_results
                 self.n_results += 1
-        known = self._result_of.get(id(root))
+        known = self._result(root)
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
             words += (KEEP, known)
@@ -192,7 +191,11 @@ class Program:
 
     def results(self) -> dict[int, int]:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
-        return self._result_of
+        return {node: words[1] for node, words in self._words_of.items() if words[0] == LOAD} | self._result_of
+
+    def _result(self, node: Expr) -> int | None:
+        words = self._words_of.get(id(node))
+        return words[1] if words is not None and words[0] == LOAD else self._result_of.get(id(node))
 
     def _emit(self, op: int, args: tuple) -> None:
         words = self.words

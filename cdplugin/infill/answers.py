@@ -83,7 +83,7 @@ class Answers:
             accepts[i] = 1
         work.header[ws.W_ELEMENTS] = count
         work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
-        work.header[ws.W_KEEP] = keep and hole < 0
+        work.header[ws.W_REUSE] = keep and hole < 0
         work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
         work.call(kernels.OP_LATTICE)
         self._nodes = int(work.header[ws.W_NODES])

@@ -137,7 +137,7 @@ class Workspace:
 
     def forget_texts(self) -> None:
         """Forget what is kept of texts for the next one (for measurements)."""
-        self.header[ws.W_KEPT_WIDTH] = 0
+        self.header[ws.W_REUSED_WIDTH] = 0
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.

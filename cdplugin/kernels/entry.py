@@ -2,6 +2,13 @@
 
 One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the
 header. Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
+
+What a matcher does with it, after ``OP_START_CURSOR`` gave the cursor ``c0``: ``OP_FILL`` writes the mask row of ``c0``;
+``OP_ACCEPT`` with a token gives ``c1``, or 0 if the token is not allowed; and so on. A cursor is all there is to a state: fork
+and rollback are copies of integers. The GIL is not held meanwhile; the owner's lock keeps an arena to one thread at a time.
+
+Where an operation leaves a list on the stack, the result counts it, and the owner reads ``STACK`` from the bottom before the
+next call.
 """
 
 from __future__ import annotations
@@ -52,6 +59,7 @@ TERMINATED = -1  # the cursor after a stop token
 
 @kernel
 def _constants(h):
+    """Intern ``EMPTY``, ``EPSILON`` and ``ALL`` as ids 1, 2 and 3, the first values of an arena; the last id or ``GROW``."""
     head = header(h)
     if not has_room(h, layout.STACK, 4):
         return statuses.GROW
@@ -68,6 +76,7 @@ def _constants(h):
 
 @kernel
 def _root(h):
+    """The start cursor: that of the row with the item ``(0, {})``, ``S' -> • S END``, row 1; or a status."""
     head = header(h)
     if not has_room(h, layout.STACK, 4):
         return statuses.GROW
@@ -93,7 +102,11 @@ def _scan(h, row, lexeme):
 
 @kernel
 def _fill_many(jobs_address, count):
-    """Fill ``count`` rows, of any grammars; each job's status goes into its fourth word."""
+    """Fill ``count`` rows, of any grammars; each job's status goes into its fifth word (``result``). Returns 0.
+
+    The owner splits a batch by grammar over threads: two jobs of one arena must not run at once. A job that fails is called
+    again by itself.
+    """
     jobs = view_i64(jobs_address, JOB_WORDS * count)
     for i in range(count):
         job = JOB_WORDS * i
@@ -103,9 +116,12 @@ def _fill_many(jobs_address, count):
 
 @kernel
 def _fill_row(h, cursor, row_address, stops_address):
-    """Write one mask row: what ``cursor`` allows, and the stop tokens exactly when the text may end.
+    """Write one mask row: what ``cursor`` allows, and the stop tokens exactly when the text may end. 0, or a status; then the
+    row is garbage.
 
-    ``stops_address``: int64 words, the number of stop tokens and their ids. A stop token never counts as text.
+    ``row_address``: ``WORDS`` int32 words. ``stops_address``: int64 words, the number of stop tokens and their ids. A stop
+    token never counts as text, so its bit is set or cleared whatever the trie says of its bytes. After one (``TERMINATED``)
+    nothing but stop tokens is allowed.
     """
     head = header(h)
     if not begin(h):
@@ -135,7 +151,10 @@ def _fill_row(h, cursor, row_address, stops_address):
 @kernel
 def edges(h, cursor, bytes_address, count):
     """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
-    or a status. ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count.
+    or a status.
+
+    ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count. For short
+    endings, which search over cursors: bytes that lead to one cursor are one edge.
     """
     listed = view_i64(bytes_address, 2 * count)
     head = header(h)
@@ -163,7 +182,9 @@ def edges(h, cursor, bytes_address, count):
 
 @kernel
 def only_byte(h, cursor):
-    """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status."""
+    """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status. For forced text: stops at the
+    second byte.
+    """
     found = np.int64(0)
     for byte in range(256):
         after = step(h, cursor, byte)
@@ -178,7 +199,10 @@ def only_byte(h, cursor):
 
 @entry_kernel
 def engine(h, op, a, b, c):
-    """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status."""
+    """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status.
+
+    ``a``, ``b``, ``c``: see the operation codes. The most frequent ones are compared first.
+    """
     if op == OP_FILL_MANY:
         return np.int64(_fill_many(a, b))
     if op == OP_FILL:

@@ -25,7 +25,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_GROUPS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
+from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
@@ -256,11 +256,11 @@ class Budgets:
                 if bits[token >> 5] >> (token & 31) & 1:
                     bits[token >> 5] &= ~np.uint32(1 << (token & 31))
                     costs.setdefault(self._cost(self._follow(cursor, token)), []).append(np.array([token]))
-            cursors, groups = self._successors(cursor, rest)
+            cursors, numbers = self._successors(cursor, rest)
             by_cursor = np.array([self._cost(after) for after in cursors] or [FAR], np.int64)
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
-        tokens = np.flatnonzero(groups >= 0)
-        theirs = by_cursor[groups[tokens]]
+        tokens = np.flatnonzero(numbers >= 0)
+        theirs = by_cursor[numbers[tokens]]
         for cost in np.unique(theirs).tolist():
             costs.setdefault(cost, []).append(tokens[theirs == cost])
         order = sorted(costs)
@@ -343,15 +343,15 @@ class Budgets:
 
     def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
         """The distinct cursors after the tokens of a mask row; and the number of each token's, int32, -1 for no token."""
-        groups = np.empty(32 * len(row), np.int32)
+        numbers = np.empty(32 * len(row), np.int32)
         slots = 1 << 10
         while True:
             question = np.zeros(question_size(slots), np.int64)
-            question[[Q_ROW, Q_GROUPS, Q_SLOTS]] = row.ctypes.data, groups.ctypes.data, slots
+            question[[Q_ROW, Q_NUMBERS, Q_SLOTS]] = row.ctypes.data, numbers.ctypes.data, slots
             found = self._arena.call(kernels.OP_SUCCESSORS, cursor, question.ctypes.data)
             if found < FULL:
                 first = QUESTION_WORDS + 2 * slots
-                return question[first : first + int(question[Q_COUNT])].tolist(), groups
+                return question[first : first + int(question[Q_COUNT])].tolist(), numbers
             slots = min(slots << 3, _MOST_SLOTS)
 
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------

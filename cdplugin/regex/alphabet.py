@@ -27,14 +27,16 @@ from cdplugin.expr import (
     byte_class,
     byte_mask,
     cat,
+    counted,
     literal,
     literals,
     normalise_ranges,
     repeat,
     utf8_ranges,
 )
-from cdplugin.memory import bounded_cache, fixed_cache
+from cdplugin.memory import fixed_cache
 from cdplugin.regex.unicode import Ranges, intersection
+from cdplugin.tally import apart
 
 _ALL: Ranges = ((0, MAX_CODE_POINT),)
 _BACKSLASH = byte_class(b"\\")
@@ -77,7 +79,8 @@ class Alphabet:
     @fixed_cache(4096, entry_bytes=1800)
     def _char(self, char: str) -> Expr:
         """One character, in every spelling."""
-        return self._chars(((ord(char), ord(char)),))
+        with apart():
+            return self._chars(((ord(char), ord(char)),))
 
     def spell(self, text: str) -> bytes:
         """The bytes of ``text`` in its canonical spelling."""
@@ -88,13 +91,13 @@ def _json_bytes(text: str) -> bytes:
     return text.translate(_CANONICAL).encode()
 
 
-@bounded_cache
+@counted
 def _utf8_chars(ranges: Ranges) -> Expr:
     normal = normalise_ranges(ranges)
     return utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
 
 
-@bounded_cache
+@counted
 def _json_chars(ranges: Ranges) -> Expr:
     """Every spelling inside a JSON string (RFC 8259 section 7)."""
     ranges, given = normalise_ranges(ranges), ranges
@@ -118,7 +121,7 @@ def _spellings(code_point: int) -> list[bytes]:
     return [*out, chr(code_point).encode()] if _holds(_RAW, code_point) else out
 
 
-@bounded_cache
+@counted
 def _canonical_chars(ranges: Ranges) -> Expr:
     """The one spelling that ``json.dumps(ensure_ascii=False)`` writes."""
     ranges, given = normalise_ranges(ranges), ranges

@@ -23,6 +23,7 @@ from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, lit
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
+from cdplugin.tally import counting
 
 _DEFAULT_LIMITS = Limits()
 
@@ -33,16 +34,17 @@ def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits =
     Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (back-references, look-behind, word
     boundaries, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
     """
-    return Pattern(pattern, dialect, parse_tree(pattern, dialect, flags, limits), limits)
+    return Pattern(pattern, dialect, *parse_tree(pattern, dialect, flags, limits), limits)
 
 
 class Pattern:
     """A parsed regular expression. Expressions are cached per alphabet: the same object comes back each time."""
 
-    def __init__(self, source: str, dialect: str, tree: Node, limits: Limits) -> None:
+    def __init__(self, source: str, dialect: str, tree: Node, parts: int, limits: Limits) -> None:
         self.source = source
         self.dialect = dialect
         self.tree = tree
+        self.parts = parts
         self.limits = limits
         self._cache: dict[tuple[str, str], Expr] = {}
         self._splits: dict[str, Split] = {}
@@ -65,17 +67,20 @@ class Pattern:
         key = (how, alphabet.name)
         found = self._cache.get(key)
         if found is None:
-            if self.tree.looks:
-                from cdplugin.regex.lookahead import LookAhead  # imports this module
-
-                found = LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
-            else:
-                split = self._splits.get(alphabet.name)
-                if split is None:
-                    split = self._splits[alphabet.name] = lower(self.tree, alphabet)
-                found = (_search if how == "search" else _match)(split, alphabet)
-            self._cache[key] = found
+            with counting(self.limits.max_expr_nodes) as tally:
+                tally.add(self.parts)
+                found = self._cache[key] = self._expr(how, alphabet)
         return found
+
+    def _expr(self, how: str, alphabet: Alphabet) -> Expr:
+        if self.tree.looks:
+            from cdplugin.regex.lookahead import LookAhead  # imports this module
+
+            return LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
+        split = self._splits.get(alphabet.name)
+        if split is None:
+            split = self._splits[alphabet.name] = lower(self.tree, alphabet)
+        return (_search if how == "search" else _match)(split, alphabet)
 
 
 class Split(NamedTuple):

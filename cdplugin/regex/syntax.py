@@ -145,8 +145,11 @@ class _Group:
         return choice([*self.alternatives, sequence(self.items)])
 
 
-def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> Node:
-    """Parse ``pattern``. Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position."""
+def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[Node, int]:
+    """Parse ``pattern``: its tree, and of how many parts (atoms, and ranges of classes) it was made.
+
+    Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position.
+    """
     if dialect not in DIALECTS:
         raise ValueError(f"unknown regex dialect: expected one of {', '.join(DIALECTS)}, found {dialect!r}")
     if not isinstance(pattern, str):
@@ -158,7 +161,8 @@ def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> Node:
         size = len(pattern.encode("utf-8", "surrogatepass"))
         if size > limits.max_spec_bytes:
             raise LimitExceeded(f"pattern of {size} bytes is longer than max_spec_bytes ({limits.max_spec_bytes})")
-    return _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits)).run()
+    parser = _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits))
+    return parser.run(), parser.parts
 
 
 class _Parser:
@@ -167,6 +171,7 @@ class _Parser:
         self.dialect = scanner.dialect
         self.stack = [_Group(0, scanner.flags)]
         self.names: set[str] = set()
+        self.parts = 0
 
     def run(self) -> Node:
         scanner = self.scanner
@@ -176,11 +181,20 @@ class _Parser:
             if scanner.pos >= scanner.end:
                 break
             atom, start = self._atom(), scanner.pos
+            self._count(atom)
             if atom is not None:
                 self.stack[-1].items.append(self._quantified(atom, start) if scanner.pos < scanner.end else atom)
         if len(self.stack) > 1:
             scanner.fail("unclosed group", self.stack[-1].start, expected=")", found="the end of the pattern")
         return self.stack[0].node()
+
+    def _count(self, atom: Node | None) -> None:
+        """Count what was read: one, and the ranges of a class."""
+        scanner = self.scanner
+        self.parts += 1 if atom is None or atom.op != CHARS else len(atom.args[0])
+        most = scanner.limits.max_expr_nodes
+        if self.parts > most:
+            scanner.exceed(f"a pattern of more parts and ranges of characters than max_expr_nodes ({most})", scanner.pos)
 
     # --- atoms ----------------------------------------------------------------------------------------------------------
 
@@ -272,13 +286,13 @@ class _Parser:
         match = _COUNT.match(scanner.source, scanner.pos)
         if match is None or not (match[1] or (self.dialect == "python" and match[2])):
             return None
-        low = self._count(match[1] or "0", match.start(1))
-        high = low if not match[2] else self._count(match[3], match.start(3)) if match[3] else None
+        low = self._number(match[1] or "0", match.start(1))
+        high = low if not match[2] else self._number(match[3], match.start(3)) if match[3] else None
         if high is not None and high < low:
             scanner.fail("counts out of order", scanner.pos, expected="{low,high}", found=match[0])
         return low, high, match.end()
 
-    def _count(self, digits: str, start: int) -> int:
+    def _number(self, digits: str, start: int) -> int:
         limit = self.scanner.limits.max_repeat
         significant = digits.lstrip("0") or "0"
         if len(significant) > 18 or int(significant) > limit:

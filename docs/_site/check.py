@@ -32,7 +32,7 @@ class _Page(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """What is wrong with a site, page by page."""
+    """What is wrong with a site, page by page. ``site`` is absolute: what lies beside it is no part of it."""
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     out = [] if pages else [f"{site}: expected pages, found none"]
     for path, page in pages.items():
@@ -47,7 +47,7 @@ def problems(site: Path) -> list[str]:
             place = path if not parts.path else (path.parent / unquote(parts.path)).resolve()
             if place.is_dir():
                 place /= "index.html"
-            if not place.exists():
+            if not place.is_relative_to(site) or not place.exists():
                 out.append(f"{path.relative_to(site)}: no such file: {target}")
             elif parts.fragment and place in pages and unquote(parts.fragment) not in pages[place].anchors | {"__top"}:
                 out.append(f"{path.relative_to(site)}: no such place: {target}")

@@ -1,5 +1,5 @@
-"""What the site has beside docs/: the changelog, SECURITY.md, CONTRIBUTING.md, perf/README.md with its results, the examples;
-and a place in the navigation for every host's page.
+"""What the site has beside docs/: the changelog, SECURITY.md, CONTRIBUTING.md, perf/README.md with its results, the examples,
+the notebooks; and a place in the navigation for every host's page.
 
 Pages link to those files as they lie in the repository (``../SECURITY.md``), so that the links work there too; here they are
 turned into links to the pages made from them.
@@ -7,6 +7,7 @@ turned into links to the pages made from them.
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
@@ -40,6 +41,7 @@ def on_config(config: Any) -> Any:
         if "Quick start" in entry:
             entry["Quick start"] += [page for _, page in _titles("hosts")]
         if "Guides" in entry:
+            entry["Guides"].append({"Notebooks": [_page_of(_name(path)) for path in _notebooks()]})
             entry["Guides"].append(
                 {"Examples": [f"examples/{path.stem}.md" for path in sorted((ROOT / "examples").glob("*.py"))]}
             )
@@ -54,22 +56,49 @@ def on_files(files: Files, config: Any) -> Files:
     for path in sorted((ROOT / "examples").glob("*.py")):
         text = f"# {path.name}\n\n```python\n{path.read_text()}```\n"
         files.append(File.generated(config, f"examples/{path.stem}.md", content=text))
+    for path in _notebooks():
+        text = _moved(notebook_page(json.loads(path.read_text(encoding="utf-8"))), _name(path))
+        files.append(File.generated(config, str(_page_of(_name(path))), content=text))
     for folder in ("perf/results", "perf/plots"):
         for path in sorted((ROOT / folder).glob("*.*")):
             files.append(File.generated(config, f"{folder}/{path.name}", abs_src_path=str(path)))
     return files
 
 
+def _notebooks() -> list[Path]:
+    return sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def notebook_page(notebook: dict[str, Any]) -> str:
+    """A notebook as Markdown: its cells, and what they printed, returned and drew."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            text = "".join(output.get("text") or data.get("text/plain", ""))
+            if "image/png" in data:
+                parts.append(f"![what the cell drew](data:image/png;base64,{''.join(data['image/png']).strip()})")
+            elif text.strip():
+                parts.append(f"```text\n{text.rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Turn links out of docs/ into links to the site's pages."""
-    if page.file.src_uri in PAGES.values() and page.file.src_uri != "index.md":
-        return markdown  # moved already
+    if not (ROOT / "docs" / page.file.src_uri).is_file():
+        return markdown  # made here, and moved already
     return _moved(markdown, f"docs/{page.file.src_uri}")
 
 
 def _moved(markdown: str, source: str) -> str:
     """A page of the repository, ``source``, with its links as the site has them."""
-    page = PAGES.get(source) or source.removeprefix("docs/")
+    page = _page_of(source) or source
 
     def moved(target: str) -> str:
         path, _, anchor = target.partition("#")
@@ -92,6 +121,6 @@ def _page_of(place: str) -> str | None:
         return PAGES[place]
     if place.startswith("docs/"):
         return place.removeprefix("docs/")
-    if place.startswith("examples/") and place.endswith(".py"):
-        return place.removesuffix(".py") + ".md"
+    if place.startswith("examples/") and place.endswith((".py", ".ipynb")):
+        return place.rpartition(".")[0] + ".md"
     return place if place.startswith(("perf/results/", "perf/plots/")) else None

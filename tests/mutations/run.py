@@ -1,7 +1,7 @@
 """Breaks one line of a kernel at a time, in a copy, and looks whether the tests notice.
 
-``python tests/mutations/run.py [--only lexer.py] [--compiled]``. The kernels run interpreted, so nothing is compiled; a test
-that fails, or does not end, has noticed. Exit status 1 if something went unnoticed.
+``python tests/mutations/run.py [--only lexer.py] [--compiled]``. The kernels run interpreted, but for breaks
+that only many cases find; a test that fails, or does not end, has noticed. Exit status 1 if something went unnoticed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Break(NamedTuple):
     """A line of ``breaks.jsonl``: ``was``, which stands at one place in ``file``, becomes ``now``.
 
-    ``tests``: arguments for pytest, which has to notice; ``what``: the mistake, in words.
+    ``tests``: arguments for pytest, which has to notice; ``what``: the mistake, in words; ``compiled``: whether so many cases
+    are needed that the kernels have to be compiled.
     """
 
     file: str
@@ -33,6 +34,7 @@ class Break(NamedTuple):
     now: str
     tests: str
     what: str
+    compiled: bool = False
 
 
 BREAKS = [Break(**json.loads(line)) for line in Path(__file__).with_name("breaks.jsonl").read_text().splitlines()]
@@ -82,7 +84,7 @@ def try_break(change: Break, folder: Path, environment: Mapping[str, str]) -> st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="*", help="files of kernels, with * and ?")
-    parser.add_argument("--compiled", action="store_true", help="compile the kernels for each break (a minute each)")
+    parser.add_argument("--compiled", action="store_true", help="compile the kernels for every break (a minute each)")
     parser.add_argument("--sound", action="store_true", help="first run the tests with nothing broken")
     arguments = parser.parse_args()
     unnoticed = 0
@@ -93,7 +95,6 @@ def main() -> None:
             **os.environ,
             "PYTHONPATH": name,
             "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_DISABLE_JIT": "0" if arguments.compiled else "1",
             "CDPLUGIN_CACHE_DIR": str(folder / "cache"),
         }
         chosen = [change for change in BREAKS if fnmatch.fnmatch(change.file, arguments.only)]
@@ -102,7 +103,8 @@ def main() -> None:
                 print(f"{outcome(tests, folder, environment):8} sound: {tests}", flush=True)
         for change in chosen:
             began = time.monotonic()
-            found = try_break(change, folder, environment)
+            jit = {"NUMBA_DISABLE_JIT": str(int(not (change.compiled or arguments.compiled)))}
+            found = try_break(change, folder, environment | jit)
             unnoticed += found not in ("failed", "no end")
             print(f"{found:8} {time.monotonic() - began:4.0f} s  {change.file}: {change.what}", flush=True)
     print(f"{len(chosen) - unnoticed} of {len(chosen)} noticed")

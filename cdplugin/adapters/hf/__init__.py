@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from cdplugin.errors import needs_extra
+
+with needs_extra("hf"):
+    import torch  # noqa: F401
+    import transformers  # noqa: F401
+
 from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
 
 __all__ = ["GrammarLogitsProcessor"]

@@ -156,6 +156,10 @@ class ManyMembers(Family):
         self._high = high
         self._most = max(low, 0 if high is None else high)
 
+    def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
+        """Of each group of names its lead, its lexeme and that one's twin."""
+        return ((group.lead, group.lexeme, group.twin) for group in self._groups)
+
     def start(self) -> Symbol:
         """The members right after the opening brace."""
         left = tuple(len(group.number) for group in self._groups)

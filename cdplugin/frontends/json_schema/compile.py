@@ -16,10 +16,11 @@ from math import prod
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, cat
+from cdplugin.expr import EMPTY, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
-from cdplugin.frontends.json_schema.distinct_objects import DistinctObjects, Form
+from cdplugin.frontends.json_schema.distinct_items import DistinctItems, Signs
+from cdplugin.frontends.json_schema.distinct_values import CLOSE, KEY, NOTHING, OPEN_LIST, OPEN_OBJECT, VALUE, frozen
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.matching import texts_of
 from cdplugin.frontends.json_schema.members import Distinct, DistinctKey, Entry, Further, Items, Members, Wanted, are_several
@@ -28,7 +29,7 @@ from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
-from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops
+from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops, located
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
@@ -37,8 +38,6 @@ from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
-_LONG_VALUE, _MOST_VALUES = 8, 500
-"""Scalars of at least so many bytes, and of more values than that unless these are listed, may have any number of them."""
 _MOST_WANTED = 6
 """Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
 _MOST_LISTED = 64
@@ -112,13 +111,13 @@ def _subsets(conditions: Sequence[Condition], among: int = -1) -> Iterable[tuple
 class _Level:
     """The structural lexemes of arrays and objects at one depth; without indentation all are at the same."""
 
-    def __init__(self, ir: GrammarIR, layout: Layout, number: int) -> None:
+    def __init__(self, ir: GrammarIR, signs: Signs, layout: Layout, number: int) -> None:
         self.layout = layout
         self.number = number
-        self.close_brace = ir.lexeme(layout.close_brace, "}")
-        self.close_bracket = ir.lexeme(layout.close_bracket, "]")
-        self.empty_brace = ir.lexeme(layout.empty_brace, "}")
-        self.empty_bracket = ir.lexeme(layout.empty_bracket, "]")
+        self.close_brace = signs.note(ir.lexeme(layout.close_brace, "}"), CLOSE)
+        self.close_bracket = signs.note(ir.lexeme(layout.close_bracket, "]"), CLOSE)
+        self.empty_brace = signs.note(ir.lexeme(layout.empty_brace, "}"), CLOSE)
+        self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
         self.keys: dict[str, Symbol] = {}  # of declared names
         self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
         self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
@@ -139,9 +138,11 @@ class _Writer:
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
         self._culprit: dict[str, str] = {}
-        self._comma = ir.lexeme(self._layout.comma, ",")
+        self._signs = Signs(ir)
+        self._distinct: list[DistinctItems] = []
+        self._comma = self._signs.note(ir.lexeme(self._layout.comma, ","), NOTHING)
         self._repeats = Commas(ir, self._comma)
-        self._levels = [_Level(ir, self._layout, 0)]
+        self._levels = [_Level(ir, self._signs, self._layout, 0)]
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
         self._bare_members = self._layout.indent is not None
         self._listed: dict[Subschema, list[str] | None] = {}
@@ -155,7 +156,10 @@ class _Writer:
         pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
         while pending:
             place, bare, level = pending.pop()
-            self._write_place(place, bare, level)
+            try:
+                self._write_place(place, bare, level)
+            except LimitExceeded as error:
+                raise located(error, place.pointer) from None
             if len(rules) > limit:
                 raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
         if start is None:
@@ -168,6 +172,12 @@ class _Writer:
         self.ir.json_values.add(start)
         if self._dead or self._reader.has_references or self.ir.instances:
             self._drop_unproductive()
+        if self._distinct:
+            by_left: dict[Symbol, list[tuple[Symbol, ...]]] = {}
+            for left, right in self.ir.rules:
+                by_left.setdefault(left, []).append(right)
+            for distinct in self._distinct:
+                distinct.finish(by_left)
         self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]
         return self.ir
 
@@ -193,7 +203,7 @@ class _Writer:
         if (not place.arrays and not place.objects) or level.number > MOST_LEVELS:
             if place.scalar is None:
                 return None
-            found = self._scalar(place.scalar, bare, level)
+            found = self._scalar(place.scalar, bare, level, place.constants)
             if place.parts:
                 self.ir.locate(found, place.pointer)
         else:
@@ -207,34 +217,38 @@ class _Writer:
         """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
         return self.ir.nonterminal(pointer if name is None else name, pointer)
 
-    def _scalar(self, scalar: Expr, bare: bool, level: _Level) -> Symbol:
+    def _scalar(self, scalar: Expr, bare: bool, level: _Level, constants: Sequence[Any]) -> Symbol:
+        """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
         symbol = level.scalars.get((scalar, bare))
         if symbol is None:
             expression = scalar if bare else level.layout.value(scalar)
             symbol = level.scalars[scalar, bare] = self.ir.lexeme(expression, "value")
+        elif not constants:
+            return symbol
+        self._signs.note_scalar(symbol, scalar, level.layout, bare, constants)
         return symbol
 
     def _level(self, number: int) -> _Level:
         if number == len(self._levels):
-            self._levels.append(_Level(self.ir, self._levels[-1].layout.deeper(), number))
+            self._levels.append(_Level(self.ir, self._signs, self._levels[-1].layout.deeper(), number))
         return self._levels[number]
 
     def _write_place(self, place: Place, bare: bool, level: _Level) -> None:
         symbol, ir, layout = place.symbols[2 * level.number + bare], self.ir, level.layout
         self._here, self._inner = level, level if layout.indent is None else self._level(level.number + 1)
         if place.scalar is not None:
-            scalar = self._scalar(place.scalar, bare, level)
+            scalar = self._scalar(place.scalar, bare, level, place.constants)
             if place.parts:
                 ir.locate(scalar, place.pointer)
             ir.rule(symbol, [scalar])
         if place.objects:
-            opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
+            opening = self._signs.note(ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{"), OPEN_OBJECT)
             for alternative in place.objects:
                 body = self._body("object", alternative, place.pointer)
                 if body is not None:
                     ir.rule(symbol, [opening, body])
         if place.arrays:
-            opening = ir.lexeme(layout.bare_bracket if bare else layout.open_bracket, "[")
+            opening = self._signs.note(ir.lexeme(layout.bare_bracket if bare else layout.open_bracket, "["), OPEN_LIST)
             for alternative in place.arrays:
                 body = self._body("array", alternative, place.pointer)
                 if body is not None:
@@ -295,17 +309,12 @@ class _Writer:
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
             closings = (self._here.empty_brace, self._here.close_brace)
             if self._any_order and not conditions and are_many(entries, further):
-                return ManyMembers(
-                    self.ir,
-                    entries,
-                    further,
-                    self._inner.layout.space,
-                    self._name_parts()[1],
-                    self._comma,
-                    closings,
-                    low=low,
-                    high=high,
-                ).start()
+                space, colon = self._inner.layout.space, self._name_parts()[1]
+                many = ManyMembers(self.ir, entries, further, space, colon, self._comma, closings, low=low, high=high)
+                for lead, lexeme, twin in many.lexemes():
+                    self._signs.note(lead, NOTHING)
+                    self._signs.note_tracked(lexeme, twin, is_key=True)
+                return many.start()
             members = Members(
                 self.ir,
                 entries,
@@ -385,7 +394,8 @@ class _Writer:
         keys = self._inner.keys
         symbol = keys.get(name)
         if symbol is None:
-            symbol = keys[name] = self.ir.lexeme(self._inner.layout.key(name), name)
+            symbol = self.ir.lexeme(self._inner.layout.key(name), name)
+            keys[name] = self._signs.note(symbol, (KEY, name))
         return symbol
 
     def _undeclared(
@@ -406,6 +416,7 @@ class _Writer:
                         lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
                         key = self.ir.lexeme(lexeme, "key")
                         self._quoted[key] = STRING if name_text is None else name_text
+                        self._signs.note_key(key, self._quoted[key], layout)
                         further.append(Further(key, value, marks, group))
         return further
 
@@ -437,14 +448,14 @@ class _Writer:
         else:
             reader = ValueReader(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
         lexeme, twin = ir.track(self._quoted[more.key], reader, "key")
+        self._signs.note_tracked(lexeme, twin, is_key=True)
         space, colon = self._name_parts()
         return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, reader, colon))
 
     def _name_parts(self) -> tuple[tuple[Symbol, ...], Symbol]:
         """What stands before a name that is a lexeme of its own, and what follows it."""
-        layout, ir = self._inner.layout, self.ir
-        space = () if layout.space is EPSILON else (ir.lexeme(layout.space, "whitespace"),)
-        return space, ir.lexeme(layout.colon, ":")
+        layout = self._inner.layout
+        return self._signs.spaces(layout), self._signs.colon(layout)
 
     def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
@@ -570,7 +581,10 @@ class _Writer:
             if not n_fixed and not wanted:
                 values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
             if values is not None:
-                symbols = [self._scalar(value, False, self._inner) for value in values]
+                symbols = []
+                for value, text in values:
+                    symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
+                    symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
                 return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
             if not n_fixed and not wanted:
                 family = self._unique(alternative, parts, brackets, low, high)
@@ -619,93 +633,25 @@ class _Writer:
         low: int,
         high: int | None,
     ) -> Symbol | None:
-        """The body of an array of distinct scalars; None if items may be arrays or objects, or nothing at all."""
+        """The body of an array of distinct items; None if nothing can be an item."""
+        ir, signs = self.ir, self._signs
         item = self._shaper.place([part.rest for part in parts if part.rest is not None])
         if not item.split:
             self._shaper.split(item)
-        if item.arrays:
-            return None
-        space = self._inner.layout.space
-        spaces = [] if space is EPSILON else [self.ir.lexeme(space, "whitespace")]
         location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
-        if item.objects:
-            forms = self._forms(item)
-            if not forms:
+        bounds: dict[str, Any] = {"low": low, "high": high, "location": location}
+        if item.arrays or item.objects or item.constants:
+            symbol = self._symbol(item)
+            if symbol is None:
                 return None
-            braces = (self.ir.lexeme(self._inner.layout.open_brace, "{"), self._here.close_brace)
-            return DistinctObjects(
-                self.ir,
-                forms,
-                item.scalar,
-                spaces,
-                self._comma,
-                braces,
-                brackets,
-                ordered=not self._any_order,
-                low=low,
-                high=high,
-                location=location,
-            ).start()
+            distinct = DistinctItems(ir, signs, symbol, self._comma, brackets, **bounds)
+            self._distinct.append(distinct)
+            return distinct.start()
         if item.scalar is None:
             return None
-        return Unique(
-            self.ir,
-            distinct_item(item.scalar),
-            spaces,
-            self._comma,
-            brackets,
-            low=low,
-            high=high,
-            location=location,
-        ).start()
-
-    def _forms(self, item: Place) -> list[Form]:
-        """The kinds of objects among distinct items; none where no member tells them apart."""
-        if self._inner.layout.indent is not None or self._unique_names:
-            return []
-        found: list[tuple[list[Entry], list[Further]]] = []
-        telling: list[dict[str, Expr]] = []
-        always: list[set[str]] = []  # names that are there or may come later
-        for alternative in item.objects:
-            parts = [sub.object for sub in alternative if sub.object is not None]
-            if any(part.some for part in parts):
-                return []
-            names = {name: False for part in parts for name in part.properties}
-            names.update({name: True for part in parts for name in part.required})
-            entries = self._entries(names, parts, (), item.pointer)
-            if entries is None:
-                continue
-            found.append((entries, self._undeclared(names, parts, (), 0)))
-            if self._member_counts(parts, *found[-1]) != (0, None):
-                return []
-            declared = [entry.name for entry in entries]
-            telling.append({name: text for name in declared if (text := self._scalars_of(name, parts))})
-            always.append({name for name in declared if self._any_order or names[name]})
-        told = [name for name in telling[0] if all(name in form for form in telling)] if telling else []
-        many = [all(name in some for some in always) and all(self._has_many(form[name]) for form in telling) for name in told]
-        forms = []
-        for (entries, further), texts in zip(found, telling, strict=True):
-            at = {entry.name: i for i, entry in enumerate(entries)}
-            forms.append(Form(entries, further, tuple(at[n] for n in told), tuple(texts[n] for n in told), tuple(many)))
-        return forms if any(many) else []
-
-    def _has_many(self, text: Expr) -> bool:
-        """Whether scalars seem to have any number of values; whether these are enough is counted later."""
-        longest = sizes(text)[1]
-        if longest is None:
-            return True
-        if all(part.op == LITERALS_OP for part in (text.args if text.op == ALT_OP else (text,))):
-            return False
-        listed, taken = texts_of(text, _MOST_VALUES) if longest >= _LONG_VALUE else ([], 0)
-        self._shaper.count(taken // 4)
-        return listed is None
-
-    def _scalars_of(self, name: str, parts: list[ObjectPart]) -> Expr | None:
-        """The values of a member, if they are scalars."""
-        place = self._shaper.place(children_of(name, parts))
-        if not place.split:
-            self._shaper.split(place)
-        return None if place.arrays or place.objects else place.scalar
+        scalars = Unique(ir, distinct_item(item.scalar), signs.spaces(self._inner.layout), self._comma, brackets, **bounds)
+        signs.note_tracked(*scalars.lexemes, is_key=False)
+        return scalars.start()
 
     # What nothing satisfies
 

@@ -79,9 +79,13 @@ def _has_no_exponents(part: Expr) -> bool:
 
 def read_value(text: bytes) -> Hashable:
     """The value of a scalar's text: a str, a number, or the text itself of ``null``, ``true`` and ``false``."""
-    value = json.loads(text)
+    return as_value(json.loads(text))
+
+
+def as_value(value: Any) -> Hashable:
+    """What ``json.loads`` gives for a scalar, such that values are equal exactly if they are equal JSON values."""
     if value is None or isinstance(value, bool):
-        return text
+        return json.dumps(value).encode()
     if isinstance(value, float) and value.is_integer():
         return int(value)
     assert isinstance(value, (str, int, float))
@@ -276,6 +280,11 @@ class Unique(Family):
         self._high = high
         self._last = max(low, 0 if high is None else high)
         self._more = _More(ir, self)
+
+    @property
+    def lexemes(self) -> tuple[Symbol, Symbol]:
+        """The lexeme of an item that keeps its text, and its twin."""
+        return self._lexeme, self._twin
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""

@@ -252,12 +252,14 @@ def _arrays() -> Iterator[Keyword]:
     yield Keyword(
         "uniqueItems",
         "reader.Reader._read_array",
-        ("compile._Writer._remembering", "compile._Writer._unique", "members.Distinct", "distinct.Unique"),
+        (
+            "compile._Writer._remembering",
+            "compile._Writer._unique",
+            "members.Distinct",
+            "distinct.Unique",
+            "distinct_items.DistinctItems",
+        ),
         refusals=(
-            Refusal(
-                "items that may be arrays, or objects that no declared scalar member tells apart, unless `enum` lists them",
-                {"type": "array", "uniqueItems": True},
-            ),
             Refusal("beside prefixItems", {**scalars, "prefixItems": [{}]}),
             Refusal("beside contains", {**scalars, "contains": {"const": 1}}),
             Refusal("below `not`, `oneOf` or `if`", {"type": "array", "not": {"uniqueItems": True}}),

@@ -20,8 +20,22 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from cdplugin.errors import UnsupportedError
-from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_mask, cat, complement, literal, literals, optional, repeat
-from cdplugin.memory import bounded_cache
+from cdplugin.expr import (
+    EMPTY,
+    EPSILON,
+    Expr,
+    alt,
+    both,
+    byte_mask,
+    cat,
+    complement,
+    counted,
+    literal,
+    literals,
+    optional,
+    repeat,
+)
+from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_CLASSES = 256
 """Classes of residues of one automaton."""
@@ -116,7 +130,7 @@ def is_supported(unit: int | float, fractions: bool) -> bool:
     return True
 
 
-@bounded_cache
+@counted
 def multiples(
     unit: Fraction, low: Decimal, high: Decimal | None, points: bool, others: tuple[Fraction, ...] = (), exact: bool = False
 ) -> Expr:
@@ -245,7 +259,7 @@ class _Layout:
             child = self._whole(1, *self._step(0, self.classes[0], _EQUAL, _EQUAL, digit), is_zero=digit == 0)
             if child is not EMPTY:
                 by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-        return alt(*(cat(byte_mask(mask), child) for child, mask in by_child.items()))
+        return alt(*(cat(_digit(mask), child) for child, mask in by_child.items()))
 
     def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
         """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
@@ -286,14 +300,14 @@ class _Layout:
             for mask, below_class in self.moves[residue]:
                 child = self._whole(done + 1, below_class, low, high)
                 if child is not EMPTY:
-                    parts.append(cat(byte_mask(mask), child))
+                    parts.append(cat(_digit(mask), child))
         elif not is_zero and done < self.length:
             by_child: dict[Expr, int] = {}
             for digit in range(10):
                 child = self._whole(done + 1, *self._step(done, residue, low, high, digit))
                 if child is not EMPTY:
                     by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-            parts += [cat(byte_mask(mask), child) for child, mask in by_child.items()]
+            parts += [cat(_digit(mask), child) for child, mask in by_child.items()]
         result = alt(*parts)
         if not is_zero:
             self.known[key] = result
@@ -321,13 +335,19 @@ class _Layout:
                 child = self._fraction(done + 1, below, new_low, new_high)
                 if child is not EMPTY:
                     by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-            result = alt(*(cat(byte_mask(mask), child) for child, mask in by_child.items()))
+            result = alt(*(cat(_digit(mask), child) for child, mask in by_child.items()))
             if ends and done and result is not EMPTY:
                 result = optional(result)
             elif ends and done:
                 result = EPSILON
         self.fractions[key] = result
         return result
+
+
+@fixed_cache(1024, entry_bytes=600)
+def _digit(mask: int) -> Expr:
+    """One digit of a set: the same object each time, since an automaton has it at every state."""
+    return byte_mask(mask)
 
 
 def _fits(value: int, unit: int, others: tuple[int, ...]) -> bool:

@@ -30,6 +30,7 @@ from cdplugin.expr import (
     byte_range,
     cat,
     complement,
+    counted,
     literal,
     optional,
     repeat,
@@ -418,7 +419,7 @@ def fractional(integral_floats: bool) -> Expr:
     return cat(sign, alt(*parts, small, tiny, tiniest))
 
 
-@bounded_cache
+@counted
 def number_expr(
     types: int,
     low: Bound | None,

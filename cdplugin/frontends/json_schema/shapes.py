@@ -63,16 +63,18 @@ _MAX_ALTERNATIVES = 20_000
 class Place:
     """A set of subschemas for one instance location, and what became of it.
 
-    ``scalar``: everything that is one lexeme, or None; ``arrays`` and ``objects``: alternatives that allow those types.
+    ``scalar``: everything that is one lexeme, or None; ``constants``: arrays and objects that are listed and part of it;
+    ``arrays`` and ``objects``: alternatives that allow those types.
     ``symbols``: the grammar symbols, once they exist, by twice the depth of indentation, plus 1 without leading whitespace.
     """
 
-    __slots__ = ("arrays", "objects", "parts", "scalar", "split", "symbols")
+    __slots__ = ("arrays", "constants", "objects", "parts", "scalar", "split", "symbols")
 
     def __init__(self, parts: Alternative) -> None:
         self.parts = parts
         self.split = False
         self.scalar: Expr | None = None
+        self.constants: list[Any] = []
         self.arrays: list[Alternative] = []
         self.objects: list[Alternative] = []
         self.symbols: dict[int, Symbol] = {}
@@ -94,6 +96,11 @@ _WORK_PER_BYTE = 2
 
 class MultipliesError(LimitExceeded):
     """A first attempt takes too much work: it may be because alternatives overlap."""
+
+
+def located(error: LimitExceeded, pointer: str) -> GrammarError:
+    """The error, with the place ``pointer`` unless it names one, or only ends a first attempt."""
+    return error if error.location or isinstance(error, MultipliesError) else error.amended(location=pointer)
 
 
 class Effort:
@@ -225,8 +232,8 @@ class Shaper:
             self.split(found)
         return EMPTY if found.scalar is None else found.scalar
 
-    def finite(self, parts: list[Subschema]) -> list[Expr] | None:
-        """Each value that is valid under all ``parts``, as an expression, if they are few: listed, words, or integers of a
+    def finite(self, parts: list[Subschema]) -> list[tuple[Any, Expr]] | None:
+        """Each value that is valid under all ``parts``, with an expression, if they are few: listed, words, or integers of a
         small range; else None.
         """
         values: dict[str, tuple[Any, Expr]] = {}
@@ -258,7 +265,7 @@ class Shaper:
             return None
         if self._layout.indent is not None and any(isinstance(value, (list, dict)) for value, _ in values.values()):
             return None
-        return [expression for _, expression in values.values()]
+        return list(values.values())
 
     def _fixed(self, instances: list[Any], integral_floats: bool, is_range: bool) -> Expr:
         """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
@@ -281,8 +288,11 @@ class Shaper:
             alternatives = self._alternatives(place.parts)
         scalars: dict[Expr, None] = {}
         texts: set[bytes] = set()
-        for alternative in alternatives:
-            self._split_types(place, alternative, scalars, texts)
+        try:
+            for alternative in alternatives:
+                self._split_types(place, alternative, scalars, texts)
+        except LimitExceeded as error:
+            raise located(error, place.pointer) from None
         if texts:
             scalars[literals(texts)] = None
         if scalars:
@@ -310,6 +320,9 @@ class Shaper:
             return
         if not types:
             return
+        is_distinct = any(sub.array is not None and sub.array.unique for sub in alternative)
+        if is_distinct and any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
+            types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
         for sub in alternative:
             for keyword, needed in sub.refused:
                 if needed & types:
@@ -374,6 +387,7 @@ class Shaper:
                     (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
                 else:
                     scalars[compound_expr(value, self._layout, integral_floats)] = None
+                    place.constants.append(value)
             else:
                 texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
         if numbers:

@@ -27,11 +27,11 @@ from cdplugin.expr import (
     byte_class,
     cat,
     complement,
+    counted,
     literal,
     repeat,
 )
 from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
-from cdplugin.memory import bounded_cache
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.regex.unicode import Ranges, intersection
@@ -87,13 +87,13 @@ _WIDER = {
 """Patterns that find a match in every text that has the format (and in some that has not)."""
 
 
-@bounded_cache
+@counted
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
     """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
     return regex.parse(pattern, "ecma", "u").search_expr(alphabet)
 
 
-@bounded_cache
+@counted
 def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: tuple[Format, ...] = ()) -> Expr:
     """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
     if not formats and not patterns and not low and high is None:
@@ -112,12 +112,12 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
     return cat(QUOTE, both(*parts), QUOTE)
 
 
-@bounded_cache
+@counted
 def _plain_chars(ranges: Ranges) -> Expr:
     return byte_class(bytes(b for low, high in ranges for b in range(low, min(high, 0x7E) + 1) if b > 0x20 and b not in b'"\\'))
 
 
-@bounded_cache
+@counted
 def _ascii_chars(ranges: Ranges) -> Expr:
     return JSON_CANONICAL.chars(intersection(ranges, ((0x20, 0x7E),)))
 

@@ -7,7 +7,6 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -32,6 +31,7 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
+from cdplugin.memory import bounded_cache
 
 _EXACT_FLOAT = 1 << 53
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
@@ -66,7 +66,7 @@ def _numbers(values: tuple[int | float, ...]) -> Expr:
 
 
 _FEW = 8
-_few_numbers = lru_cache(maxsize=256)(_numbers)
+_few_numbers = bounded_cache(_numbers)
 
 
 def _scalar(value: Any, integral_floats: bool) -> Expr:

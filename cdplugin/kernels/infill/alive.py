@@ -4,6 +4,8 @@ A dot is *alive* at a node if a lexeme that may come right before it ends there 
 rule allows next and not by which rule it is in: a rule's end is taken for the end of its nonterminal anywhere. What is not
 alive is never asked for; what is need not be legal. In a program after ``=`` that leaves expressions, after ``int`` names.
 (What may come before *that* lexeme rules out three facts in a hundred more, in C++, and takes as long as they do.)
+
+In ``[a □ ]``, after ``[`` at node 1, the dots ``S -> "[" • L "]"``, ``L -> • E …`` and ``E -> • w`` are alive, and no other.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from cdplugin.kernels.store import statuses
 def find_alive(w):
     """Fill ``NEXT_ALIVE`` for all nodes; 0 or ``W_GROW``. Needs ``ENDS_SETS``.
 
-    Not where a mask is asked for, whose tokens may lead where no way through the lattice does; nor if there are many dots.
+    ``W_ALIVE`` says afterwards whether it is there. It is not where a mask is asked for, whose tokens may lead where no way
+    through the lattice does; nor if there are many dots. Cost: a set of dots for each pair (lexeme, node at which it ends).
     """
     head = whead(w)
     words = head[ws.W_DOT_SET]
@@ -61,7 +64,8 @@ def find_alive(w):
 @kernel
 def last_unasked(w, beyond):
     """The rightmost node, right of ``beyond``, at which facts are wanted that were not looked for when ``ALIVE`` was made; or
-    ``beyond``.
+    ``beyond``. Facts that are reused were found for the dots that were alive in the last text; a dot that is new needs its
+    facts.
     """
     head = whead(w)
     words = head[ws.W_DOT_SET]
@@ -78,7 +82,9 @@ def last_unasked(w, beyond):
 
 @kernel
 def take_alive(w, last):
-    """Make ``NEXT_ALIVE`` what is alive at the nodes up to ``last``."""
+    """Make ``NEXT_ALIVE`` what is alive at the nodes up to ``last``; right of it, where facts are reused, the older
+    sets stay.
+    """
     head = whead(w)
     words = head[ws.W_DOT_SET]
     if head[ws.W_ALIVE]:

@@ -32,7 +32,7 @@ from cdplugin.kernels.store.arena import length_of, word_of
 
 @kernel
 def clear_node(w, node, is_open):
-    """Nothing may start at a node yet."""
+    """Nothing may start at a node yet. ``is_open``: 1 where all lexemes compete (inside a slot)."""
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
     for i in range(node * words, (node + 1) * words):
@@ -42,7 +42,7 @@ def clear_node(w, node, is_open):
 
 @kernel
 def fresh_node(w, is_open):
-    """A fresh node, or ``WIDEN``."""
+    """A fresh node at which nothing may start yet, or ``WIDEN`` if a row has no bit left for it: two bits belong to the end."""
     head = whead(w)
     node = head[ws.W_NODES]
     if node >= end_node(w):
@@ -90,7 +90,7 @@ def has_skip(h, accepted):
 
 @kernel
 def end_text(h, w, starts, accepted):
-    """The lexemes of a set end where the text may end; 0 or a status."""
+    """The lexemes of a set end where the text may end (:func:`end_node`), from each node of ``starts``; 0 or a status."""
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
@@ -104,7 +104,12 @@ def end_text(h, w, starts, accepted):
 
 @kernel
 def end_at(h, w, starts, accepted, first):
-    """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status."""
+    """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status.
+
+    ``accepted``: a ``K_ACCEPTED`` value; ``starts``: the row of ``LIVE_BITS`` of the nodes at which they began. Without
+    LONGEST lexemes a boundary has one node, at which what may start grows. With them (``W_SPLIT``) the node is the one for
+    just what may follow these lexemes, and its ``ALLOWED`` never changes.
+    """
     head = whead(w)
     skips = has_skip(h, accepted)
     if skips and head[ws.W_SPLIT]:
@@ -132,7 +137,9 @@ def end_at(h, w, starts, accepted, first):
 
 @kernel
 def _end_skips(h, w, starts, accepted, first):
-    """:func:`end_at` for a set with skips in it: what may come after depends on where they began."""
+    """:func:`end_at` for a set with skips in it: what may come after depends on where they began, so each start has
+    its own end.
+    """
     for i in range(whead(w)[ws.W_WIDTH]):
         word = tab(w, ws.LIVE_BITS)[starts + i]
         while word:
@@ -155,7 +162,7 @@ def _end_skips(h, w, starts, accepted, first):
 
 @kernel
 def may_follow(h, w, accepted):
-    """Write to ``TARGET`` the lexemes that may follow one of a set."""
+    """Write to ``TARGET`` the lexemes that may follow one of a set (``FOLLOWS``), anywhere in the grammar."""
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)
     follows = tab(w, ws.FOLLOWS)
@@ -189,7 +196,7 @@ def _after_skips(h, w, accepted, node):
 @kernel
 def _node_of_target(w, first):
     """The node of the last boundary (numbered from ``first`` on) at which ``TARGET`` may start, made now if there is none; or
-    ``WIDEN``.
+    ``WIDEN``. A linear search: a boundary has a few nodes.
     """
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)

@@ -3,6 +3,8 @@
 Before each element the lattice notes what is alive. Rows of ``LIVE_BITS`` are only ever appended, and nodes numbered upwards,
 so what comes after a checkpoint is cut off. One element more than need be is redone: the lexemes that a byte ends, and those
 that start before it, are noted at nodes that were there before.
+
+On a canvas whose slots are filled one by one, so, only what is right of the filled slot is run through again.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from cdplugin.kernels.store import statuses
 
 
 @kernel
-def keep_checkpoint(w, k, first):
-    """Note what is known before element ``k``; 0 or ``W_GROW``."""
+def note_checkpoint(w, k, first):
+    """Note what is known before element ``k``: the sets that are alive with their rows, and how much of each table is used. 0
+    or ``W_GROW``. ``first``: the first node after the element before.
+    """
     head = whead(w)
     count = head[ws.W_N_LIVE]
     at = head[ws.W_CHECKPOINTS_USED]
@@ -41,37 +45,47 @@ def keep_checkpoint(w, k, first):
 
 
 @kernel
-def keep_text(w):
+def take_text(w):
     """Compare the text with the one of the checkpoints, and take its place: the element to go on from, 0 if there is none, or
     ``W_GROW``.
 
-    Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be kept.
+    Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be reused.
+    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
     charge(w, 2 * count)
-    if not room(w, ws.KEPT_TEXT, 2 * count + 2):
+    if not room(w, ws.LAST_TEXT, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     elements = tab(w, ws.ELEMENTS)
     accepts = tab(w, ws.ACCEPTS)
-    kept = tab(w, ws.KEPT_TEXT)
-    last = min(head[ws.W_N_CHECKPOINTS] - 1, min(count, head[ws.W_KEPT_ELEMENTS]))
+    last_text = tab(w, ws.LAST_TEXT)
+    last = min(head[ws.W_N_CHECKPOINTS] - 1, min(count, head[ws.W_LAST_ELEMENTS]))
     if head[ws.W_HOLE] >= 0:
         last = min(last, head[ws.W_HOLE])
     same = np.int64(0)
-    while same < last and not accepts[same] and kept[2 * same] == elements[same] and kept[2 * same + 1] == accepts[same + 1]:
+    while (
+        same < last
+        and not accepts[same]
+        and last_text[2 * same] == elements[same]
+        and last_text[2 * same + 1] == accepts[same + 1]
+    ):
         same += 1
     for i in range(count):
-        kept[2 * i] = elements[i]
-        kept[2 * i + 1] = accepts[i + 1]
-    head[ws.W_KEPT_ELEMENTS] = count
+        last_text[2 * i] = elements[i]
+        last_text[2 * i + 1] = accepts[i + 1]
+    head[ws.W_LAST_ELEMENTS] = count
     head[ws.W_N_CHECKPOINTS] = max(same, 0)
     return max(same - 1, np.int64(0))
 
 
 @kernel
 def return_to(w, k):
-    """Go back to the checkpoint before element ``k``; the first node after the element before, or ``W_GROW``."""
+    """Go back to the checkpoint before element ``k``; the first node after the element before, or ``W_GROW``.
+
+    Nodes, live rows and ends from there on are forgotten. Rows that are still in use may have got bits for later nodes; these
+    are taken out.
+    """
     head = whead(w)
     at = tab(w, ws.CHECKPOINT_AT)[k]
     words = tab(w, ws.CHECKPOINTS)

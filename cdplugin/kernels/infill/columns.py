@@ -7,7 +7,17 @@ with its static closure, the items that wait for a symbol. ``OUT`` of a column s
 hole a nonterminal that began in it may end so that the text can be completed; a token is legal if its last column leads to
 one.
 
+In ``[a □ ]``, at the left edge of the gap, with the token ``,b``::
+
+    column 2    S -> "[" L • "]" {0}   L -> E • "," L {1}        what waits at node 2, with the nodes that it began at
+    by ","      column 3: L -> E "," • L {1}, and predicted, with column 3 as origin: L -> • E …, E -> • w
+    by "b"      inside w, or column 4: S -> "[" L • "]" {0}, L -> E • "," L {column 3}
+                the text goes on with "]" from either, at nodes from which OUT leads to the end: the token is legal
+
 Equal columns are one number, so what follows is memoised by it, and the columns of many tokens coincide.
+
+Unlike a row of the engine (:mod:`cdplugin.kernels.parser.earley`), a column has origins that are places, since a place knows
+at which nodes on the right its rules may end. There are few columns for one mask, so no more is gained by values.
 """
 
 from __future__ import annotations
@@ -40,7 +50,9 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def forget_columns(w):
-    """No columns. 0, or ``W_GROW``."""
+    """No columns. 0, or ``W_GROW``. Columns refer to nodes of one text, so they are made anew for each mask; number 0
+    is none.
+    """
     head = whead(w)
     head[ws.W_N_COLUMNS] = 1
     head[ws.W_COLUMN_ITEMS_USED] = 0
@@ -54,7 +66,7 @@ def forget_columns(w):
 
 @kernel
 def column_origin(w, column):
-    """A column as an origin."""
+    """A column as an origin: its number after the ``64 * W_WIDTH`` nodes that there may be."""
     return 64 * whead(w)[ws.W_WIDTH] + column
 
 
@@ -64,6 +76,9 @@ def make_column(h, w, start, count, scans, skips):
 
     ``scans``: the items are all there is; nothing is predicted. ``skips``: :data:`SKIPS` if a skip may come first.
     ``TARGET``: the lexemes that compete there (``W_SPLIT``).
+
+    A new column gets its closure (:func:`_close`), the lexer states in which what it waits for starts, and ``OUT``
+    (:func:`_build_out`). It is entered into the index last, so a call that fails leaves no column.
     """
     if count == 0:
         return np.int64(0)
@@ -77,6 +92,7 @@ def make_column(h, w, start, count, scans, skips):
     hash_ = hash_words(hash_, queue, start, count)
     index = tab(w, ws.COLUMN_HASH)
     size = index.shape[0] - 1
+    # the hash takes in all that makes a column another one: flags, competitors, items
     slot = first_slot(hash_, size)
     items = tab(w, ws.COLUMN_ITEMS)
     columns = tab(w, ws.COLUMNS)
@@ -142,6 +158,9 @@ def make_column(h, w, start, count, scans, skips):
 def _close(h, w, kernel_start, count, first, column):
     """Write the items of a column that wait for a symbol, predicted ones included, to ``COLUMN_ITEMS[first:]``; their number
     or ``W_GROW``.
+
+    A nonterminal is predicted once (``NT_MARK``); its items have the column itself as origin. The list is its own worklist:
+    items that are appended are looked at in turn.
     """
     head = whead(w)
     head[ws.W_STAMP] += 1
@@ -171,7 +190,9 @@ def _close(h, w, kernel_start, count, first, column):
 
 @kernel
 def _skip_null(w, symbols, nullable, first, total, dot, origin):
-    """Append ``(dot, origin)`` and what moving over empty nonterminals gives; the new number of items, or ``W_GROW``."""
+    """Append ``(dot, origin)`` and what moving over empty nonterminals gives (Aycock and Horspool, 2002); the new number of
+    items, or ``W_GROW``.
+    """
     while symbols[dot] != layout.END_OF_RULE:
         charge(w, 2)
         if not room(w, ws.COLUMN_ITEMS, first + total + 1):
@@ -211,7 +232,9 @@ def _exact_start(h, w, first, n_items):
 
 @kernel
 def _await(h, w, first, n_items):
-    """Write to ``TARGET`` the lexemes that some items wait for, and all skips if one waits for the end of the text."""
+    """Write to ``TARGET`` the lexemes that some items wait for, and all skips if one waits for the end of the text. For a loose
+    workspace, where a lexeme competes with its skip alone.
+    """
     words = whead(w)[ws.W_SET]
     end_lexeme = whead(w)[ws.W_N_LEXEMES] - 1
     symbols = i64(h, layout.DOT_SYMBOL)
@@ -234,7 +257,7 @@ def _build_out(h, w, column, first, n_items):
 
     For each nonterminal that an item waits for: the nodes at which the rest of the item's rule leads out. What comes from
     other origins is united by dots first. Items that began in this column depend on its own ``OUT``, so they are repeated
-    until nothing grows.
+    until nothing grows. Rows only grow, so that ends.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -267,6 +290,7 @@ def _build_out(h, w, column, first, n_items):
     for i in range(first, first + n_items):
         dot = tab(w, ws.COLUMN_ITEMS)[i] >> 32
         if united[2 * dot] == stamp:
+            # a dot stands in several items, but its united row is followed once
             united[2 * dot] = 0
             if _add_outs(h, w, origin * n_nonterminals + symbols[dot], dot + 1, united[2 * dot + 1]) < 0:
                 return np.int64(statuses.W_GROW)
@@ -290,7 +314,11 @@ def _build_out(h, w, column, first, n_items):
 
 @kernel
 def _add_outs(h, w, index, dot, outer):
-    """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``."""
+    """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``.
+
+    ``outer``: the row of the nodes at which the rule's nonterminal may end. Only nodes with facts for the dot
+    (``REST_NODES``), or with ``outer`` itself where the rest of the rule may be empty, are asked about.
+    """
     head = whead(w)
     charge(w, head[ws.W_WIDTH])
     way = np.int64(0)
@@ -345,7 +373,8 @@ def scan(h, w, column, accepted):
     """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
 
     As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. A skip
-    leaves the column as it is, but for the lexemes that may not have it before them.
+    leaves the column as it is, but for the lexemes that may not have it before them. Items at the end of their rule are
+    dropped once they have completed it.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     record = column * ws.COLUMN_WORDS
@@ -375,6 +404,7 @@ def scan(h, w, column, accepted):
         count = _complete(h, w, count, i64(h, layout.DOT_LEFT)[dot], item & 0xFFFFFFFF)
         if count < 0:
             return count
+    # what is complete has done its work, and only items that wait are stored
     kept = 0
     queue = tab(w, ws.QUEUE)
     for i in range(count):
@@ -389,6 +419,9 @@ def scan(h, w, column, accepted):
 def _after_skips(h, w, column, accepted):
     """The column after the skips of a set: the items that wait for a lexeme that one of them may stand before; 0 if there are
     none, or a status.
+
+    It only scans: nothing is predicted again, since the items of the closure are all there. Where lexemes compete, those that
+    the skip may not stand before no longer do.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -420,7 +453,10 @@ def _after_skips(h, w, column, accepted):
 
 @kernel
 def _complete(h, w, count, nonterminal, origin):
-    """Push the items that wait at ``origin`` for ``nonterminal``, moved over it; the new count, or ``W_GROW``."""
+    """Push the items that wait at ``origin`` for ``nonterminal``, moved over it; the new count, or ``W_GROW``.
+
+    In a column its items say who waits; at a node ``ITEMS`` does, for each dot before the nonterminal with a row of origins.
+    """
     head = whead(w)
     if origin >= 64 * head[ws.W_WIDTH]:
         record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
@@ -481,9 +517,11 @@ def _push(w, count, item):
 
 @kernel
 def column_at_nodes(h, w, starts, state):
-    """A column that holds the items that wait for the lexemes of a lexer state at the nodes of the row ``starts``.
+    """A column that holds the items that wait for the lexemes of a lexer state at the nodes of the row ``starts``: that is
+    where what is under way at the hole began.
 
-    In the middle of a skip, the items that wait for any lexeme; at a node (``state`` 0), too. 0 if there are none; or a status.
+    In the middle of a skip, the items that wait for any lexeme; at a node (``state`` 0), too. 0 if there are none; or a
+    status.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -499,6 +537,7 @@ def column_at_nodes(h, w, starts, state):
                 target[j] |= tab(w, ws.ALLOWED)[node * words + j]
     n_lexemes = head[ws.W_N_LEXEMES]
     count = np.int64(0)
+    # behind a skip comes whatever its own start waits for, and at a node nothing has begun
     everything = state == 0
     if state > 0:
         value = value_of(h, state)
@@ -537,7 +576,9 @@ def start_at(w, column, i):
 
 @kernel
 def fits_at(w, column, node):
-    """Whether all that competes in a column competes at a node of the lattice."""
+    """Whether all that competes in a column competes at a node of the lattice: otherwise what the lattice knows of the node may
+    be too much for this token.
+    """
     head = whead(w)
     if not head[ws.W_SPLIT] or tab(w, ws.NODE_OPEN)[node]:
         return True
@@ -552,7 +593,12 @@ def fits_at(w, column, node):
 
 @kernel
 def _waiting_at(w, starts, lexeme, count):
-    """Append to ``QUEUE`` the items that wait for ``lexeme`` at the nodes of a row, their origins united; the new count."""
+    """Append to ``QUEUE`` the items that wait for ``lexeme`` at the nodes of a row, their origins united; the new count, or
+    ``W_GROW``.
+
+    For each dot before the lexeme the rows of origins of all nodes are united first, so an item is pushed once however many
+    nodes it waits at. Nodes right of the hole have no items.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     heads = tab(w, ws.SYMBOL_HEADS)

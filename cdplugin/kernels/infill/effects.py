@@ -5,6 +5,14 @@ An *effect* (of a slot): the states that exactly one token leads to without an e
 token; and pairs (lexeme, class) where a lexeme ends inside a token. A *class* stands for all strings that are what is left of
 a token and do the same from a lexeme boundary: a class is an effect, interned, and its id is above those of the classes that
 it leads to.
+
+With the tokens ``a b … , ] ab a, a] ,b ], [a a,b]`` the classes of the suffixes are such as ``b`` (any text of letters: leads
+into ``w``, or ends it), ``,``, ``,b``, ``b]``. From ``w``'s state the token ``a,b]`` is the pair (w, class of ``,b]``), and
+that class is (",", class of ``b]``), and so on. Suffixes that do the same have one class, whatever their bytes: 128,000 tokens
+have some hundred classes.
+
+Why classes: between two slots a lexeme may begin inside the first token and end inside the second. A lattice by tokens would
+need a node for each; by classes it needs one for each thing that can still happen.
 """
 
 from __future__ import annotations
@@ -36,7 +44,12 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def closure_of(h, w, state):
-    """The record of a state's closure: its offset in ``POOL``, or a status."""
+    """The record of a state's closure: its offset in ``POOL``, or a status.
+
+    A breadth-first search over all 256 bytes of each state. The empty string counts: the state itself is among the states.
+    LONGEST lexemes end wherever they match, since the gap may hold a byte that ends them. ``LIMIT_STATES`` if it meets more
+    than ``W_MOST_STATES``.
+    """
     if not room(w, ws.CLOSURE_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.CLOSURE_OF)[state]
@@ -114,7 +127,7 @@ def _note(h, accepted, lexeme_mark, stamp, out, count):
 
 @kernel
 def _note_set(w, accepted, stamp, out, count):
-    """Append a set if it is not marked yet; the new count, or ``W_GROW``."""
+    """Append a set (``K_ACCEPTED``) if it is not marked yet; the new count, or ``W_GROW``."""
     if not room(w, ws.SET_MARK, accepted + 1) or not room(w, ws.WORK, count + 1):
         return np.int64(statuses.W_GROW)
     mark = tab(w, ws.SET_MARK)
@@ -126,9 +139,13 @@ def _note_set(w, accepted, stamp, out, count):
 
 
 @kernel
-def _note_crossings(h, w, accepted, group, stamp, count):
-    """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``."""
-    if group == 0:
+def _note_crossings(h, w, accepted, token_class, stamp, count):
+    """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``.
+
+    ``token_class``: of what is left of the token; 0 is no class: nothing begins so. Pairs of which no grammar rule lets the
+    class follow the lexeme are left out.
+    """
+    if token_class == 0:
         return np.int64(count)
     n_lexemes = whead(w)[ws.W_N_LEXEMES]
     skips = has_skip(h, accepted)
@@ -137,15 +154,15 @@ def _note_crossings(h, w, accepted, group, stamp, count):
         if skips and not is_skip(h, lexeme):
             continue
         charge(w, 2)
-        if not _may_follow(h, w, lexeme, group):
+        if not _may_follow(h, w, lexeme, token_class):
             continue
-        key = group * n_lexemes + lexeme
+        key = token_class * n_lexemes + lexeme
         if not room(w, ws.CROSS_MARK, key + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
         mark = tab(w, ws.CROSS_MARK)
         if mark[key] != stamp:
             mark[key] = stamp
-            tab(w, ws.QUEUE)[count] = (lexeme << 32) | group
+            tab(w, ws.QUEUE)[count] = (lexeme << 32) | token_class
             count += 1
     return np.int64(count)
 
@@ -189,14 +206,14 @@ def _classes_below(h, w, node, behind):
     for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
-        group = classes[offsets[tokens[below]] + depth]
-        if group == 0 or mark[group] == stamp:
+        token_class = classes[offsets[tokens[below]] + depth]
+        if token_class == 0 or mark[token_class] == stamp:
             continue
         if not room(w, ws.BELOW_LISTS, base + count + 2):
             return np.int64(statuses.W_GROW)
-        mark[group] = stamp
+        mark[token_class] = stamp
         count += 1
-        tab(w, ws.BELOW_LISTS)[base + count] = group
+        tab(w, ws.BELOW_LISTS)[base + count] = token_class
     if not room(w, ws.BELOW_LISTS, base + 1):
         return np.int64(statuses.W_GROW)
     tab(w, ws.BELOW_LISTS)[base] = count
@@ -206,29 +223,33 @@ def _classes_below(h, w, node, behind):
 
 
 @kernel
-def _may_follow(h, w, lexeme, group):
-    """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar."""
+def _may_follow(h, w, lexeme, token_class):
+    """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar.
+    What no text has need not be planned with.
+    """
     if is_skip(h, lexeme):
         return True
     words = whead(w)[ws.W_SET]
     follows = tab(w, ws.FOLLOWS)
     firsts = tab(w, ws.CLASS_FIRSTS)
     for i in range(words):
-        if follows[lexeme * words + i] & firsts[group * words + i]:
+        if follows[lexeme * words + i] & firsts[token_class * words + i]:
             return True
     return False
 
 
 @kernel
-def _set_firsts(h, w, group):
-    """Fill ``CLASS_FIRSTS`` of a class from its record; 0 or ``W_GROW``."""
+def _set_firsts(h, w, token_class):
+    """Fill ``CLASS_FIRSTS`` of a class from its record: the lexemes that it goes on in, ends with, or crosses; 0 or ``W_GROW``.
+    After a skip anything may come, so a class that begins with one has all lexemes.
+    """
     words = whead(w)[ws.W_SET]
-    if not room(w, ws.CLASS_FIRSTS, (group + 1) * words):
+    if not room(w, ws.CLASS_FIRSTS, (token_class + 1) * words):
         return np.int64(statuses.W_GROW)
     firsts = tab(w, ws.CLASS_FIRSTS)
     for i in range(words):
-        firsts[group * words + i] = 0
-    record = tab(w, ws.CLASS_RECORD)[group]
+        firsts[token_class * words + i] = 0
+    record = tab(w, ws.CLASS_RECORD)[token_class]
     pool = tab(w, ws.POOL)
     first = record + ws.E_FIRST
     n_states = pool[record + ws.E_STATES]
@@ -239,21 +260,21 @@ def _set_firsts(h, w, group):
         for j in range(length_of(h, value)):
             lexeme = symbol_of(h, word_of(h, value, j) >> 32)
             skips = skips or is_skip(h, lexeme) != 0
-            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+            firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_states
     for i in range(first, first + n_ends):
         skips = skips or has_skip(h, pool[i])
         for j in range(length_of(h, pool[i])):
             lexeme = word_of(h, pool[i], j)
-            firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+            firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_ends
     for i in range(first, first + pool[record + ws.E_CROSSINGS]):
         lexeme = pool[i] >> 32
         skips = skips or is_skip(h, lexeme) != 0
-        firsts[group * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+        firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
         for i in range(words):
-            firsts[group * words + i] = -1
+            firsts[token_class * words + i] = -1
     return np.int64(0)
 
 
@@ -302,6 +323,7 @@ def effect_of(h, w, state):
             node += skips[node]
             continue
         token = np.int64(tokens[node])
+        # the lexeme ended before this byte: what is left of the tokens begins with it
         if after == lexer_layout.BEFORE:
             accepted = longest_of(h, before)
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
@@ -361,7 +383,7 @@ def classify(h, w, first, last):
 
     Suffixes with the same effect, from every lexer state in which lexemes start, are one class, so that a slot is crossed by
     classes and not by tokens. A token's suffixes are taken from the shortest on: what is left after a lexeme has its class
-    already, and classes lead to smaller ones only.
+    already, and classes lead to smaller ones only. Work: bytes of all suffixes, times start states; most die at once.
     """
     offsets = i64(h, layout.TOKEN_OFFSETS)
     text = u8(h, layout.TOKEN_BYTES)
@@ -453,6 +475,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
         if equal_words(pool, records[index[slot]], pool, base, total):
             return index[slot]
         slot = (slot + 1) & size
+    # a suffix without a class is not planned with
     if number > head[ws.W_MOST_CLASSES]:
         return np.int64(0)
     records[number] = base
@@ -476,6 +499,7 @@ def sort_crossings(pairs, start, count):
 
 @kernel
 def _copy_sorted(source, count, target, start):
+    """Write ``source[:count]`` to ``target[start:]``, ascending (insertion sort: a few words)."""
     for i in range(count):
         word = source[i]
         j = start + i - 1

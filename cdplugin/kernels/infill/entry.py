@@ -1,4 +1,9 @@
-"""The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made."""
+"""The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made.
+
+The order of operations for a text: ``OP_LATTICE``, then ``OP_FACTS``, whose answer says whether it can be completed; for the
+mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``. ``OP_CLASSIFY`` comes once for each grammar,
+before the first slot, some thousand tokens at a time.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,14 @@ What is right of the hole stays as it is while the hole fills, so the rows of ``
 right after a token can be completed. The token trie is walked once for each lexer state that is alive at the hole, beside the
 column of items that wait for its lexemes; inside a token lexer and parser go on as in ordinary decoding
 (:mod:`cdplugin.kernels.infill.columns`). What follows a token is looked up once per (column, lexer state).
+
+Three questions are asked of a pair (column, lexer state), and all three are memoised in ``CHECKED``:
+
+- what column comes of scanning a set of lexemes (:func:`_scanned`);
+- can the text be completed if the token ends here (:func:`_completes`)? At a boundary: does an item lead out from a node right
+  of the hole? Inside a lexeme: at which nodes may it end (:func:`cdplugin.kernels.infill.reach.ends_from`), and does an item
+  that waits for it lead out from one of these?
+- where lexemes do not compete: can it be completed if a class of token rests begins here (:func:`_class_completes`)?
 """
 
 from __future__ import annotations
@@ -32,7 +40,11 @@ PAIR_WORDS = 2  # column, lexer state
 
 @kernel
 def fill_hole(h, w, row_address):
-    """Write the tokens that may stand at the hole into an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``."""
+    """Write the tokens that may stand at the hole into an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``.
+
+    Two kinds of beginnings: what is under way at the hole (``SNAPSHOT``: lexer states, each with the nodes at which its
+    lexemes began), and what starts at the nodes of the hole itself. Bits are only ever added to the row.
+    """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])
     for i in range(out.shape[0]):
@@ -54,6 +66,7 @@ def fill_hole(h, w, row_address):
         for j in range(width):
             bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
         if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
+            # the nodes at the hole: nothing is under way, and the column says what may start
             for node in range(first, last):
                 set_ = start_set(h, w, np.int64(node))
                 if set_ < 0:
@@ -119,7 +132,10 @@ def _add_mask_of_starts(h, w, starts, state, out):
 
 @kernel
 def _add_mask(h, w, column, state, out):
-    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status."""
+    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
+
+    By a walk of the trie, or, where all lexemes are EXACT and every suffix has a class, by outcomes: each lexeme by itself.
+    """
     if not whead(w)[ws.W_PROFILES]:
         return _walk(h, w, column, state, out)
     count = add_parts(h, w, np.int64(0), state, fresh_stamp(w))
@@ -137,7 +153,12 @@ def _add_mask(h, w, column, state, out):
 
 @kernel
 def _add_outcomes(h, w, column, state, out):
-    """:func:`_add_mask` for the state of one EXACT lexeme: each outcome is decided once."""
+    """:func:`_add_mask` for the state of one EXACT lexeme: each outcome of its profile is decided once, and its tokens are
+    added together.
+
+    INSIDE asks whether the lexeme can be gone on with; ENDS_WITH whether the text goes on at the boundary after it; CROSSES
+    whether it does from the class of what is left, in the column after it.
+    """
     profile = profile_of(h, w, state)
     if profile < 0:
         return profile
@@ -166,7 +187,7 @@ def _add_outcomes(h, w, column, state, out):
 
 @kernel
 def _scanned(h, w, column, accepted):
-    """:func:`scan`, memoised."""
+    """:func:`scan`, memoised by (column, accepted set): the column after it, 0, or a status."""
     key = (np.int64(1) << 62) | (column << 31) | accepted
     known = _known(w, key)
     if known != 0:
@@ -176,14 +197,14 @@ def _scanned(h, w, column, accepted):
 
 
 @kernel
-def _class_completes(h, w, column, group):
+def _class_completes(h, w, column, token_class):
     """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised."""
-    key = (column << 32) | (np.int64(1) << 31) | group
+    key = (column << 32) | (np.int64(1) << 31) | token_class
     known = _known(w, key)
     if known != 0:
         return known - 1
     charge(w, 8)
-    count = push_class(h, w, column, group, np.int64(0))
+    count = push_class(h, w, column, token_class, np.int64(0))
     if count < 0:
         return count
     answer = np.int64(0)
@@ -198,7 +219,7 @@ def _class_completes(h, w, column, group):
 def _prepare(h, w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
-    head[ws.W_BITS_USED] = head[ws.W_BITS_KEPT]
+    head[ws.W_BITS_USED] = head[ws.W_BITS_ITEMS]
     if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, ws.CHECKED, 2048):
         return np.int64(statuses.W_GROW)
     checked = tab(w, ws.CHECKED)
@@ -219,6 +240,9 @@ def _walk(h, w, column, state, out):
     One walk of the trie with a list of pairs per depth: inside the lexeme, or in columns after lexemes that ended. A token is
     added if the text can be completed from one of its last pairs (:func:`_completes`, memoised by column and state). Subtrees
     without pairs are skipped.
+
+    Most nodes have the one pair that has stayed inside its lexeme since the root: that is handled without the lists'
+    functions. Tokens whose bit is set already are not asked about again.
     """
     if not room(w, ws.WALK, 64):
         return np.int64(statuses.W_GROW)
@@ -294,7 +318,9 @@ def _walk(h, w, column, state, out):
 
 @kernel
 def _completes_inside(h, w, column, state, stamp):
-    """:func:`_completes` for the column of a walk, remembered by lexer state."""
+    """:func:`_completes` for the column of a walk, remembered by lexer state (``INSIDE_OF``): a look-up by index,
+    without a hash.
+    """
     if not room(w, ws.INSIDE_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.INSIDE_OF)[state]
@@ -308,7 +334,11 @@ def _completes_inside(h, w, column, state, stamp):
 
 @kernel
 def _known(w, key):
-    """1 + the answer kept under a key, or 0."""
+    """1 + the answer kept under a key, or 0. ``CHECKED`` holds pairs (key, answer), probed linearly.
+
+    Keys: ``column << 32 | state``; with bit 31, a class in the place of the state; with bit 62, ``column << 31 | accepted
+    set``.
+    """
     checked = tab(w, ws.CHECKED)
     size = checked.shape[0] // 2 - 1
     hash_ = mix(layout.HASH_SEED, key)
@@ -341,7 +371,11 @@ def _remember(w, key, answer):
 
 @kernel
 def _follow(h, w, entry, byte, bottom, top):
-    """Append to ``WALK`` what a pair becomes by a byte; the new top, or a status."""
+    """Append to ``WALK`` what a pair becomes by a byte; the new top, or a status.
+
+    ``entry``: its place in ``WALK``; ``bottom``: where the pairs of this depth begin. At a boundary, and where a LONGEST
+    lexeme ends before the byte, each start state of the column is stepped.
+    """
     walk = tab(w, ws.WALK)
     column = walk[PAIR_WORDS * entry]
     state = walk[PAIR_WORDS * entry + 1]
@@ -403,7 +437,9 @@ def _add(w, column, state, bottom, top):
 
 @kernel
 def _completes(h, w, column, state):
-    """Whether the text can be completed where a token ends at a column, inside the lexemes of a state; memoised."""
+    """Whether the text can be completed where a token ends at a column, inside the lexemes of a state (``BOUNDARY``: at a
+    lexeme boundary); memoised. 1, 0 or a status.
+    """
     key = (column << 32) | state
     known = _known(w, key)
     if known != 0:
@@ -431,7 +467,9 @@ def _completes(h, w, column, state):
 
 @kernel
 def _goes_on(h, w, column, node):
-    """Whether the text can be completed from a column at a node right of the hole."""
+    """Whether the text can be completed from a column at a node right of the hole: some kernel item leads from the node to an
+    end of its nonterminal that leads on (``OUT`` of its origin).
+    """
     record = column * ws.COLUMN_WORDS
     start = tab(w, ws.COLUMNS)[record + ws.COL_START]
     lefts = i64(h, layout.DOT_LEFT)
@@ -446,7 +484,11 @@ def _goes_on(h, w, column, node):
 
 @kernel
 def _goes_on_inside(h, w, column, state):
-    """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status."""
+    """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status.
+
+    For each lexeme the nodes at which it may end (:func:`ends_from`); for each of these whether an item that waits for it
+    leads out from there. The end of a skip is asked about apart, since no item waits for it.
+    """
     head = whead(w)
     rows = ends_from(h, w, state)
     if rows < 0:
@@ -481,7 +523,11 @@ def _goes_on_inside(h, w, column, state):
 
 @kernel
 def _goes_on_after_skip(h, w, column, skip, ends):
-    """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``."""
+    """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``.
+
+    The items that wait in the column for a lexeme that the skip may stand before wait at its end as well, if no more lexemes
+    compete for the column there than the lattice let compete at the node.
+    """
     head = whead(w)
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)

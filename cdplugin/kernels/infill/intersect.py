@@ -4,6 +4,19 @@ Bar-Hillel, Perles and Shamir (1961): whether a context-free language meets a re
 "``A`` leads from node p to node q". Here they are found from right to left. At a node, ``REST[dot]`` is the row of the nodes
 at which a rule that stands at ``dot`` may end; ``DERIVED[A]`` that of the nodes at which ``A``, begun there, may end.
 
+In ``[a □ ]`` (nodes 0 to 4, 3 inside the gap, E the end of the text, F behind the end symbol)::
+
+    node  REST                                                                       DERIVED
+    E     S' -> S • END: F
+    4     nothing: no lexeme starts there
+    3     S -> "[" L • "]": 3 4 E    L -> E • "," L: 3   L -> E "," • L: 3  …         L: 3   E: 3       all inside the gap
+    2     S -> "[" L • "]": 3 4 E    L -> E • "," L: 3
+    1     S -> "[" • L "]": 3 4 E    L -> • E "," L: 3                               L: 2 3 E: 2 3
+    0     S' -> • S END: F                                                           S: 3 4 E
+    F is in REST of the first dot at node 0: the text can be completed
+
+``REST`` at node 1 comes of ``DERIVED[L] = {2, 3}`` there and of ``REST`` for the next dot at 2 and at 3: a union of rows.
+
 Both are made of the ends of the symbol after the dot, which lie further right and are finished, except in three cases that
 need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead from its node to itself), and unit rules.
 :func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
@@ -12,6 +25,9 @@ outside gaps each is followed once.
 Three things keep it fast: only what is not empty is touched (rows are made on demand); what a long symbol reaches from a node
 further right is taken over whole (:func:`_followed_before`); and only dots that may be under way at a node, going by the
 lexemes left of it, are followed (``ALIVE``).
+
+Cost: for each node, each of its spans and each dot before the symbol, a union of rows of ``nodes / 64`` words for each end.
+Without the second of these things that is cubic in the number of nodes inside a long string.
 
 What is known at a node depends on what lies right of it alone. So when a text changes, facts right of the change are kept
 (:func:`_forget_stale`), and nodes are numbered from the right end.
@@ -50,7 +66,8 @@ FEW_ENDS = 3
 def build_rests(h, w):
     """Fill ``REST`` and ``DERIVED`` for all nodes; 1 if the text can be completed, 0 if not, or a status.
 
-    What was found for the last text holds at the nodes right of the last change.
+    What was found for the last text holds at the nodes right of the last change. ``FACTS_AT`` notes for each node how many
+    rows there were before it, so facts up to any node can be forgotten by cutting off.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -74,6 +91,7 @@ def build_rests(h, w):
     for node in range(last, head[ws.W_FIRST] - 1, -1):
         if not charge(w, 8):
             return np.int64(statuses.W_GROW)
+        # to forget this node's facts later: cut off what comes after here
         tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
@@ -84,17 +102,22 @@ def build_rests(h, w):
         head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
         head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
     row = tab(w, ws.REST)[head[ws.W_FIRST] * n_dots]
-    if not head[ws.W_KEEP]:
+    if not head[ws.W_REUSE]:
         head[ws.W_FACTS_FIRST] = end_node(w) + 1
     return np.int64(1 if row and has_bit(tab(w, ws.BITS), row, final_node(w)) else 0)
 
 
 @kernel
 def _forget_stale(w):
-    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found."""
+    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found.
+
+    That is the rightmost node whose spans changed (``W_CHANGED``), or at which a dot is alive that was not
+    (:func:`last_unasked`); or the one left of all facts. Rows of facts are made from right to left, so what is forgotten is
+    what was made last.
+    """
     head = whead(w)
     last = max(head[ws.W_CHANGED], max(head[ws.W_FACTS_FIRST], head[ws.W_FIRST]) - 1)
-    if not head[ws.W_KEEP]:
+    if not head[ws.W_REUSE]:
         last = end_node(w)
     last = last_unasked(w, last)
     take_alive(w, last)
@@ -120,7 +143,9 @@ def _forget_stale(w):
 
 @kernel
 def _find_done(w, last):
-    """Fill ``DONE`` with the nodes right of ``last``."""
+    """Fill ``DONE`` with the nodes right of ``last``, as if they had just been followed: at most ``NEAR`` of them are looked
+    at, and for each symbol the nearest ones with many ends are noted. -1: none.
+    """
     head = whead(w)
     done = tab(w, ws.DONE)
     until = min(last + 1 + NEAR, end_node(w))
@@ -142,7 +167,7 @@ def _rests_of(h, w, node):
 
     First the lexemes that start at the node, then the nonterminals that so came to derive something, until none has new ends.
     An entry of ``DERIVED`` is two rows: the ends, and those of them that were followed already; only the difference is
-    followed.
+    followed (semi-naive evaluation).
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -176,7 +201,9 @@ def _rests_of(h, w, node):
 
 @kernel
 def _first_pending(w):
-    """Take the first nonterminal that waits, by rank; -1 if there is none."""
+    """Take the first nonterminal that waits, by rank; -1 if there is none. Ranks put what a rule may begin with before its left
+    side, so a nonterminal is followed when all that it begins with has grown, but for circles.
+    """
     pending = tab(w, ws.PENDING)
     n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
     for i in range((n_nonterminals + 63) >> 6):
@@ -216,8 +243,8 @@ def _follow(h, w, node, symbol, row):
         fresh = ends
     heads = tab(w, ws.SYMBOL_HEADS)
     dots = tab(w, ws.SYMBOL_DOTS)
-    keep = head[ws.W_KEEP] != 0  # without, completions are read off REST
-    is_once = keep and not many and symbol >= head[ws.W_N_SYMBOLS_NT]
+    reuse = head[ws.W_REUSE] != 0  # without, completions are read off REST
+    is_once = reuse and not many and symbol >= head[ws.W_N_SYMBOLS_NT]
     first = tab(w, ws.IS_FIRST)
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)
@@ -231,7 +258,8 @@ def _follow(h, w, node, symbol, row):
             return np.int64(statuses.W_GROW)
         if not all_alive and not has_bit(alive, here, dot):
             continue
-        if keep and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
+        # a rule of one symbol
+        if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
             status = _promote(w, node, lefts[dot], row)
         elif other >= 0 and (all_alive or has_bit(alive, there, dot)):
             status = _take_over(h, w, node, dot, other)
@@ -248,7 +276,7 @@ def _follow(h, w, node, symbol, row):
 
 @kernel
 def _are_many(w, row, width):
-    """Whether a row has so many nodes that it pays to look for what is known of them."""
+    """Whether a row has so many nodes (more than ``FEW_ENDS``) that it pays to look for what is known of them."""
     bits = tab(w, ws.BITS)
     count = np.int64(0)
     for i in range(row, row + width):
@@ -290,6 +318,7 @@ def _followed_before(h, w, node, symbol, row):
         if size > most:
             most = size
             found = other
+    # the node itself is the latest one now
     if done[first] != node:
         for i in range(first + LAST_NODES - 1, first, -1):
             done[i] = done[i - 1]
@@ -324,7 +353,9 @@ def contains(bits, row, other, width):
 
 @kernel
 def _take_over(h, w, node, dot, other):
-    """Add ``REST[dot]`` of another node further right; 0 or a status."""
+    """Add ``REST[dot]`` of another node further right; 0 or a status. Right since all ends that it was made of are ends here,
+    too.
+    """
     n_dots = whead(w)[ws.W_N_DOTS]
     known = tab(w, ws.REST)[other * n_dots + dot]
     if known == 0:
@@ -389,7 +420,9 @@ def _gather(h, w, node, dot, ends):
 
 @kernel
 def _promote(w, node, left, row):
-    """:func:`_gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``."""
+    """:func:`_gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``.
+    The row goes straight into ``DERIVED``.
+    """
     into = derived_row(w, node, left)
     if into < 0:
         return into
@@ -403,7 +436,8 @@ def _promote(w, node, left, row):
 @kernel
 def _derive(h, w, node, dot, ends):
     """:func:`_gather` for a rule that begins at ``dot``, with a lexeme that ends at few nodes: nobody will take its ``REST``
-    over, nor read a completion off it, so it is not made.
+    over, nor read a completion off it, so it is not made, and ``DERIVED`` of the rule's nonterminal grows at once. 0 or
+    ``W_GROW``.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -441,7 +475,10 @@ def _derive(h, w, node, dot, ends):
 
 @kernel
 def derived_row(w, node, nonterminal):
-    """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``."""
+    """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``.
+
+    The row after it, ``W_WIDTH`` further on, holds the ends that were followed already.
+    """
     index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
     entry = tab(w, ws.DERIVED)[index]
     if entry == 0:
@@ -453,7 +490,7 @@ def derived_row(w, node, nonterminal):
 
 @kernel
 def _wait(w, nonterminal):
-    """Let a nonterminal wait to be followed."""
+    """Let a nonterminal wait to be followed: its ends at the node have grown."""
     rank = tab(w, ws.RANKS)[nonterminal]
     tab(w, ws.PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
 
@@ -482,6 +519,7 @@ def _grown(h, w, node, dot):
             if or_row(tab(w, ws.BITS), entry + word, row + word, width):
                 _wait(w, left)
             return np.int64(0)
+        # the symbol before cannot lead from this node to itself, so the dot before it is not concerned
         if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
             return np.int64(0)
         into = rest_row(w, node, dot - 1)

@@ -3,6 +3,16 @@
 ``ITEMS[dot]`` of a node is the row of the origins of an item; ``OUT[A]`` says at which nodes an ``A`` that began there may
 end so that the text can be ended. Items that lead nowhere are left out. Needs the facts of
 :mod:`cdplugin.kernels.infill.intersect`.
+
+In ``[a □ ]``, with the gap as the hole (E: the end of the text)::
+
+    node 0    S' -> • S END {0}    S -> • "[" L "]" {0}                                  OUT: S: E
+    node 1    S -> "[" • L "]" {0}    L -> • E {1}   L -> • E "," L {1}   E -> • w {1}   OUT: L: 2 3    E: 2 3
+    node 2    S -> "[" L • "]" {0}    L -> E • "," L {1}    (and what has ended)
+
+It is Earley's algorithm (1970) with one filter more: an item is entered only if its rule can still end at a node of ``OUT``.
+``OUT`` of a nonterminal grows while items of a node are followed, as more rules come to wait for it; then items that began
+there are looked at again.
 """
 
 from __future__ import annotations
@@ -37,7 +47,8 @@ def build_items(h, w):
     """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``.
 
     The forward half of the intersection: from the first node on, Earley items whose rules can still be ended so that the text
-    can be completed. Nodes are done from left to right; inside a gap's node items are followed until nothing is new.
+    can be completed. Nodes are done from left to right; inside a gap's node items are followed until nothing is new. Nodes are
+    numbered from 0 here: for a mask, nothing is reused.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -74,13 +85,17 @@ def build_items(h, w):
             status = _items_after_skips(h, w, node)
         if status < 0:
             return status
-    head[ws.W_BITS_KEPT] = head[ws.W_BITS_USED]
+    head[ws.W_BITS_ITEMS] = head[ws.W_BITS_USED]
     return np.int64(0)
 
 
 @kernel
 def _items_of(h, w, node):
-    """Follow a node's items until nothing is new; 0 or a status. ``WORK`` marks the dots that wait in ``QUEUE``."""
+    """Follow a node's items until nothing is new; 0 or a status. ``WORK`` marks the dots that wait in ``QUEUE``.
+
+    An item before a nonterminal predicts its rules and moves over it to all its known ends (``DERIVED``: found from the right,
+    so completion needs no search for who waits); one before a lexeme moves to the ends of its span.
+    """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -136,6 +151,7 @@ def _items_of(h, w, node):
         else:
             ends = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
         moved = np.int64(0)
+        # over an empty nonterminal the item stays at its node; otherwise it goes where the symbol ends
         if symbol >= 0 and i64(h, layout.NULLABLE)[symbol]:
             moved = _move(h, w, node, dot, node, origins)
         if moved >= 0 and ends:
@@ -262,7 +278,9 @@ def _move_all(h, w, node, dot, ends, symbol):
 
 @kernel
 def _united_out(w, origins, left):
-    """A fresh row: where ``left`` may end, begun at any of the origins; or ``W_GROW``."""
+    """A fresh row: where ``left`` may end, begun at any of the origins (a row), so that the text can be ended; or
+    ``W_GROW``.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     united = new_row(w)
@@ -285,6 +303,9 @@ def _united_out(w, origins, left):
 def _predict(h, w, node, dot, nonterminal, out):
     """Add to ``OUT`` of ``nonterminal`` at ``node`` the ends from which the rule after ``dot`` leads out: 1 if new, 0, or
     ``W_GROW``. A nonterminal that is predicted for the first time is new.
+
+    ``out``: the row of the nodes at which the rule's own nonterminal may end. Of the ends of ``nonterminal`` (``DERIVED``, and
+    the node itself if it may be empty) those stay from which the rest of the rule leads to one of them.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -324,7 +345,7 @@ def _predict(h, w, node, dot, nonterminal, out):
 @kernel
 def _move(h, w, node, dot, end, origins):
     """Move the items at ``dot`` with the given origins over their symbol to node ``end``, those that lead out from there: 1 if
-    some are new, 0, or ``W_GROW``.
+    some are new, 0, or ``W_GROW``. Origins that are there already are masked out first, a word at a time.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]

@@ -7,6 +7,15 @@ to it and from which nodes (:mod:`cdplugin.kernels.infill.spans` lays that out b
 span gaps come out without looking at strings (Bar-Hillel's construction on derivatives; the paper of Mündler et al. builds an
 automaton per pair of partial lexemes instead).
 
+``[a □ ]`` (EXACT lexemes, one node a place; ``{…}`` a set of states, ``@`` the nodes at which its lexemes began)::
+
+    element   before it alive                     it makes
+    [         {"["} @ 0                           "[" ends: node 1
+    a         {w: [a-z]+} @ 1                     w ends: node 2; {w: [a-z]*} @ 1 goes on
+    □         {w: [a-z]*} @ 1, {"]" ","} @ 2,     node 3 in the gap: w from 1, "," and "]" from 2 end there,
+              {w: [a-z]+, "]" ","} @ 3            and what starts inside ends there, too
+    ]         {w: [a-z]*} @ 1 3, {"]" …} @ 2 3    "]" ends: node 4, and the end of the text
+
 At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is
 exact: what the parser does not ask for is not used. LONGEST lexemes compete with all of these here
 (:mod:`cdplugin.kernels.infill.boundaries`), also with those that the parser does not allow after this very text: a boundary
@@ -20,10 +29,10 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import edge, end_at, end_inside, end_text, fresh_node
-from cdplugin.kernels.infill.checkpoints import keep_checkpoint, keep_text, return_to
+from cdplugin.kernels.infill.checkpoints import note_checkpoint, return_to, take_text
 from cdplugin.kernels.infill.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.infill.starts import allow, start_set
-from cdplugin.kernels.infill.state_sets import fresh_stamp, keep_sets
+from cdplugin.kernels.infill.state_sets import fresh_stamp, reuse_sets
 from cdplugin.kernels.infill.steps import set_of_class, step_of
 from cdplugin.kernels.infill.workspace import charge, end_node, final_node, has_bit, live_row, or_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
@@ -56,7 +65,7 @@ def build_lattice(h, w):
     count = head[ws.W_ELEMENTS]
     head[ws.W_C_ELEMENTS] += count - begin
     for k in range(begin, count):
-        if keep_checkpoint(w, np.int64(k), first) < 0:
+        if note_checkpoint(w, np.int64(k), first) < 0:
             return np.int64(statuses.W_GROW)
         element = elements[k]
         if element >= 0:
@@ -93,7 +102,11 @@ def build_lattice(h, w):
 
 @kernel
 def _begin(w):
-    """Make room: the element from which the last text's lattice can be gone on with, 0 if there is none, or ``W_GROW``."""
+    """Make room: the element from which the last text's lattice can be gone on with, 0 if there is none, or ``W_GROW``.
+
+    All tables are made large enough before anything is changed, so that a call that begins again finds the last text as it
+    was. What was found for rows of another width is of no use.
+    """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
     words = head[ws.W_SET]
@@ -109,16 +122,16 @@ def _begin(w):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.ENDS, 64 * width * head[ws.W_N_LEXEMES]) or not room(w, ws.ENDS_SETS, width * head[ws.W_N_LEXEMES]):
         return np.int64(statuses.W_GROW)
-    kept = keep_sets(w)
-    if kept < 0:
-        return kept
-    if head[ws.W_KEPT_WIDTH] != width:
-        kept = np.int64(0)
+    reused = reuse_sets(w)
+    if reused < 0:
+        return reused
+    if head[ws.W_REUSED_WIDTH] != width:
+        reused = np.int64(0)
         if forget_spans(w) < 0:
             return np.int64(statuses.W_GROW)
-    if not kept:
+    if not reused:
         head[ws.W_N_CHECKPOINTS] = 0
-    return keep_text(w)
+    return take_text(w)
 
 
 @kernel
@@ -150,8 +163,9 @@ def _begin_anew(w):
 def _add_live(w, table, count, set_, starts, stamp):
     """Add a set of states with the row of its starts to a list of live ones; how many there are then, or ``W_GROW``.
 
-    A set that is in the list already only has its starts united: so the list stays as long as there are distinct sets, however
-    many nodes lexemes began at.
+    ``table``: LIVE, LIVE_NEXT or SNAPSHOT; ``count``: how many it has; ``set_``: 0 adds nothing. A set that is in the list
+    already only has its starts united: so the list stays as long as there are distinct sets, however many nodes lexemes began
+    at.
     """
     if set_ == 0:
         return np.int64(count)
@@ -176,19 +190,21 @@ def _add_live(w, table, count, set_, starts, stamp):
 
 @kernel
 def _swap(w, count):
-    """Make ``LIVE_NEXT`` what is live."""
+    """Make ``LIVE_NEXT`` what is live: the two tables change places in the header, so nothing is copied."""
     head = whead(w)
     for word in range(2):
-        kept = head[2 * ws.LIVE + word]
+        saved = head[2 * ws.LIVE + word]
         head[2 * ws.LIVE + word] = head[2 * ws.LIVE_NEXT + word]
-        head[2 * ws.LIVE_NEXT + word] = kept
+        head[2 * ws.LIVE_NEXT + word] = saved
     head[ws.W_N_LIVE] = count
 
 
 @kernel
 def _start(h, w, first, last):
-    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status. What is in ``LIVE`` is stamped
-    anew.
+    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status.
+
+    What is in ``LIVE`` is stamped anew, so that a set that is alive already, say that of an earlier word, only gets another
+    start.
     """
     if first == last:
         return np.int64(0)
@@ -232,7 +248,10 @@ def _take_snapshot(w):
 
 @kernel
 def _end_matched(h, w, column, first):
-    """End the LONGEST lexemes that match before a byte (at nodes from ``first`` on), or where the text ends; 0 or a status."""
+    """End the LONGEST lexemes that match before a byte (at nodes from ``first`` on), or where the text ends; 0 or a status.
+
+    ``column``: the byte, or ``BY_END``. What goes on with the byte does not end: the step's record says which sets are left.
+    """
     for i in range(whead(w)[ws.W_N_LIVE]):
         live = tab(w, ws.LIVE)
         record = step_of(h, w, live[2 * i], column, np.int64(0))
@@ -252,7 +271,10 @@ def _end_matched(h, w, column, first):
 
 @kernel
 def _pass_byte(h, w, byte, accepts):
-    """Step all that is alive by a byte: the number of the first node after it (there may be none), or a status."""
+    """Step all that is alive by a byte: the number of the first node after it (there may be none), or a status.
+
+    ``accepts``: 1 if the text may end behind the byte; what ends with it then ends the text as well.
+    """
     stamp = fresh_stamp(w)
     first = whead(w)[ws.W_NODES]
     count = np.int64(0)
@@ -281,7 +303,8 @@ def _pass_byte(h, w, byte, accepts):
 def _pass_gap(h, w, accepts):
     """Let any string come: the node inside the gap; or a status. Lexemes that lie in the gap lead from it to itself.
 
-    What may start inside the gap is what may follow lexemes that end there, those that started there included.
+    What may start inside the gap is what may follow lexemes that end there, those that started there included. One node stands
+    for all places in the gap: a string of any length fits between any two of them, so nothing tells them apart.
     """
     here = fresh_node(w, 0)
     if here < 0:
@@ -315,7 +338,9 @@ def _pass_gap(h, w, accepts):
 
 @kernel
 def _allow_in_gap(h, w, here):
-    """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status."""
+    """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status. First what may follow the lexemes
+    that end in the gap, then what may follow those, until nothing is new.
+    """
     head = whead(w)
     words = head[ws.W_SET]
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -361,6 +386,7 @@ def _pass_slot(h, w, k, accepts):
         record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
         if record < 0:
             return record
+    # steps take stamps of their own: all of them are made before one is taken for the slot
     stamp = fresh_stamp(w)
     n_classes = _classes_in_slot(h, w, cap, stamp)
     if n_classes < 0:
@@ -385,8 +411,8 @@ def _pass_slot(h, w, k, accepts):
         if status < 0:
             return status
     for i in range(used, used + n_classes):
-        group = tab(w, ws.CLASS_LIST)[2 * i]
-        set_ = set_of_class(h, w, group)
+        token_class = tab(w, ws.CLASS_LIST)[2 * i]
+        set_ = set_of_class(h, w, token_class)
         row = live_row(w)
         if row < 0 or set_ < 0:
             return min(row, set_)
@@ -395,7 +421,7 @@ def _pass_slot(h, w, k, accepts):
         if count < 0:
             return count
         pool = tab(w, ws.POOL)
-        record = tab(w, ws.CLASS_RECORD)[group]
+        record = tab(w, ws.CLASS_RECORD)[token_class]
         begin = record + ws.E_FIRST + pool[record + ws.E_STATES]
         if _gather_all(w, pool, begin, pool[record + ws.E_ENDS], pool[record + ws.E_CROSSINGS], row, stamp) < 0:
             return np.int64(statuses.W_GROW)
@@ -408,7 +434,11 @@ def _pass_slot(h, w, k, accepts):
 
 @kernel
 def _classes_in_slot(h, w, cap, stamp):
-    """Write to ``QUEUE`` the classes that come up in a slot, from the largest down: how many there are, or ``W_GROW``."""
+    """Write to ``QUEUE`` the classes that come up in a slot, from the largest down: how many there are, or ``W_GROW``.
+
+    First those that lexemes of the sets alive leave over, then those that these leave over in turn. None is above ``cap``, the
+    number of classes that the slot is planned with.
+    """
     n_classes = np.int64(0)
     if cap == 0:
         return n_classes
@@ -432,9 +462,9 @@ def _classes_in_slot(h, w, cap, stamp):
     charge(w, 8 * n_classes)
     sort_range(classes, 0, n_classes)
     for i in range(n_classes // 2):
-        kept = classes[i]
+        saved = classes[i]
         classes[i] = classes[n_classes - 1 - i]
-        classes[n_classes - 1 - i] = kept
+        classes[n_classes - 1 - i] = saved
     return n_classes
 
 
@@ -443,6 +473,7 @@ def _nodes_in_slot(w, k, n_classes, stamp):
     """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status.
 
     One node for all of them in a hole: a mask needs to know where lexemes end with its tokens, and goes through these itself.
+    ``CLASS_NODE`` finds a class's node while the slot is passed, ``CLASS_LIST`` afterwards.
     """
     head = whead(w)
     used = head[ws.W_CLASS_LIST_USED]
@@ -467,18 +498,20 @@ def _nodes_in_slot(w, k, n_classes, stamp):
 
 @kernel
 def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
-    """Append the classes of (lexeme << 32 | class) pairs that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``."""
+    """Append the classes of (lexeme << 32 | class) pairs that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``.
+    The pairs ascend by class, so the first one above ``cap`` ends the loop.
+    """
     for i in range(begin, begin + n_pairs):
-        group = pairs[i] & 0xFFFFFFFF
-        if group > cap:
+        token_class = pairs[i] & 0xFFFFFFFF
+        if token_class > cap:
             break
         charge(w, 2)
-        if not room(w, ws.CLASS_NODE, group + 1) or not room(w, ws.QUEUE, count + 1):
+        if not room(w, ws.CLASS_NODE, token_class + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
         nodes = tab(w, ws.CLASS_NODE)
-        if nodes[group] >> 32 != stamp:
-            nodes[group] = stamp << 32
-            tab(w, ws.QUEUE)[count] = group
+        if nodes[token_class] >> 32 != stamp:
+            nodes[token_class] = stamp << 32
+            tab(w, ws.QUEUE)[count] = token_class
             count += 1
     return np.int64(count)
 
@@ -492,17 +525,21 @@ def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
         if _gather(w, ws.SET_MARK, lists[i], lists[i], starts, stamp) < 0:
             return np.int64(statuses.W_GROW)
     for i in range(begin + n_ends, begin + n_ends + n_crossings):
-        group = lists[i] & 0xFFFFFFFF
-        if group > cap:
+        token_class = lists[i] & 0xFFFFFFFF
+        if token_class > cap:
             break
-        if _gather(w, ws.CROSS_MARK, group * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
+        if _gather(w, ws.CROSS_MARK, token_class * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
             return np.int64(statuses.W_GROW)
     return np.int64(0)
 
 
 @kernel
 def _gather(w, marks, key, what, starts, stamp):
-    """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``."""
+    """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``.
+
+    ``key``: a set of lexemes (``SET_MARK``), or class and lexeme (``CROSS_MARK``); the mark finds its entry of ``GATHERED``.
+    ``what``: the set, or the pair with ``CROSSES``. So a way to end is noted once for all sets of states that have it.
+    """
     head = whead(w)
     count = head[ws.W_N_GATHERED]
     charge(w, 4 + head[ws.W_WIDTH])

@@ -1,5 +1,11 @@
 """The layout of an infilling workspace: tables and scalars of its header, and the records in its tables.
 
+::
+
+    a row of nodes    | word 0: nodes 0 … 63 | word 1: 64 … 127 | … |    W_WIDTH words; the two highest bits: end, final
+    a table of rows   [node * symbols + symbol] -> offset in BITS, 0: no row
+    a list in POOL    | counts | states | sets | pairs |                 named by its offset
+
 As in the arena, table ``k`` has its address in word ``2k`` of the header and its capacity in word ``2k + 1``; the scalars
 (``W_…``) follow. **Tables never move inside a call**: the owner, :class:`cdplugin.infill.workspace.Workspace`, grows them
 between calls, with zeros. All tables are int64.
@@ -101,8 +107,8 @@ from __future__ import annotations
     NEXT_SPAN_SETS,  # SPAN_SETS of this text, while that of the last one is still there
     CHECKPOINTS,  # what is known before an element (kernels/infill/checkpoints.py)
     CHECKPOINT_AT,  # element -> where in CHECKPOINTS
-    KEPT_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
-    NEXT_ALIVE,  # ALIVE of this text, while facts are kept that go by that of the last ones
+    LAST_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
+    NEXT_ALIVE,  # ALIVE of this text, while facts are reused that go by that of the last ones
     FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
     BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
     BELOW_LISTS,  # numbers of classes, and classes
@@ -113,34 +119,34 @@ from __future__ import annotations
 
 _S = 2 * N_WORKSPACE
 (
-    W_TABLE,
-    W_TO,
-    W_WIDTH,
-    W_STAMP,
-    W_NODES,
-    W_BITS_USED,
+    W_TABLE,  # operands of W_GROW: the table that is full,
+    W_TO,  # and the items that it needs
+    W_WIDTH,  # words of a row
+    W_STAMP,  # the last stamp
+    W_NODES,  # nodes of the text so far
+    W_BITS_USED,  # words of BITS and of POOL in use
     W_POOL_USED,
-    W_ELEMENTS,
+    W_ELEMENTS,  # elements of the text
     W_HOLE,  # the element whose left side is asked for, or -1
-    W_N_LIVE,
+    W_N_LIVE,  # pairs in LIVE and in SNAPSHOT
     W_N_SNAPSHOT,
-    W_N_SYMBOLS_NT,
-    W_N_LEXEMES,
+    W_N_SYMBOLS_NT,  # nonterminals
+    W_N_LEXEMES,  # lexemes, the end of the text (the last one) included
     W_N_DOTS,
     W_N_STARTS,
-    W_N_CLASSES,
+    W_N_CLASSES,  # classes, the unused 0 included
     W_CLASS_CAP,  # of the slot under way: classes above it are not used in planning
     W_CLASS_LIST_USED,
     W_N_COLUMNS,
     W_COLUMN_ITEMS_USED,
     W_N_CHECKED,
-    W_MOST_STATES,
+    W_MOST_STATES,  # of a closure
     W_ENDS_USED,
-    W_MOST_CLASSES,
-    W_C_NODES,  # counters
-    W_C_CHECKS,
+    W_MOST_CLASSES,  # of a vocabulary
+    W_C_NODES,  # counters: trie nodes of masks,
+    W_C_CHECKS,  # answers of holes._completes that were computed
     W_LEFT,  # nodes up to the hole
-    W_BITS_KEPT,  # what of BITS holds facts; the rest belongs to one mask
+    W_BITS_ITEMS,  # what of BITS holds facts and items; the rest belongs to one mask
     W_SET,  # words of a set of lexemes
     W_PROFILES,  # whether masks are made of profiles
     W_WAY_STAMP,
@@ -159,16 +165,16 @@ _S = 2 * N_WORKSPACE
     W_STEPS_USED,
     W_ALIVE,  # whether facts are looked for only where ALIVE says
     W_LIVE_USED,
-    W_KEEP,  # whether facts are kept for the next text
+    W_REUSE,  # whether facts are reused for the next text
     W_FIRST,  # the first node of the text in SPANS and of the facts
     W_CHANGED,  # the rightmost node whose spans changed since facts were found; -1 none
-    W_FACTS_FIRST,  # the leftmost node whose facts are kept
-    W_KEPT_WIDTH,  # W_WIDTH of all that is kept; 0: nothing is
+    W_FACTS_FIRST,  # the leftmost node that has facts
+    W_REUSED_WIDTH,  # W_WIDTH of what is reused of the last text; 0: nothing is
     W_SPAN_ROWS,  # how many rows at the beginning of BITS are for SPANS
     W_SPANS_USED,
     W_N_CHECKPOINTS,
     W_CHECKPOINTS_USED,
-    W_KEPT_ELEMENTS,
+    W_LAST_ELEMENTS,  # elements of LAST_TEXT
     W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
     W_C_FACTS,
     W_BELOW_USED,
@@ -180,54 +186,92 @@ _S = 2 * N_WORKSPACE
 GAP, SLOT = -1, -2  # in ELEMENTS
 
 # --- records ---------------------------------------------------------------------------------------------------------------
-# A closure in POOL (infill.effects): counts, then the states and the lexemes.
 C_STATES, C_LEXEMES, C_FIRST = range(3)
-# An effect in POOL: counts, then the states, the sets of lexemes that match together at the end of a token, and the pairs
-# lexeme << 32 | class, smaller classes first.
+"""A closure in POOL, named by CLOSURE_OF[lexer state]. Written by effects.closure_of, read by steps._by_gap.
+
+| field | what | unit |
+|---|---|---|
+| C_STATES | how many states some string leads to | lexer states |
+| C_LEXEMES | how many lexemes end on the way | lexemes |
+| C_FIRST … | the states, then the lexemes | lexer states; lexemes |
+"""
+
 E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
-# A profile in POOL (infill.profiles): the number of outcomes, then a record for each.
+"""An effect in POOL, named by EFFECT_OF[lexer state] or CLASS_RECORD[class]. Written by effects, read by steps and lattice.
+
+| field | what | unit |
+|---|---|---|
+| E_STATES | how many states a token leads to | lexer states |
+| E_ENDS | how many sets of lexemes match together at the end of a token | K_ACCEPTED values |
+| E_CROSSINGS | how many ways to end inside a token | pairs |
+| E_FIRST … | the states, the sets, and the pairs (lexeme, class), smaller classes first | pairs in a word |
+"""
+
+# A profile in POOL, named by PROFILE_OF[lexer state]: the number of outcomes, then a record for each, then their tokens.
 INSIDE, ENDS_WITH, CROSSES = range(3)  # P_KIND: the token leads to a state; ends lexemes; ends lexemes inside
-(
-    P_KIND,
-    P_WHAT,  # the state, or the set of lexemes
-    P_CLASS,  # of what is left of the token
-    P_COUNT,  # its tokens, -1: a bitmask
-    P_AT,  # where they are, counted from the profile
-    OUTCOME_WORDS,
-) = range(6)
-# A step in STEPS (infill.steps): the head, then the three lists that it counts.
+P_KIND, P_WHAT, P_CLASS, P_COUNT, P_AT, OUTCOME_WORDS = range(6)
+"""An outcome of a profile. Written by profiles.profile_of, read by holes._add_outcomes and profiles.add_tokens.
+
+| field | what | unit |
+|---|---|---|
+| P_KIND | what the token does | INSIDE, ENDS_WITH, CROSSES |
+| P_WHAT | the state that it leads to, or what it ends | lexer state, or K_ACCEPTED value |
+| P_CLASS | what is left of it (CROSSES) | class |
+| P_COUNT | its tokens, -1: a bitmask | ids |
+| P_AT | where they are | words, counted from the profile |
+"""
+
 BY_SLOT, BY_GAP, BY_END, COLUMNS_OF_STEPS = range(256, 260)  # columns of STEP_OF after the 256 bytes; and how many there are
-(
-    S_NEXT,  # the next set, 0: none
-    S_BEFORE,  # sets of lexemes that end before the element; of a gap: lexemes that end in it
-    S_ENDS,  # sets of lexemes that end with it
-    S_CROSSINGS,  # pairs lexeme << 32 | class that end in it, smaller classes first
-    S_CAP,  # classes up to which they were listed
-    S_FIRST,
-) = range(6)
-# A column in COLUMNS (infill.columns).
-(
-    COL_START,  # its kernel items in COLUMN_ITEMS,
-    COL_COUNT,  # and how many there are
-    COL_ITEMS,  # its items that wait for something,
-    COL_N_ITEMS,  # and how many there are
-    COL_EXACT,  # the lexer state in which EXACT lexemes start, 0: none
-    COL_SCANS,  # 1: it only scans
-    COL_SET,  # the set of lexer states in which the others start
-    COL_TARGET,  # where in COLUMN_ITEMS the set of lexemes is that compete there (W_SPLIT)
-    COLUMN_WORDS,
-) = range(9)
-# A way in WAYS (infill.ways): the nodes (WAY_ROW) at which a rule that stands at a dot leads to a node of the row WAY_OUT.
+S_NEXT, S_BEFORE, S_ENDS, S_CROSSINGS, S_CAP, S_FIRST = range(6)
+"""A step in STEPS, named by STEP_OF[set of states, column]. Written by steps.step_of, read by lattice and reach.
+
+| field | what | unit |
+|---|---|---|
+| S_NEXT | the set after the element, 0: none | set of lexer states |
+| S_BEFORE | how many sets of lexemes end before the element; at BY_END, with the text | K_ACCEPTED values |
+| S_ENDS | how many end with it; of a gap: how many lexemes end in it | K_ACCEPTED values; lexemes |
+| S_CROSSINGS | how many ways to end inside the slot | pairs |
+| S_CAP | classes up to which they were listed | class |
+| S_FIRST … | the three lists; pairs (lexeme, class), smaller classes first | pairs in a word |
+"""
+
+COL_START, COL_COUNT, COL_ITEMS, COL_N_ITEMS, COL_EXACT, COL_SCANS, COL_SET, COL_TARGET, COLUMN_WORDS = range(9)
+"""A column in COLUMNS, by its number (from 1). Written by columns.make_column, read by columns and holes.
+
+| field | what | unit |
+|---|---|---|
+| COL_START | its kernel items | index in COLUMN_ITEMS |
+| COL_COUNT | how many | items (dot, origin), in a word |
+| COL_ITEMS | its items that wait for something | index in COLUMN_ITEMS |
+| COL_N_ITEMS | how many | items |
+| COL_EXACT | where EXACT lexemes start, 0: none | lexer state |
+| COL_SCANS | 2 if it only scans, plus SKIPS if a skip may come first | bits |
+| COL_SET | where the others start | set of lexer states |
+| COL_TARGET | the lexemes that compete there (W_SPLIT) | index in COLUMN_ITEMS, W_SET words |
+"""
+
 WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
-# A checkpoint in CHECKPOINTS (infill.checkpoints): the head, then what is alive.
-(
-    CP_FIRST,  # the first node after the element before
-    CP_NODES,  # W_NODES,
-    CP_CLASSES,  # W_CLASS_LIST_USED,
-    CP_BITS,  # W_LIVE_USED,
-    CP_N_LIVE,  # W_N_LIVE then
-    CP_LIVE,
-) = range(6)
-# What REACHED holds: element, set of lexer states, rows in ENDS_ROWS.
-REACHED_WORDS = 3
+"""A way in WAYS, by its number. Written by ways.way_of, read by ways.
+
+| field | what | unit |
+|---|---|---|
+| WAY_DOT | where the rule stands | dot |
+| WAY_OUT | the nodes at which it is to end | row of BITS |
+| WAY_ROW | the nodes from which it does; the row after it: the nodes asked about | row of BITS |
+"""
+
+CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_N_LIVE, CP_LIVE = range(6)
+"""A checkpoint in CHECKPOINTS, named by CHECKPOINT_AT[element]. Written by note_checkpoint, read by return_to.
+
+| field | what | unit |
+|---|---|---|
+| CP_FIRST | the first node after the element before | node |
+| CP_NODES | W_NODES then | nodes |
+| CP_CLASSES | W_CLASS_LIST_USED then | pairs |
+| CP_BITS | W_LIVE_USED then | words |
+| CP_N_LIVE | W_N_LIVE then | pairs |
+| CP_LIVE … | LIVE then | pairs (set of lexer states, row of LIVE_BITS) |
+"""
+
+REACHED_WORDS = 3  # of an entry of REACHED: element, set of lexer states, rows in ENDS_ROWS
 SKIPS, WITH_EXACT = 1, 2  # what of a set of lexemes starts (infill.starts)

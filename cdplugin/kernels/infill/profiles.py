@@ -4,6 +4,10 @@ From a lexer state a token does one or more of a few things (*outcomes*): it lea
 with its last byte; or it ends lexemes inside, and what is left of it has a class (:mod:`cdplugin.kernels.infill.effects`).
 Which tokens do what depends on the state alone, so it is found once, by one walk of the trie, and kept as lists of tokens (or
 bitmasks where that is shorter). A mask then decides each outcome once beside a column.
+
+From the state ``{w: [a-z]*}`` the tokens ``a … z ab`` lead to the same state (INSIDE) and end ``w`` (ENDS_WITH), ``a,`` ends
+``w`` before the class of ``,`` (CROSSES), ``a]`` before that of ``]``, ``a,b]`` before that of ``,b]``, and ``ab`` before that
+of ``b``: six outcomes for all tokens that there are.
 """
 
 from __future__ import annotations
@@ -23,7 +27,10 @@ from cdplugin.kernels.store.arena import first_slot, has_room, header, i32, i64,
 
 @kernel
 def profile_of(h, w, state):
-    """The profile of a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once."""
+    """The profile of a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once.
+
+    Pairs (outcome, token) go into ``QUEUE`` and are counted; then they are distributed over the outcomes' lists.
+    """
     if not room(w, ws.PROFILE_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.PROFILE_OF)[state]
@@ -66,12 +73,12 @@ def profile_of(h, w, state):
                 other = np.int64(tokens[below])
                 if other < 0:
                     continue
-                group = np.int64(0)
+                token_class = np.int64(0)
                 if below > node:
-                    group = class_of[offsets[other] + depth]
-                    if group == 0:
+                    token_class = class_of[offsets[other] + depth]
+                    if token_class == 0:
                         continue
-                outcome = _outcome(w, n_outcomes, ws.CROSSES if below > node else ws.ENDS_WITH, ended, group)
+                outcome = _outcome(w, n_outcomes, ws.CROSSES if below > node else ws.ENDS_WITH, ended, token_class)
                 if outcome < 0:
                     return outcome
                 n_outcomes = max(n_outcomes, outcome + 1)
@@ -98,8 +105,8 @@ def profile_of(h, w, state):
 
 
 @kernel
-def _outcome(w, count, kind, what, group):
-    """The number of an outcome of the profile under way (``count`` if it is new); or ``W_GROW``."""
+def _outcome(w, count, kind, what, token_class):
+    """The number of an outcome of the profile under way (``count`` if it is new), with one token more; or ``W_GROW``."""
     index = tab(w, ws.OUTCOME_HASH)
     if 2 * (count + 1) > index.shape[0]:
         room(w, ws.OUTCOME_HASH, 2 * index.shape[0])
@@ -107,12 +114,12 @@ def _outcome(w, count, kind, what, group):
     if not room(w, ws.OUTCOMES, (count + 1) * ws.OUTCOME_WORDS):
         return np.int64(statuses.W_GROW)
     outcomes = tab(w, ws.OUTCOMES)
-    hash_ = mix(mix(layout.HASH_SEED, (what << 2) | kind), group)
+    hash_ = mix(mix(layout.HASH_SEED, (what << 2) | kind), token_class)
     size = index.shape[0] - 1
     slot = first_slot(hash_, size)
     while index[slot] != 0:
         at = (index[slot] - 1) * ws.OUTCOME_WORDS
-        if outcomes[at + ws.P_KIND] == kind and outcomes[at + ws.P_WHAT] == what and outcomes[at + ws.P_CLASS] == group:
+        if outcomes[at + ws.P_KIND] == kind and outcomes[at + ws.P_WHAT] == what and outcomes[at + ws.P_CLASS] == token_class:
             outcomes[at + ws.P_COUNT] += 1
             return index[slot] - 1
         slot = (slot + 1) & size
@@ -120,14 +127,17 @@ def _outcome(w, count, kind, what, group):
     at = count * ws.OUTCOME_WORDS
     outcomes[at + ws.P_KIND] = kind
     outcomes[at + ws.P_WHAT] = what
-    outcomes[at + ws.P_CLASS] = group
+    outcomes[at + ws.P_CLASS] = token_class
     outcomes[at + ws.P_COUNT] = 1
     return np.int64(count)
 
 
 @kernel
 def _write_profile(h, w, state, n_outcomes, n_pairs):
-    """Store the outcomes and their tokens; the profile's offset, or ``W_GROW``. Two tokens' ids, or mask words, to a word."""
+    """Store the outcomes and their tokens; the profile's offset, or ``W_GROW``.
+
+    An outcome's tokens are a list, a word for each, or, where that is shorter, a bitmask with two int32 mask words to a word.
+    """
     head = whead(w)
     base = head[ws.W_POOL_USED]
     mask_words = (header(h)[layout.WORDS] + 1) // 2
@@ -191,16 +201,17 @@ def accepted_alone(h, lexeme):
 
 
 @kernel
-def push_class(h, w, column, group, count):
+def push_class(h, w, column, token_class, count):
     """Append to ``OUTCOMES`` the (column, state) pairs in which what is left of a token may end: state 0 is a boundary.
 
-    Classes that are left again are followed. Returns the number of pairs, or a status. The work list lies in ``WORK_B``.
+    Classes that are left again are followed. Returns the number of pairs, or a status. The work list lies in ``WORK_B``. It
+    ends, since classes lead to smaller ones.
     """
     if not room(w, ws.WORK_B, 2):
         return np.int64(statuses.W_GROW)
     work = tab(w, ws.WORK_B)
     work[0] = column
-    work[1] = group
+    work[1] = token_class
     top = 2
     while top > 0:
         top -= 2
@@ -239,6 +250,7 @@ def push_class(h, w, column, group, count):
 
 @kernel
 def _push_pair(w, count, column, state):
+    """Append a (column, state) pair to ``OUTCOMES``; the new number of pairs, or ``W_GROW``."""
     charge(w, 2)
     if not room(w, ws.OUTCOMES, 2 * count + 2):
         return np.int64(statuses.W_GROW)

@@ -1,4 +1,9 @@
-"""Where lexemes that a token ended in the middle of may end, right of the hole."""
+"""Where lexemes that a token ended in the middle of may end, right of the hole.
+
+The lattice knows where lexemes end that began at its nodes. A token in the hole may leave the lexer in a state that no node
+had, so the elements right of the hole are run through once more from this state, without making nodes: the lattice let any
+token come and has those that are needed. Runs that come to the same set of states share its rows from there on.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,8 @@ def ends_from(h, w, state):
     """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
 
     Runs through what is right of the hole until nothing is alive, or a set of states is met that another run met at the same
-    element: each such set has rows of its own. Or a status.
+    element: each such set has rows of its own. Then the rows are united backwards along the run (``REACH_PATH``). In a gap the
+    run begins with the gap itself, since the token does not fill it. Or a status.
     """
     head = whead(w)
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -95,7 +101,7 @@ def ends_from(h, w, state):
 @kernel
 def _rows_of_set(w, k, set_):
     """The rows of a set of states before element ``k``; -1 if they are new: then the last rows in ``ENDS_ROWS`` are its, and
-    empty. Or ``W_GROW``.
+    empty. Or ``W_GROW``. Found by (k, set) in ``REACH_HASH``.
     """
     head = whead(w)
     hash_ = mix(mix(layout.HASH_SEED, k), set_)
@@ -152,7 +158,11 @@ def _end_before(h, w, rows, k, set_):
 
 @kernel
 def _pass_element(h, w, rows, k, set_):
-    """Note the lexemes that end in element ``k``, or with it; the set of states after it, or a status."""
+    """Note the lexemes that end in element ``k``, or with it; the set of states after it, or a status.
+
+    ``rows``: the set's rows in ``ENDS_ROWS``. Nodes are those of the lattice: the gap's own, those of the classes in a slot,
+    or those at the boundary after the element.
+    """
     element = tab(w, ws.ELEMENTS)[k]
     accepts = tab(w, ws.ACCEPTS)[k + 1]
     cap = np.int64(ws.SLOT) - element if element <= ws.SLOT else np.int64(0)
@@ -182,7 +192,9 @@ def _pass_element(h, w, rows, k, set_):
 
 @kernel
 def _note_crossings(w, rows, k, begin, n_crossings, cap):
-    """Note the lexemes that end inside slot ``k``, at the nodes of the classes of what is left; 0 or ``W_GROW``."""
+    """Note the lexemes that end inside slot ``k``, at the nodes of the classes of what is left; 0 or ``W_GROW``. Classes for
+    which the lattice made no node cannot be gone on from.
+    """
     stamp = fresh_stamp(w)
     nodes = tab(w, ws.CLASS_NODE)
     first = tab(w, ws.SLOT_CLASSES)[2 * k]
@@ -190,11 +202,11 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
         nodes[tab(w, ws.CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, ws.CLASS_LIST)[2 * i + 1]
     steps = tab(w, ws.STEPS)
     for i in range(begin, begin + n_crossings):
-        group = steps[i] & 0xFFFFFFFF
-        if group > cap or nodes.shape[0] <= group:
+        token_class = steps[i] & 0xFFFFFFFF
+        if token_class > cap or nodes.shape[0] <= token_class:
             break
-        if nodes[group] >> 32 == stamp:
-            status = _note_end(w, rows + (steps[i] >> 32), nodes[group] & 0xFFFFFFFF)
+        if nodes[token_class] >> 32 == stamp:
+            status = _note_end(w, rows + (steps[i] >> 32), nodes[token_class] & 0xFFFFFFFF)
             if status < 0:
                 return status
     return np.int64(0)

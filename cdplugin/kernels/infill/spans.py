@@ -37,7 +37,9 @@ FEWEST_SPAN_ROWS = 1 << 9
 
 @kernel
 def end_row(w, lexeme, end):
-    """The row of the nodes from which a lexeme leads to ``end``, made now if there is none; or ``W_GROW``."""
+    """The row (in ``LIVE_BITS``) of the nodes from which a lexeme leads to ``end``, made now if there is none; or
+    ``W_GROW``.
+    """
     width = whead(w)[ws.W_WIDTH]
     at = lexeme * 64 * width + end
     if has_bit(tab(w, ws.ENDS_SETS), lexeme * width, end):
@@ -78,7 +80,11 @@ def clear_from(bits, row, first, width):
 
 @kernel
 def forget_spans(w):
-    """Forget all that is kept of texts before, for rows of the present width; 0 or ``W_GROW``."""
+    """Forget all that is reused from texts before, for rows of the present width; 0 or ``W_GROW``.
+
+    The first ``W_SPAN_ROWS`` rows of ``BITS`` belong to ``SPANS``, which stay from text to text; rows of facts and masks come
+    after them.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -110,7 +116,7 @@ def forget_spans(w):
     head[ws.W_SPAN_ROWS] = rows
     head[ws.W_SPANS_USED] = width  # row 0 is none
     head[ws.W_BITS_USED] = base
-    head[ws.W_KEPT_WIDTH] = width
+    head[ws.W_REUSED_WIDTH] = width
     head[ws.W_FACTS_FIRST] = end_node(w) + 1
     head[ws.W_CHANGED] = end_node(w)
     return np.int64(0)
@@ -118,12 +124,16 @@ def forget_spans(w):
 
 @kernel
 def lay_spans(h, w):
-    """Fill ``SPANS`` and ``SPAN_SETS`` from ``ENDS``; 0 or ``W_GROW``. Sets ``W_FIRST``, and raises ``W_CHANGED``."""
+    """Fill ``SPANS`` and ``SPAN_SETS`` from ``ENDS``; 0 or ``W_GROW``. Sets ``W_FIRST``, and raises ``W_CHANGED``.
+
+    Lexeme by lexeme, 64 starts at a time (:func:`_lay_block`); then the end symbol, which leads from the end of the text to
+    the final node; then rows of lexemes that no longer start at their nodes are emptied.
+    """
     if _follow_skips(h, w) < 0:
         return np.int64(statuses.W_GROW)
     head = whead(w)
     words = head[ws.W_SET]
-    head[ws.W_FIRST] = end_node(w) - head[ws.W_NODES] if head[ws.W_KEEP] else 0
+    head[ws.W_FIRST] = end_node(w) - head[ws.W_NODES] if head[ws.W_REUSE] else 0
     first = head[ws.W_FIRST]
     following = tab(w, ws.NEXT_SPAN_SETS)
     for i in range(first * words, (end_node(w) + 1) * words):
@@ -159,6 +169,9 @@ def _ends_anywhere(w, lexeme):
 def _follow_skips(h, w):
     """Let lexemes start before a skip: where one starts that a skip may stand before, and the skip ends, it also starts where
     the skip does. 0 or ``W_GROW``.
+
+    So the grammar need not know of skips: a span of a lexeme may include what is skipped before it. With several skips, which
+    may stand before each other, until nothing grows.
     """
     head = whead(w)
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -191,7 +204,11 @@ def _follow_skips(h, w):
 
 @kernel
 def _follow_skip(w, skip, lexeme):
-    """:func:`_follow_skips` for one skip and one lexeme; whether anything was new."""
+    """:func:`_follow_skips` for one skip and one lexeme; whether anything was new.
+
+    For each end of the lexeme: the starts that are ends of the skip get the skip's starts beside them. Words are gone through
+    from the right, as a skip starts left of where it ends; one word may gain bits while it is looked at (``done``).
+    """
     width = whead(w)[ws.W_WIDTH]
     sets = tab(w, ws.ENDS_SETS)
     ends = tab(w, ws.ENDS)
@@ -218,7 +235,11 @@ def _follow_skip(w, skip, lexeme):
 
 @kernel
 def _lay_block(w, lexeme, block):
-    """Lay out the ends of a lexeme that starts at the nodes ``64 * block .. 64 * block + 63``; 0 or ``W_GROW``."""
+    """Lay out the ends of a lexeme that starts at the nodes ``64 * block .. 64 * block + 63``; 0 or ``W_GROW``.
+
+    The ends are listed with the word of their starts; those in one word of a row (64 ends) are a block of 64 × 64 bits, turned
+    round as a whole if it is dense, bit by bit otherwise.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     listed = tab(w, ws.SPAN_ENDS)
@@ -307,7 +328,11 @@ def _turn_ends(w, at, until, some):
 
 @kernel
 def _transpose(block):
-    """Turn a block of 64 words round: bit j of word i becomes bit i of word j."""
+    """Turn a block of 64 words round, in place: bit j of word i becomes bit i of word j.
+
+    In six rounds squares of 32, 16, … 1 bits change places (Warren, "Hacker's Delight", 7-3): 6 × 32 exchanges instead of
+    4,096 bits.
+    """
     mask = np.int64(0xFFFFFFFF)
     step = np.int64(32)
     while step:
@@ -323,7 +348,11 @@ def _transpose(block):
 
 @kernel
 def _lay_row(w, node, lexeme, at):
-    """Make the row at ``at`` of ``SPAN_BLOCK`` that of a lexeme at a node; 0 or ``W_GROW``."""
+    """Make the row at ``at`` of ``SPAN_BLOCK`` that of a lexeme at a node; 0 or ``W_GROW``.
+
+    Only words from the node's on are compared and written: a lexeme ends right of where it starts, or there. A row that
+    differs raises ``W_CHANGED``.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     index = node * head[ws.W_N_LEXEMES] + lexeme
@@ -333,7 +362,7 @@ def _lay_row(w, node, lexeme, at):
         row = head[ws.W_SPANS_USED]
         if row >= (head[ws.W_SPAN_ROWS] + 1) * width:
             head[ws.W_SPAN_ROWS] *= 2
-            head[ws.W_KEPT_WIDTH] = 0  # the rows of facts come after these: from the beginning
+            head[ws.W_REUSED_WIDTH] = 0  # the rows of facts come after these: from the beginning
             head[ws.W_TABLE] = ws.BITS
             head[ws.W_TO] = (head[ws.W_SPAN_ROWS] + 1) * width
             return np.int64(statuses.W_GROW)

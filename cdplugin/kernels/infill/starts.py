@@ -23,7 +23,9 @@ MOST_START_SETS = 2048
 
 @kernel
 def allow(h, w, starts, lexeme, end):
-    """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started."""
+    """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started (at
+    the nodes of the row ``starts``).
+    """
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
     if not is_skip(h, lexeme):
@@ -46,7 +48,7 @@ def allow(h, w, starts, lexeme, end):
 @kernel
 def start_set(h, w, node):
     """The set of the lexer states in which what may start at a node starts; or a status. At the beginning of a text no skip
-    comes.
+    comes, as in the matcher.
     """
     return set_of_starts(h, w, ws.ALLOWED, node * whead(w)[ws.W_SET], ws.WITH_EXACT | (ws.SKIPS if node > 0 else 0))
 
@@ -56,7 +58,7 @@ def set_of_starts(h, w, table, first, which):
     """The set of the lexer states in which the lexemes of a set (in a table, from word ``first`` on) start; or a status.
 
     ``which``: :data:`SKIPS` if their skips may come first, :data:`WITH_EXACT` if EXACT ones count. The set is kept for other
-    texts.
+    texts, by what is in it (``START_HASH``); after ``MOST_START_SETS`` of them, from the beginning again.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -112,6 +114,8 @@ def set_of_starts(h, w, table, first, which):
 def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     """Add to the set under construction the state in which the EXACT, or the other, lexemes of the set at ``at`` of
     ``START_SETS`` start (``only`` that one, if it is not -1); how many states there are then, or a status.
+
+    ``exact``: which of the two; ``skips``: whether the lexemes' skips start beside them. The end symbol starts nowhere.
     """
     head = whead(w)
     words = head[ws.W_SET]

@@ -34,9 +34,11 @@ MOST_STEP_WORDS = 1 << 22
 
 
 @kernel
-def keep_sets(w):
-    """At the beginning of a text: forget the sets of other texts if they have become many. 1 if they are kept, 0, or
+def reuse_sets(w):
+    """At the beginning of a text: forget the sets of other texts if they have become many. 1 if they are reused, 0, or
     ``W_GROW``.
+
+    Numbers of sets stand in checkpoints, so these go with them. Within one text nothing is ever forgotten.
     """
     head = whead(w)
     if not room(w, ws.SET_HASH, 4 * MOST_SETS) or not room(w, ws.SET_HEADS, 2) or not room(w, ws.STEPS, 1):
@@ -56,7 +58,7 @@ def keep_sets(w):
 
 @kernel
 def fresh_stamp(w):
-    """A number that no mark has."""
+    """A number that no mark has: whatever was marked before is unmarked by taking one."""
     head = whead(w)
     head[ws.W_STAMP] += 1
     return head[ws.W_STAMP]
@@ -64,7 +66,10 @@ def fresh_stamp(w):
 
 @kernel
 def add_state(w, count, state, stamp):
-    """Append a lexer state to the set under construction if it is not marked yet; the new count, or ``W_GROW``."""
+    """Append a lexer state to the set under construction if it is not marked yet; the new count, or ``W_GROW``.
+
+    The set under construction lies in ``SET_STATES`` behind those that have numbers, and is nobody's until :func:`end_set`.
+    """
     at = tab(w, ws.SET_HEADS)[whead(w)[ws.W_N_SETS]] + count
     charge(w, 2)
     if not room(w, ws.SET_STATES, at + 1) or not room(w, ws.MARK, state + 1):
@@ -108,7 +113,10 @@ def add_parts(h, w, count, state, stamp):
 
 @kernel
 def end_set(w, count):
-    """The number of the set with the states that were appended, in any order; or ``W_GROW``."""
+    """The number of the set with the states that were appended, in any order; 0 for none; or ``W_GROW``.
+
+    Equal sets are one number: sorted, hashed, compared. A new set gets an empty row of ``STEP_OF``.
+    """
     if count == 0:
         return np.int64(0)
     head = whead(w)

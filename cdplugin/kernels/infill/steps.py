@@ -1,6 +1,8 @@
 """What an element of the text makes of a set of lexer states: the next set, and the lexemes that end. Found once and kept.
 
-A step's record lies in ``STEPS``; ``STEP_OF`` has a row of records per set: 256 bytes, a slot, a gap, the end of the text.
+A step's record lies in ``STEPS``; ``STEP_OF`` has a row of records per set: 256 bytes, a slot, a gap, the end of the text. It
+is the transition table of the subset construction (Rabin and Scott, 1959), made as it is needed, with elements that stand for
+many strings as further letters.
 """
 
 from __future__ import annotations
@@ -19,14 +21,14 @@ from cdplugin.kernels.store import statuses
 
 
 @kernel
-def set_of_class(h, w, group):
+def set_of_class(h, w, token_class):
     """The set of the states that what is left of a token leads to from a lexeme boundary; or a status."""
-    if not room(w, ws.CLASS_SET, group + 1):
+    if not room(w, ws.CLASS_SET, token_class + 1):
         return np.int64(statuses.W_GROW)
-    known = tab(w, ws.CLASS_SET)[group]
+    known = tab(w, ws.CLASS_SET)[token_class]
     if known > 0:
         return known - 1
-    record = tab(w, ws.CLASS_RECORD)[group]
+    record = tab(w, ws.CLASS_RECORD)[token_class]
     stamp = fresh_stamp(w)
     count = np.int64(0)
     for i in range(record + ws.E_FIRST, record + ws.E_FIRST + tab(w, ws.POOL)[record + ws.E_STATES]):
@@ -35,7 +37,7 @@ def set_of_class(h, w, group):
             return count
     number = end_set(w, count)
     if number >= 0:
-        tab(w, ws.CLASS_SET)[group] = number + 1
+        tab(w, ws.CLASS_SET)[token_class] = number + 1
     return number
 
 
@@ -110,7 +112,9 @@ def _note_set(w, record, accepted, stamp, word_of_count):
 
 @kernel
 def _matched(h, w, set_, record, byte):
-    """Note the LONGEST lexemes that match and cannot go on with ``byte``; at the end of the text (-1) all. 0 or a status."""
+    """Note the LONGEST lexemes that match and cannot go on with ``byte``; at the end of the text (-1) all. 0 or a status. They
+    go into the list that ``S_BEFORE`` counts.
+    """
     stamp = fresh_stamp(w)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
         state = tab(w, ws.SET_STATES)[i]
@@ -131,7 +135,11 @@ def _matched(h, w, set_, record, byte):
 
 @kernel
 def _by_byte(h, w, set_, record, byte):
-    """Fill a record for a byte; 0 or a status."""
+    """Fill a record for a byte: what ended before it, what ends with it, and the next set; 0 or a status.
+
+    Where EXACT lexemes end, what goes on stays in the set (``L_REST``). What ends goes into the list that ``S_ENDS`` counts, a
+    set of lexemes for each state that has one.
+    """
     status = _matched(h, w, set_, record, byte)
     if status < 0:
         return status
@@ -169,7 +177,11 @@ def _set_next(w, record, count):
 
 @kernel
 def _by_gap(h, w, set_, record):
-    """Fill a record for a gap: the lexemes that end in it, one by one; 0 or a status."""
+    """Fill a record for a gap: the lexemes that end in it, one by one; 0 or a status.
+
+    The union of the closures of all states. Only lexemes that a gap can keep apart from what follows end in it
+    (``END_IN_GAPS``).
+    """
     first = tab(w, ws.SET_HEADS)[set_]
     last = tab(w, ws.SET_HEADS)[set_ + 1]
     for i in range(first, last):  # closures take stamps: all of them first
@@ -197,7 +209,11 @@ def _by_gap(h, w, set_, record):
 
 @kernel
 def _by_slot(h, w, set_, record, cap):
-    """Fill a record for a slot, with the classes up to a power of two that is not below ``cap``; 0 or a status."""
+    """Fill a record for a slot, with the classes up to a power of two that is not below ``cap``; 0 or a status.
+
+    The union of the effects of all states: next states, sets of lexemes that end with the token, pairs that end inside it.
+    Rounded up, so that a ``cap`` that grows does not make the record anew each time.
+    """
     first = tab(w, ws.SET_HEADS)[set_]
     last = tab(w, ws.SET_HEADS)[set_ + 1]
     for i in range(first, last):  # effects take stamps: all of them first
@@ -231,10 +247,10 @@ def _by_slot(h, w, set_, record, cap):
         charge(w, pool[effect + ws.E_CROSSINGS])
         at = effect + ws.E_FIRST + pool[effect + ws.E_STATES] + pool[effect + ws.E_ENDS]
         for j in range(at, at + pool[effect + ws.E_CROSSINGS]):
-            group = pool[j] & 0xFFFFFFFF
-            if group > rounded:
+            token_class = pool[j] & 0xFFFFFFFF
+            if token_class > rounded:
                 break
-            key = group * n_lexemes + (pool[j] >> 32)
+            key = token_class * n_lexemes + (pool[j] >> 32)
             if tab(w, ws.CROSS_MARK)[key] != stamp:
                 tab(w, ws.CROSS_MARK)[key] = stamp
                 if _note(w, record, pool[j], ws.S_CROSSINGS) < 0:

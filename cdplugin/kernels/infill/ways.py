@@ -3,6 +3,9 @@
 A *way* is a pair (dot, row of nodes): the row of the nodes at which a rule that stands at the dot leads to a node of the given
 row. On long canvases the same few ways are asked for at thousands of nodes, so they are found once, node by node as they
 are wanted; short texts (:func:`is_long`) are answered at once.
+
+The question itself, :func:`leads_out`, is one meeting of two rows: ``REST`` of the dot at a node, and the nodes that are
+wanted.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ def leads_out(h, w, end, dot, out):
 def way_of(w, dot, out):
     """The row of a way, made now if it is new: first the nodes that lead out, then those that were asked about. Or ``W_GROW``.
 
-    Rows with the same nodes are the same way.
+    Rows with the same nodes are the same way: they are hashed and compared by their words, since different items have equal
+    rows.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -78,18 +82,18 @@ def way_of(w, dot, out):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.WAYS, (number + 1) * ws.WAY_WORDS):
         return np.int64(statuses.W_GROW)
-    kept = new_row(w)
+    wanted = new_row(w)
     row = new_row(w)
     asked = new_row(w)
-    if kept < 0 or row < 0 or asked < 0:
+    if wanted < 0 or row < 0 or asked < 0:
         return np.int64(statuses.W_GROW)
     bits = tab(w, ws.BITS)
     for i in range(width):
-        bits[kept + i] = bits[out + i]
+        bits[wanted + i] = bits[out + i]
     ways = tab(w, ws.WAYS)
     at = number * ws.WAY_WORDS
     ways[at + ws.WAY_DOT] = dot
-    ways[at + ws.WAY_OUT] = kept
+    ways[at + ws.WAY_OUT] = wanted
     ways[at + ws.WAY_ROW] = row
     tab(w, ws.WAY_HASH)[slot] = (stamp << 32) | number
     head[ws.W_N_WAYS] = number + 1
@@ -98,7 +102,9 @@ def way_of(w, dot, out):
 
 @kernel
 def ask(h, w, dot, out, way, i, word):
-    """The nodes of ``word`` (word ``i`` of a row) at which the way (dot, out) leads out."""
+    """The nodes of ``word`` (word ``i`` of a row) at which the way (dot, out) leads out. ``way``: the row of :func:`way_of`;
+    nodes that were not asked about before are asked about now.
+    """
     bits = tab(w, ws.BITS)
     width = whead(w)[ws.W_WIDTH]
     fresh = word & ~bits[way + width + i]

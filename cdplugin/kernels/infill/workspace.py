@@ -22,13 +22,13 @@ from cdplugin.kernels.store import statuses
 
 @kernel
 def whead(w):
-    """The workspace's header."""
+    """The workspace's header, as an int64 array: addresses and capacities of the tables, then the scalars ``W_…``."""
     return view_i64(w, ws.WORKSPACE_WORDS)
 
 
 @kernel
 def tab(w, table):
-    """A table of the workspace, of its whole capacity."""
+    """A table of the workspace, of its whole capacity: an int64 view that stays valid for the whole call."""
     head = view_i64(w, ws.WORKSPACE_WORDS)
     return view_i64(head[2 * table], head[2 * table + 1])
 
@@ -106,7 +106,11 @@ def row_in(w, table, index):
 
 @kernel
 def forget_rows(w, touched_before, bits_before):
-    """Every entry that came to name a row since then is 0 again."""
+    """Every entry that came to name a row since then is 0 again.
+
+    ``touched_before``, ``bits_before``: ``W_N_TOUCHED`` and ``W_BITS_USED`` at that time. So the tables, which have an entry
+    for each node and symbol, are cleared by what was written and never as a whole.
+    """
     head = whead(w)
     touched = tab(w, ws.TOUCHED)
     charge(w, head[ws.W_N_TOUCHED] - touched_before)
@@ -146,6 +150,7 @@ def final_node(w):
 
 @kernel
 def has_bit(bits, row, node):
+    """Whether the row at ``row`` of ``bits`` has a node."""
     return (bits[row + (node >> 6)] >> (node & 63)) & 1 != 0
 
 
@@ -174,7 +179,7 @@ def or_row(bits, into, row, width):
 
 @kernel
 def meet(bits, a, b, width):
-    """Whether two rows have a node in common."""
+    """Whether two rows have a node in common. Stops at the first word that says so."""
     for i in range(width):
         if bits[a + i] & bits[b + i]:
             return True

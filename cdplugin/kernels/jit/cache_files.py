@@ -178,6 +178,7 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 
 
 def _user() -> int | None:
+    """The effective user id; None where there are none (Windows)."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
@@ -202,6 +203,7 @@ def _fault(folder: Path) -> str | None:
 
 
 def _is_writable(folder: Path) -> bool:
+    """Whether a file can be made in a folder: asked by making one, since permissions do not tell of read-only or full disks."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -235,6 +237,7 @@ def _is_private(status: os.stat_result) -> bool:
 
 
 def _remove_own(folder: Path, process: int) -> None:
+    """Remove the private folder of a process at its exit."""
     if os.getpid() == process:  # not the forked children, which run this too
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -262,6 +265,7 @@ def _read(path: Path) -> memoryview | None:
 
 
 def _unlink(path: Path) -> None:
+    """Remove a file if that is possible; whoever wanted it gone can do without."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 

@@ -92,9 +92,11 @@ class Notice:
 if DISABLED:
 
     def low_bit(word: int) -> int:
+        """The number of the lowest bit of a word that is not 0: the interpreted twin."""
         return (int(word) & -int(word)).bit_length() - 1
 
     def count_bits(word: int) -> int:
+        """How many bits of a word are set: the interpreted twin, for which a negative word has 64 bits, too."""
         return (int(word) & 0xFFFFFFFFFFFFFFFF).bit_count()
 
 else:

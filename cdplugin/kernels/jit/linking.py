@@ -33,6 +33,7 @@ class Bitcode(JITCodeLibrary):
         self.environments[name] = environment
 
     def finalize(self) -> None:
+        """Check the module; optimise and compile nothing."""
         self._final_module.verify()
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -47,6 +48,9 @@ class Program(JITCodeLibrary):
     """What an entry kernel is compiled to: machine code of itself and of all inner kernels below it."""
 
     def finalize(self) -> None:
+        """Link, optimise and compile, and tell each function's environment to the engine, for those that were not
+        inlined away.
+        """
         inner = self._link_all()
         super().finalize()
         for library in inner:
@@ -90,8 +94,12 @@ class _CompilerTo(Compiler):
 
 
 class CompilerToBitcode(_CompilerTo):
+    """Fills a :class:`Bitcode`: for ``kernel``."""
+
     library = Bitcode
 
 
 class CompilerToProgram(_CompilerTo):
+    """Fills a :class:`Program`: for ``entry_kernel``."""
+
     library = Program

@@ -45,13 +45,16 @@ def sources_hash() -> bytes:
 def source_key(target: str | None = None) -> str:
     """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
     compiles for a target.
+
+    Of NumPy the major version counts, as compiled extensions have it (Numba's own cache leaves NumPy out): environments
+    that were made a week apart share their kernels.
     """
     digest = hashlib.sha256(sources_hash())
     python = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
     config = numba.config
     machine = (config.CPU_NAME, config.CPU_FEATURES) if target is None else (TARGETS[target].cpu, "")
     flags = (bool(config.BOUNDSCHECK), config.OPT, *machine)
-    digest.update(repr((python, numba.__version__, np.__version__, flags)).encode())
+    digest.update(repr((python, numba.__version__, np.__version__.partition(".")[0], flags)).encode())
     return digest.hexdigest()[:16]
 
 
@@ -118,9 +121,11 @@ class KernelCache(NullCache):
 
     @staticmethod
     def _folder(target: str | None = None) -> str:
+        """The folder of all kernels of these sources, for this machine or a target."""
         return f"kernels/{source_key(target)}"
 
     def _prefix(self, target: str | None = None) -> str:
+        """The beginning of the names of this kernel's files: its name, and a hash of the machine and of its own source."""
         machine = self._context.codegen().magic_tuple()
         if target is not None:
             machine = (machine[0], TARGETS[target].cpu, "")
@@ -128,11 +133,13 @@ class KernelCache(NullCache):
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}-"
 
     def _file(self, sig: Any, target: str | None = None) -> str:
+        """The name of the file for a signature."""
         signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
         return f"{self._folder(target)}/{self._prefix(target)}{signature}.code"
 
 
 def _own_source(function: Callable[..., Any]) -> str:
+    """A hash of the file and the code of a kernel: of one outside this package, since ``source_key`` covers those inside."""
     try:
         source = Path(inspect.getfile(function)).read_bytes()
     except (OSError, TypeError):

@@ -46,17 +46,20 @@ def _item(context: Any, builder: Any, view: Any, array: Any, index_type: Any, in
 
 @lower_cast(View, types.Array)
 def _to_array(context, builder, view, array, value):  # type: ignore[no-untyped-def]
+    """A view may be handed to code that takes an array; its negative indices count from the end there."""
     return value
 
 
 @lower_builtin(operator.getitem, View, types.Integer)
 def _get_item(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    """``view[index]``: one address computation and one load."""
     view, index_type = signature.args
     return builder.load(_item(context, builder, view, arguments[0], index_type, arguments[1]))
 
 
 @lower_builtin(operator.setitem, View, types.Integer, types.Any)
 def _set_item(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    """``view[index] = value``: the value is cast to the item's type, as NumPy does."""
     view, index_type, value_type = signature.args
     value = context.cast(builder, arguments[2], value_type, view.dtype)
     builder.store(value, _item(context, builder, view, arguments[0], index_type, arguments[1]))
@@ -86,6 +89,7 @@ if DISABLED:
     _VIEWS: dict[tuple[int, int, type], np.ndarray] = {}
 
     def _view(address: int, length: int, dtype: type) -> np.ndarray:
+        """The interpreted twin: a NumPy array on the memory, kept for the next call with the same address and length."""
         key = (int(address), int(length), dtype)
         view = _VIEWS.get(key)
         if view is None:

@@ -23,8 +23,11 @@ def advance_plain_run(h, state, text, start, end):
     """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
 
     An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
+    Stepped are bytes that end inside a character, and a token whose first transition is known: then the states after it mostly
+    are, too. For ``[^"]{0,20}"`` and the token ``hello`` the result is the state of ``[^"]{0,15}"``, and no state of
+    ``{0,19}`` to ``{0,16}`` is made.
     """
-    if i32(h, layout.TRANSITIONS)[state * 256 + text[start]] >= 0:
+    if i32(h, layout.TRANSITIONS)[state * 256 + np.int64(text[start])] >= 0:
         return np.int64(0)
     stay = plain_run_of(h, state)
     if stay & 1 == 0 or stay < 0:

@@ -1,4 +1,8 @@
-"""Fields of the lexer's records, by name: of lexemes (``X_``) and of lexer states (``L_``). Each is one load after inlining."""
+"""Fields of the lexer's records, by name: of lexemes (``X_``) and of lexer states (``L_``). Each is one load after inlining.
+
+``lexeme``: a lexeme's number; ``state``: a lexer state's. :mod:`cdplugin.kernels.lexer.layout` and
+:mod:`cdplugin.kernels.store.layout` have the records as tables.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 """The *heads* of a lexer state: the bytes that may come next, where they are few.
 
 Inside a name or a number few bytes lead anywhere, and a walk of the token trie need not look at the hundreds of siblings with
-other bytes (:func:`cdplugin.kernels.masks.bases._walk`). Heads are a superset: a byte that is not among them is certainly dead.
+other bytes (:func:`cdplugin.kernels.masks.bases._walk`). Heads are a superset: a byte that is not among them is certainly
+dead.
+
+For ``{w: [a-f]+, t: true}`` the heads are ``a b c d e f t``. For ``{s: [^"]*"}`` they would be all bytes: noted as ``MANY``.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ _MOST_PARTS = 64  # of the expressions that are looked at
 def has_few_heads(h, state):
     """1 if the heads of a state are few, and noted in its record; 0 if they are many; or a status.
 
-    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme.
+    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme. Found
+    once per state (``L_N_HEADS``).
     """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
@@ -42,7 +46,10 @@ def has_few_heads(h, state):
 
 @kernel
 def head_from(h, state, byte):
-    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none."""
+    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none.
+
+    A linear search over at most ``MOST_HEADS`` bytes, packed eight to a word.
+    """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
     for i in range(records[record + lexer_layout.L_N_HEADS]):
@@ -56,7 +63,8 @@ def head_from(h, state, byte):
 def _find_heads(h, state):
     """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
 
-    If they are few, they are written to the state's record, ascending, eight to a word.
+    If they are few, they are written to the state's record, ascending, eight to a word. The heads of an expression are read
+    off its structure: byte sets and literals in front, behind what is nullable, too. A complement has all bytes as heads.
     """
     value = value_of(h, state)
     found = np.zeros(4, np.int64)
@@ -92,6 +100,7 @@ def _find_heads(h, state):
                 return np.int64(statuses.GROW)
             if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
                 return np.int64(statuses.GROW)
+        # an expression that takes long to look through is given up on: walking its children is no worse
         is_few = is_few and parts <= _MOST_PARTS
     head[layout.STACK_TOP] = base
     if not spend(h, parts):

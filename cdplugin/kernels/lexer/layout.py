@@ -1,28 +1,45 @@
-"""The lexer's records: lexer states, and what a transition says."""
+"""The lexer's records: lexer states, and what a transition says.
+
+A lexer state is numbered from 1; 0 is dead. Its record lies at ``number * LEXER_WORDS`` of LEXER_STATES, its transition row at
+``number * 256`` of TRANSITIONS.
+"""
 
 from __future__ import annotations
 
-(
-    L_VALUE,  # the state as a value (K_LEXER)
-    L_ACCEPTED,  # the lexemes that end here, as a K_ACCEPTED value, 0: none
-    L_REST,  # the state without what cannot go on; itself if all can, 0: nothing can
-    L_PLAIN_RUN,  # characters of plain text that keep it alive (slices.plain_run_bound), -1: not computed
-    L_SATURATED,  # the state that has the same mask, with counts cut to the longest token (lexer.saturated), 0: not computed
-    L_BASE,  # its mask base in the whole trie, -1: not computed
-    L_LONGEST,  # the LONGEST lexemes that match here, as a K_ACCEPTED value, 0: none
-    L_SIMPLIFIED,  # the state that its mask base starts from (lexer.simplified), 0: not computed
-    L_ROLES,  # bit r: some lexeme has role r (X_ROLE)
-    L_OWN,  # 4 words, a set of bytes: those by which it may differ from L_SIMPLIFIED
-) = range(10)
-L_N_HEADS = 13  # how many bytes may come next (lexer.heads), MANY, or -1: not computed
-L_HEADS = 14  # 3 words: these bytes, ascending, eight to a word
-L_LOOPS = 17  # bit k: every byte of kind k leads back to the state (masks.loops), -1: not computed
-LEXER_WORDS = 18
+L_VALUE, L_ACCEPTED, L_REST, L_PLAIN_RUN, L_SATURATED, L_BASE, L_LONGEST, L_SIMPLIFIED, L_ROLES, L_OWN = range(10)
+L_N_HEADS, L_HEADS, L_LOOPS, LEXER_WORDS = 13, 14, 17, 18
+"""A lexer state in LEXER_STATES. What is found only when it is asked for begins as the value in brackets.
 
-# A transition: -1 unknown, 0 dead, BEFORE, or the next state, with ENDS_BIT where lexemes end in it
+| field | what | unit | written by | read by |
+|---|---|---|---|---|
+| L_VALUE | the state's (lexeme, expression) words | K_LEXER value | lexer | everybody |
+| L_ACCEPTED | lexemes that end here, 0: none | K_ACCEPTED value | lexer | cursors, bases, infill |
+| L_REST | the state of what goes on; itself if all does, 0: nothing does | lexer state | lexer | cursors, bases, infill |
+| L_PLAIN_RUN | plain text that keeps it alive: slices.plain_run_bound [-1] | 2 n + x characters | lexer | plain_text, counted |
+| L_SATURATED | the state with the same masks, its counts cut to the longest token [0] | lexer state | saturated | saturated |
+| L_BASE | its mask base in the whole trie [-1] | mask base | bases.base_of | bases |
+| L_LONGEST | LONGEST lexemes that match here, 0: none | K_ACCEPTED value | lexer | cursors, bases, infill |
+| L_SIMPLIFIED | the state that its mask base starts from [0] | lexer state | simplified | simplified, lexer.transition |
+| L_ROLES | bit r: some lexeme has role r | X_ROLE as bits | lexer | tracked, tracked_walk |
+| L_OWN | bytes by which it may differ from L_SIMPLIFIED | byte set, 4 words | simplified | lexer.transition |
+| L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | heads | heads |
+| L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads.head_from |
+| L_LOOPS | bit k: every byte of kind k leads back to the state [-1] | trie.BYTE_KIND as bits | loops | bases._walk |
+"""
+
 ENDS_BIT = 1 << 30
 STATE_MASK = ENDS_BIT - 1
-BEFORE = ENDS_BIT  # the lexeme ended before this byte
+BEFORE = ENDS_BIT
+"""A transition, an int32 of TRANSITIONS:
+
+| value | meaning |
+|---|---|
+| -1 | not computed |
+| 0 | dead: no lexeme of the state goes on with the byte |
+| BEFORE | nothing goes on, and LONGEST lexemes (L_LONGEST) ended before the byte |
+| n | the next state |
+| ENDS_BIT + n | the next state, in which lexemes end (L_ACCEPTED); what goes on is its L_REST |
+"""
 TRANSITION_WORK = 24  # units of work of a transition, besides its derivatives
 
 TEXT_BIT = 1 << 30  # in the place of a pair's lexer state: the rest is the id of a K_TEXT value

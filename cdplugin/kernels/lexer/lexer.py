@@ -3,6 +3,7 @@
 A lexer state has a dense number (0: dead) and a record (``L_…``, :mod:`cdplugin.kernels.lexer.layout`). Its transition row has
 256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where lexemes end in it. A
 transition is computed for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so a row is full after a few of them.
+It is the lazy DFA of RE2 and regex-automata, over several expressions at once, with a cache that only grows.
 
 Each lexeme declares how it ends, and a state keeps the ways apart:
 
@@ -15,6 +16,17 @@ Each lexeme declares how it ends, and a state keeps the ways apart:
 
 LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
 lexeme boundary; no byte leads anywhere from it.
+
+For example, with the lexemes ``w: /[a-z]+/`` and ``i: "if"`` the bytes of ``if(`` lead through
+
+==========  ===============================================  =====================================================
+read        EXACT                                            LONGEST
+==========  ===============================================  =====================================================
+(nothing)   1 = {w: [a-z]+, i: if}                           1 = {w: [a-z]+, i: if}
+``i``       ENDS_BIT + 2 = {w: [a-z]*, i: f}, w ends         2 = {w: [a-z]*, i: f}, L_LONGEST = {w}
+``if``      ENDS_BIT + 3 = {w: [a-z]*, i: ()}, w and i end   3 = {w: [a-z]*, i: ()}, L_LONGEST = {w, i}
+``if(``     0; the rows after the ends take the ``(``        BEFORE: w and i ended before it, and the rules choose
+==========  ===============================================  =====================================================
 """
 
 from __future__ import annotations
@@ -59,7 +71,11 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def _new_lexer_state(h, value, accepted, rest):
-    """A fresh record; its number, or ``GROW``."""
+    """A fresh record and transition row for ``value``, a ``K_LEXER``; its number, or ``GROW``.
+
+    ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. Everything else is marked as not
+    computed, and the number is noted as the value's ``V_AUX``.
+    """
     head = header(h)
     number = head[layout.N_LEXER_STATES]
     if not has_room(h, layout.LEXER_STATES, (number + 1) * lexer_layout.LEXER_WORDS) or not has_room(
@@ -98,7 +114,11 @@ def _roles(h, value):
 
 @kernel
 def lexer_state(h, start, count):
-    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none."""
+    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none;
+    or a status.
+
+    The words are all of EXACT lexemes or of none, so the first one tells which. The stack is left as it is.
+    """
     if count == 0:
         return 0
     value = intern(h, layout.K_LEXER, start, count)
@@ -114,7 +134,11 @@ def lexer_state(h, start, count):
 
 @kernel
 def _exact_state(h, value, start, count):
-    """The record of a new state of EXACT lexemes: its number, or ``GROW``."""
+    """The record of a new state of EXACT lexemes: its number, or ``GROW``.
+
+    L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
+    state of its own, found first, because a pair that goes on is interned by it.
+    """
     head = header(h)
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
@@ -161,7 +185,13 @@ def _accepted(h, start, count, at):
 
 @kernel
 def _longest_state(h, value, start, count):
-    """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``."""
+    """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``.
+
+    Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
+    ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
+    next byte decides (L_LONGEST). A lexeme that has not begun does not match yet, even if its expression is nullable: an empty
+    match is left to the rules. A fence counts as going on, since the byte after the match has to be seen.
+    """
     head = header(h)
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
@@ -203,7 +233,10 @@ def _longest_state(h, value, start, count):
 
 @kernel
 def _rest_state(h, start, count):
-    """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``."""
+    """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``.
+
+    Its L_REST is itself. (-1 would mean "the state itself" to the caller, so a failure is -2 here.)
+    """
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return np.int64(-2)
@@ -219,7 +252,12 @@ def _rest_state(h, start, count):
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one."""
+    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one.
+
+    By a byte outside L_OWN a state and its simplified one go to the same state, so one computation serves all states that
+    share a simplified one. When that is used, everything that the other row already knows is copied, so the next bytes are
+    plain look-ups.
+    """
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after >= 0:
         return after
@@ -233,6 +271,7 @@ def transition(h, state, byte):
         after = lexer_step(h, simplified, byte)
         if after < 0:
             return after
+    # the simplified state has lost the finite LONGEST lexemes, and with them their matches: BEFORE is not shared
     if not _shared(after, longest_of(h, state)):
         return lexer_step(h, state, byte)
     transitions = i32(h, layout.TRANSITIONS)
@@ -258,6 +297,10 @@ def lexer_step(h, state, byte):
 
     0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme
     ends.
+
+    Each expression is derived by the byte; those whose derivative matches nothing are dropped (:func:`is_nonempty` decides,
+    which for ``&`` and ``~`` may take a search), so a state that is not dead can always be ended. The class is the
+    intersection of the classes of all expressions. Cost: a derivative for each word of the state, and 256 stores.
     """
     head = header(h)
     head[layout.C_TRANSITIONS] += 1
@@ -281,6 +324,7 @@ def lexer_step(h, state, byte):
         child = derive(h, expression, byte)
         if child < 0:
             return child
+        # a dead part narrows the class as well: for other bytes it may live
         status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
         if status < 0:
             return status
@@ -293,6 +337,7 @@ def lexer_step(h, state, byte):
             begun = begun_of(h, word >> 32)
             i64(h, layout.STACK)[base + kept] = pack(begun, child)
             kept += 1
+    # distinct lexemes or expressions stay distinct words, but X_BEGUN may change their order
     sort_range(i64(h, layout.STACK), base, kept)
     after = lexer_state(h, base, kept)
     head[layout.STACK_TOP] = base
@@ -301,6 +346,7 @@ def lexer_step(h, state, byte):
     if after > 0 and accepted_of(h, after) != 0:
         after |= lexer_layout.ENDS_BIT
     matched = longest_of(h, state)
+    # dead, but a LONGEST lexeme has matched: it ended before this byte
     if after == 0 and matched != 0:
         after = _before_or_dead(h, matched, byte, byte_class)
         if after < 0:
@@ -337,7 +383,8 @@ def _before_or_dead(h, matched, byte, byte_class):
 def plain_run_of(h, state):
     """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
 
-    0 where a LAZY lexeme may end all others.
+    0 where a LAZY lexeme may end all others. ``x`` (nothing longer is possible) is only kept where the state is one lexeme's:
+    with several, what kills one may be taken by another. Memoised in L_PLAIN_RUN; or a status.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN]
@@ -366,6 +413,9 @@ def plain_run_of(h, state):
 def saturated(h, state, longest):
     """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes and no tokens counted; or a
     status.
+
+    ``longest`` is the length of the longest token, the same for all calls of an arena, so the memo (L_SATURATED) needs no key
+    for it. Masks and their bases are computed for saturated states only; cursors keep the real ones.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED]
@@ -397,7 +447,9 @@ def saturated(h, state, longest):
 
 @kernel
 def _uncounted(h, lexeme):
-    """The number of the same lexeme, begun, that has taken no tokens."""
+    """The number of the same lexeme, begun, that has taken no tokens: how many it has taken makes no difference within one
+    token.
+    """
     if after_tick(h, lexeme) < 0:
         return lexeme
     return begun_of(h, symbol_of(h, lexeme))

@@ -5,6 +5,9 @@ pattern of at most 99 words, the states after one plain character are found over
 breadth-first search over them counts levels: each level is one character more that every plain text may have. If a level
 brings nothing new, any length will do. Neighbouring positions of a text share nearly all of these states, so the search
 pays for itself at once.
+
+What is found is a bound from below and never too much: a state met on a level is one that some plain text of that length leads
+to, and all of them are looked at.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ def _inside(h, state, byte):
     after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
     if after < 0:
         after = lexer_step(h, state, byte)
+    if after == lexer_layout.BEFORE:
+        return np.int64(0)
     if after > 0 and after & lexer_layout.ENDS_BIT:
         after = rest_of(h, after & lexer_layout.STATE_MASK)
     return after
@@ -39,6 +44,10 @@ def _inside(h, state, byte):
 def _after_char(h, state):
     """The states after one plain character, as a ``K_AFTER`` value; the empty value if some character kills ``state``; or a
     status.
+
+    The product of the lexer with the ten-state automaton of a UTF-8 character (:func:`slice_step`), breadth first: from pairs
+    (lexer state, place inside the character) to those where the character is whole. Bytes of one class lead to the same pair,
+    so that neighbours are mostly repetitions (``previous``). Memoised under ``M_AFTER_CHAR``.
     """
     known = memo_get(h, layout.M_AFTER_CHAR, state, 0)
     if known >= 0:
@@ -99,6 +108,10 @@ def plain_chars(h, state):
     """``2 n + x``: ``state`` lives through any plain text of at most ``n`` characters; ``x`` = 1: and through no longer one.
 
     A lower bound: the search gives up after a fixed amount of work. ``UNBOUNDED`` stands for any length.
+
+    The structure answers first (:func:`plain_run_of`). Otherwise levels are counted: the stack holds all states met so far,
+    ``STACK[level:end]`` those of the last level; a character that kills one of them ends the count. A level without a new
+    state is a cycle, so any number of characters will do. MAX_CHARS, the longest slice token, is as far as anybody asks.
     """
     by_structure = plain_run_of(h, state)
     if by_structure != 0:
@@ -114,6 +127,7 @@ def plain_chars(h, state):
         end = head[layout.STACK_TOP]
         for i in range(level, end):
             part = i64(h, layout.STACK)[i]
+            # only what is not memoised is work: a neighbouring position has mostly the same states
             if memo_get(h, layout.M_AFTER_CHAR, part, 0) < 0:
                 work += 1
             after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)

@@ -5,7 +5,15 @@ Most tokens only see the text. Each object of a schema has other words, so each 
 of the whole trie. The simplified state drops the words and the exceptions: it is the same for all objects, and a state is
 walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.bases._walk_beside`).
 
-``L_OWN`` names the bytes by which the two states may lead to different ones; any other byte copies the transition.
+::
+
+    state         {k1: name", k2: size", k3: ([^"]* & ~(name | size))"}
+    simplified    {                      k3:  [^"]*"                  }        L_OWN = {n, s}
+    by "n"        {k1: ame", k3: ([^"]* & ~ame)"}  and  {k3: [^"]*"}: differ, and so on along "name"
+    by "x"        both {k3: [^"]*"}: equal, copied, and nothing below is walked
+
+``L_OWN`` names the bytes by which the two states may lead to different ones; any other byte copies the transition. It may
+hold too many bytes, never too few.
 """
 
 from __future__ import annotations
@@ -28,7 +36,9 @@ def simplified_state(h, state):
     words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
     left; or a status.
 
-    Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out.
+    Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out. A *word* is an expression
+    that is finite and thin: at most ``FEW`` bytes go on from anywhere, so its spellings are few nodes of the trie. Memoised in
+    L_SIMPLIFIED.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
@@ -57,6 +67,7 @@ def simplified_state(h, state):
             expression = simplified
         if push(h, pack(word >> 32, expression)) < 0:
             return np.int64(statuses.GROW)
+    # without any lexeme left there is no state to start from: the walk of a few words alone is short anyway
     kept = head[layout.STACK_TOP] - base
     if kept > 0:
         result = np.int64(lexer_state(h, base, sort_unique(i64(h, layout.STACK), base, kept)))
@@ -71,7 +82,11 @@ def simplified_state(h, state):
 
 @kernel
 def _add_first_bytes(h, e, out):
-    """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or ``GROW``."""
+    """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or a status.
+
+    Read off the structure, as :func:`cdplugin.kernels.lexer.heads._find_heads` does, but without a bound: a complement adds
+    all bytes.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     if push(h, e) < 0:
@@ -108,7 +123,7 @@ def _add_first_bytes(h, e, out):
 
 @kernel
 def _begins_spelled(h, e):
-    """Whether ``e`` begins with a byte set or with literals."""
+    """Whether ``e`` begins with a byte set or with literals: only then are its first bytes all that it can be told by."""
     while kind_of(h, e) == layout.K_CAT:
         e = word_of(h, e, 0)
     return kind_of(h, e) == layout.K_LITERALS or kind_of(h, e) == layout.K_BYTES
@@ -118,6 +133,10 @@ def _begins_spelled(h, e):
 def _without_exceptions(h, e, own):
     """``e`` without ``& ~F``, ``F`` words spelled out, on its first two parts; or a status. The bytes by which the two may
     differ are added to ``own``.
+
+    The first two parts of a concatenation, because a key stands behind its quotation mark: ``" ([^"]* & ~name) "``. A
+    difference in the second part shows only after the first, so the bytes that may begin the first are noted for it; where the
+    first may be empty, that is all bytes.
     """
     if kind_of(h, e) != layout.K_CAT:
         return _without_complements(h, e, own)
@@ -153,6 +172,8 @@ def _without_exceptions(h, e, own):
 def _without_complements(h, e, own):
     """An intersection without the complements of words in it; anything else as it is; or a status. The words' first bytes are
     added to ``own``.
+
+    Left as it is where nothing would remain: an intersection of complements alone has no text to stand for.
     """
     if kind_of(h, e) != layout.K_AND:
         return e

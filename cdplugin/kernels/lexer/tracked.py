@@ -48,13 +48,13 @@ _ID = lexer_layout.TEXT_BIT - 1
 
 @kernel
 def lexer_state_of(h, state):
-    """The lexer state of a pair, whether it carries a text or not."""
+    """The lexer state of a pair, whether it carries a text or not. ``state``: the lower half of a pair's word."""
     return word_of(h, state & _ID, 1) & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
 
 
 @kernel
 def first_text(h, state):
-    """The empty text, at the lexer state in which a lexeme that keeps its text begins, as it stands in a pair; or ``GROW``."""
+    """The empty text at the lexer state in which a lexeme that tracks its value begins, as it stands in a pair; or ``GROW``."""
     return _text(h, np.int64(0), np.int64(state))
 
 
@@ -73,13 +73,21 @@ def text_in(h, text, state):
 
 @kernel
 def _text(h, before, last):
+    """A ``K_TEXT`` value as it stands in a pair, with ``TEXT_BIT``; or a status. ``before``: the text without its last byte, an
+    id, 0 for the empty one; ``last``: that byte and the lexer state after it. A linked list from the end, so equal texts share
+    nodes.
+    """
     value = intern_pair(h, layout.K_TEXT, before, last)
     return np.int64(value if value < 0 else lexer_layout.TEXT_BIT | value)
 
 
 @kernel
 def with_values(h, accepted, text):
-    """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that keep it; or a status."""
+    """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that track theirs; or a status.
+
+    A value that nobody has read yet is asked for: ``NEED_VALUE``, with the lexeme and the text in ``REQUEST_B`` and
+    ``REQUEST_A``. The owner answers by a memo entry and calls again.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     count = length_of(h, accepted)
@@ -100,5 +108,5 @@ def with_values(h, accepted, text):
 
 @kernel
 def has_role(h, state, role):
-    """Whether some lexeme of a lexer state has a role."""
+    """Whether some lexeme of a lexer state (0: none) has a role, one of ``X_ROLE``."""
     return state != 0 and (roles_of(h, state) >> role) & 1 != 0

@@ -5,9 +5,16 @@ The base of a lexer state holds the tokens that stay inside the state's lexemes,
 the base lists them as *ends* ``(node, begun)``, in *groups* by the lexemes that end there. ``begun`` is 0, or the state of
 LONGEST lexemes that end at the node: then only bytes that do not belong to them (whose transition is ``BEFORE``) go on.
 
+For example, take ``S: "[" L "]"   L: w | w "," L   w: /[a-z]+/`` and as tokens the bytes, ``ab``, ``a,``, ``a]``, ``a,b]``::
+
+    state 3 = {w: [a-z]+}     base: "a" "b" … "z" "ab"     one group: {w} ends at the node "a", with 6 nodes below
+    state 5 = {"]", ","}      base: "]" ","                two groups: {","} ends at ",", {"]"} ends at "]"
+    row 2, after "[", in state 3: mask = base + delta;     delta: "a," "a]" "a,b]", what row 3 (after w) allows below "a"
+
 What comes next at a group's ends depends on the row only through the lexer states that the next row starts in. So the base of
 *such a start state below the ends of such a group* is recorded too (:func:`base_after`), and has groups of its own: a token of
-several lexemes is found by a chain of bases, and a new row only has to follow the chains (:mod:`cdplugin.kernels.masks.masks`).
+several lexemes is found by a chain of bases, and a new row only has to follow the chains
+(:mod:`cdplugin.kernels.masks.masks`).
 
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
 there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Below a node in whose state few bytes lead
@@ -15,6 +22,12 @@ anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes ar
 bytes lead back to the state (:mod:`cdplugin.kernels.masks.loops`) is taken whole. Plain text is not walked at all: where a
 lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.lexer.plain_text`), the
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
+
+Why a slice mask is exact: its tokens are all the tokens that are plain text of at most ``n`` characters, and each of them
+leaves the state alive, so all of them are allowed. None of them is lost, since the walk leaves out only those (``skip_chars``)
+or, where plain text longer than ``n`` is dead anyway, the whole trie of plain text. Ends inside what is left out are not
+needed: all tokens below them are allowed already. And a state in which a lexeme could end in plain text, and another go on, is
+not given an odd bound (:mod:`cdplugin.kernels.regex.slices`).
 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
 text that must be none of them. Such a state takes over the base of a simplified one (its *parent*), without the keywords and
@@ -46,8 +59,10 @@ _COPIED_BITS = 4  # tokens that are taken over at the cost of a node, as a power
 
 @kernel
 def close_list(h, start):
-    """End the token list that begins at ``start``: as ids if that is shorter than a bitmask, else as a bitmask. Its length,
-    ``AS_BITMASK``, or ``GROW``.
+    """End the token list that begins at ``start`` and reaches to TOKENS_USED: as ids if that is shorter than a bitmask, else
+    as a bitmask. Its length, ``AS_BITMASK``, or ``GROW``.
+
+    The bitmask is made behind the ids and moved over them, so it needs ``WORDS`` more items for a moment. Order is lost.
     """
     head = header(h)
     count = head[layout.TOKENS_USED] - start
@@ -74,7 +89,11 @@ def base_of(h, state):
     """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status.
 
     A base is made from that of the *simplified* state if there is one, which is walked first. Bases are nested one level deep
-    only: the base of a simplified state has no parent, so a mask is written from two lists at most.
+    only: the base of a simplified state has no parent, so a mask is written from two lists at most. The number is noted in the
+    state's L_BASE.
+
+    Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
+    parent, a walk along its own words.
     """
     known = mask_base_of(h, state)
     if known >= 0:
@@ -88,6 +107,7 @@ def base_of(h, state):
             if parent < 0:
                 return parent
             i64(h, layout.LEXER_STATES)[simplified * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
+        # its base was made while it was a state like any other; two levels are not written
         elif parent_of(h, parent) >= 0:
             simplified = state  # it has a parent itself
             parent = np.int64(-1)
@@ -101,7 +121,9 @@ def base_of(h, state):
 def base_after(h, ends, state):
     """Record number of the base of a (saturated) start state of a row below the ends of a group; or a status.
 
-    Keyed by (ends, state), not by row: all rows that start in a state share it. ``V_AUX`` of the key holds 1 + the number.
+    ``ends``: the group's nodes, a ``K_ENDS`` value. Keyed by (ends, state), not by row: all rows that start in a state share
+    it. ``V_AUX`` of the key holds 1 + the number. A base of EXACT lexemes has no parent here: it might have tokens to take
+    away from it (B_LESS), and the lists of a delta are only united.
     """
     key = intern_pair(h, layout.K_BASE, ends, state)
     if key < 0:
@@ -131,9 +153,12 @@ def base_after(h, ends, state):
 
 @kernel
 def _new_base(h, state, tops, simplified, parent):
-    """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group.
+    """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group (``tops``: a ``K_ENDS`` value).
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a status.
+    ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a
+    status; a walk that fails gives back what it wrote to TOKEN_LISTS and ENDS. The walk appends tokens and ends behind what is
+    in use; then the ends are turned into groups in place (:func:`group_ends`), and the tokens into a closed list
+    (:func:`close_list`).
     """
     head = header(h)
     number = head[layout.N_BASES]
@@ -166,6 +191,7 @@ def _new_base(h, state, tops, simplified, parent):
                 slice_row = head[layout.N_SLICES] - 1
                 first_node = head[layout.SLICE_END]
             else:
+                # the last row holds the tokens of every length, so the row of a number of characters is below it
                 slice_row = min(chars, head[layout.N_SLICES] - 2)
                 if plain & 1 and slice_row == chars:  # and none of the longer ones
                     first_node = head[layout.SLICE_END]
@@ -186,6 +212,7 @@ def _new_base(h, state, tops, simplified, parent):
     saved = head[layout.STACK_TOP]
     n_less = np.int64(0)
     if status >= 0 and parent >= 0:
+        # the list must hold nothing but ids before it is closed; what is taken away waits on the stack
         n_less = _set_apart(h, tokens_start)
         status = min(n_less, np.int64(0))
     if status >= 0:
@@ -240,7 +267,12 @@ def _set_apart(h, start):
 
 @kernel
 def _next_child(h, state, node, at):
-    """The first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or what follows its subtree."""
+    """The first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or what follows its subtree.
+
+    ``node`` is -1 for the root; ``at`` is a child of it whose byte is no head. Heads and children both ascend, so they are
+    merged: the next head that is not below the child's byte, then by bisection the first child that is not below that head. A
+    walk beside few heads so visits as many children as there are heads, however many the node has.
+    """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     starts = i32(h, layout.TRIE_FIRST_CHILD)
@@ -275,7 +307,23 @@ def _next_child(h, state, node, at):
 def _walk(h, state, node, begun, first_node, skip_chars):
     """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
 
-    Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters are left out: the slice mask holds them.
+    ``node``: the top, -1 for the root, in whose state ``state`` the walk begins. ``begun``: 0, or the LONGEST state whose own
+    bytes are left out at the first level. Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters
+    are left out (-1: none is): the slice mask holds them.
+
+    One turn of the loop is one node: find the state before it by its depth, look its byte up, and
+
+    ==================  ==============================================================================
+    transition          what is done
+    ==================  ==============================================================================
+    0                   skip the subtree
+    ``BEFORE``          note an end at the *parent*, once, and skip the subtree
+    ``ENDS_BIT + n``    take the node's token; note an end here if the trie goes on; go on with L_REST
+    ``n``               take the node's token; take the subtree whole if its bytes are loops, else descend
+    ==================  ==============================================================================
+
+    Nothing is undone on the way up: an entry of the arrays by depth is overwritten by the next node of that depth. Work: a
+    unit for every two nodes visited.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -321,6 +369,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         if words[depth - 1 + 3 * levels] and head_from(h, before, byte) != byte:
             at = _next_child(h, before, words[depth - 1 + levels], at)
             continue
+        # the LONGEST lexemes that ended at the top would not have, had this byte been theirs
         if begun and depth == saved + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -337,6 +386,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             at += skips[at]
             continue
         if after == lexer_layout.BEFORE:
+            # all bytes that end the lexeme stand below one node: one end for all of them
             if words[depth - 1 + 2 * levels] == 0:
                 words[depth - 1 + 2 * levels] = 1
                 scanned = longest_of(h, before)
@@ -362,6 +412,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         if skips[at] == 1:
             at += 1
             continue
+        # to find the loops may take 256 transitions, so a small subtree does not ask; but it uses them where they are known
         loops = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
         if loops < 0 and skips[at] >= _LARGE:
             loops = loops_of(h, after)
@@ -397,8 +448,10 @@ def _walk_beside(h, state, simplified, node, begun):
     """Append what tells the base of ``state`` from that of ``simplified``: tokens ``t`` that it has and the other has not,
     ``~t`` the other way round, and the ends at which other lexemes end, or none. 0 or a status.
 
-    Where both are in the same state, what is below is the same. An end at a node where they differ stands for the other's end
-    there; one that scans nothing only takes it away.
+    Two states are stepped side by side, and the walk goes down only where they differ: where both are in the same state, what
+    is below is the same. An end at a node where they differ stands for the other's end there; one that scans nothing only
+    takes it away. So an end is noted at each node whose state keeps a LONGEST match, in case a ``BEFORE`` comes below it, and
+    is completed then. L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -450,6 +503,7 @@ def _walk_beside(h, state, simplified, node, begun):
             ends[place + mask_layout.E_BEGUN] = before
             at += skips[at]
             continue
+        # the other's end there is taken away by ours, so nothing of it counts below
         if beside == lexer_layout.BEFORE:
             beside = np.int64(0)
         if after == beside:

@@ -1,4 +1,8 @@
-"""Masking logits on a GPU with Triton. Import it only where Triton is installed and the logits are on the device."""
+"""Masking logits on a GPU with Triton. Import it only where Triton is installed and the logits are on the device.
+
+A program masks ``BLOCK`` columns of one row: each of its lanes reads the word of its column, so 32 neighbouring lanes read one
+word, and stores minus infinity or nothing. Logits that stay are not read: the traffic is that of the masked ones.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, len
 
 @kernel
 def add_end(h, node, scanned, begun):
-    """Append an end; its place in ENDS, or ``GROW``."""
+    """Append an end (``E_NODE``, ``E_SCANNED``, ``E_BEGUN``) behind what is in use of ENDS; its place there, or ``GROW``."""
     head = header(h)
     at = head[layout.ENDS_USED]
     if not has_room(h, layout.ENDS, at + mask_layout.END_WORDS):
@@ -37,7 +37,9 @@ def group_ends(h, start, theirs, n_theirs):
     ``start``, or ``GROW``.
 
     The ``n_theirs`` groups from ``theirs`` on, those of the parent base, are taken over, less the nodes at which there is an
-    end of our own: such an end stands in place of the parent's, or, if it scans nothing, takes it away.
+    end of our own: such an end stands in place of the parent's, or, if it scans nothing, takes it away. A group of the parent
+    that loses no node is taken over as it is, and so shares its ``K_ENDS`` value with it, and all bases below it. Cost:
+    sorting the ends, and one look at each node of the parent's groups.
     """
     head = header(h)
     own = (head[layout.ENDS_USED] - start) // mask_layout.END_WORDS
@@ -46,6 +48,7 @@ def group_ends(h, start, theirs, n_theirs):
         h, layout.ENDS, head[layout.ENDS_USED] + mask_layout.GROUP_WORDS * n_theirs
     ):
         return np.int64(statuses.GROW)
+    # on the stack: the own nodes, sorted, to look for; then a copy of the own ends, since the groups overwrite them
     head[layout.STACK_TOP] = base + (mask_layout.END_WORDS + 1) * own
     words = i64(h, layout.STACK)
     ends = i64(h, layout.ENDS)
@@ -102,6 +105,9 @@ def _push_others(h, ends, scanned, nodes, count):
 def _write_groups(h, group, first):
     """Write the ends ``STACK[first:top]`` as groups to ENDS, from ``group`` on; where they end, or ``GROW``. Ends that scan
     nothing are left out.
+
+    The ends are sorted by what ends, then by place, as words ``scanned << 32 | number``: each run of equal ``scanned`` is a
+    group.
     """
     head = header(h)
     count = (head[layout.STACK_TOP] - first) // mask_layout.END_WORDS

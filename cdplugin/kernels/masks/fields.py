@@ -1,4 +1,4 @@
-"""Fields of mask bases (``B_``), by name. Each is one load after inlining."""
+"""Fields of mask bases (``B_``), by name. Each is one load after inlining. ``base``: a record's number, from 0."""
 
 from __future__ import annotations
 

@@ -22,7 +22,11 @@ _N_KINDS = int(BYTE_KIND.max()) + 1
 
 @kernel
 def loops_of(h, state):
-    """The loops of a state (bit k: kind k), found now if they are not known; or a status."""
+    """The loops of a state (bit k: kind k, ``BYTE_KIND``), found now if they are not known; or a status.
+
+    A kind counts only if *all* of its bytes lead to the very same state, with no lexeme ending. A kind is left at its first
+    byte that does not, so a state without loops costs one transition a kind.
+    """
     place = state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS
     known = i64(h, layout.LEXER_STATES)[place]
     if known >= 0:

@@ -9,11 +9,24 @@ bases of its start states below the group's ends; then the same for those bases,
 several lexemes is found by a chain of bases. Bases are shared by rows, so a new row mostly follows known chains. Groups with
 few nodes below them are walked instead of recorded (``SMALL``).
 
+::
+
+    (row 2, base of state 3)                    tokens of w: a, ab, …                 the base, not the delta
+       └ group {w} at nodes N ──> row 3 = advance(row 2, {w}), which starts in state 5 = {"]", ","}
+            (row 3, base of 5 below N)          tokens w "," and w "]": a, a] …       delta
+               ├ group {","} at N' ──> row 4, state 3: (row 4, base of 3 below N')    a,b …
+               └ group {"]"} at N" ──> row 5, where nothing starts
+
+The chain ends because the nodes of each link lie strictly deeper in the trie than those of the link before.
+
 Where a token gets into a lexeme that depends on the value of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
 trie is walked, and each token is sure, or one of the mask's *doubts*: these are followed, one by one, from the cursor whose
 mask is filled.
 
 Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
+
+What a mask costs: known, a copy of ``WORDS`` words and the tokens of the delta; a new row over known bases, an Earley advance
+and a list union for each link; a new lexer state, a walk of the trie.
 """
 
 from __future__ import annotations
@@ -45,7 +58,7 @@ def mask_of(h, row, state):
     """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status.
 
     ``state`` is saturated first: counts beyond the longest token are cut, so that states that no token tells apart share a
-    mask. A mask that fails gives back what it wrote to ``TOKEN_LISTS``.
+    mask. Memoised by (row, base). A mask that fails gives back what it wrote to ``TOKEN_LISTS``.
     """
     head = header(h)
     state = saturated(h, state, head[layout.MAX_DEPTH])
@@ -79,6 +92,7 @@ def mask_of(h, row, state):
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_TOKENS] = start
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_LENGTH] = length
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS] = doubts
+    # doubts are either open or decided, all of them: one of the two counts is 0
     is_open = has_role(h, state, layout.TRACKS)
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS] = head[layout.TOKENS_USED] - doubts if is_open else 0
     masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DECIDED] = 0 if is_open else head[layout.TOKENS_USED] - doubts
@@ -91,7 +105,8 @@ def _reach(h, row, base):
     """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status.
 
     The stack is worklist and result in one. Each pair comes once per group that leads to it: bases below ends lie deeper in
-    the trie than the ends, so the search ends.
+    the trie than the ends, so the search ends. Groups of at most ``SMALL`` nodes are left to :func:`_delta`, and so are rows
+    at which a tracked value matters.
     """
     head = header(h)
     at = head[layout.STACK_TOP]
@@ -108,6 +123,7 @@ def _reach(h, row, base):
             group = groups + mask_layout.GROUP_WORDS * g
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
+                # bases are shared by all rows, but what a shadow allows depends on a text
                 if next_row > 0 and _has_shadow(h, next_row):
                     continue  # walked instead
                 status = next_row if next_row < 0 else _push_after(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
@@ -119,16 +135,17 @@ def _reach(h, row, base):
 @kernel
 def _delta(h, bottom, start):
     """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length, or a status.
+    length (ids, or ``AS_BITMASK``), or a status.
 
     The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
-    :func:`_fold` puts into it at the end.
+    :func:`_fold` puts into it at the end. Small groups are walked here, with whole cursors.
     """
     head = header(h)
     dense = False
     for at in range(bottom, head[layout.STACK_TOP], 2):
         row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
+        # the first pair's own tokens are its base, which the mask names
         if at > bottom:
             status = _add_base(h, base, start, dense)
             if status < 0:
@@ -161,8 +178,12 @@ def _has_shadow(h, row):
 
 @kernel
 def _doubts(h, bottom, row, state):
-    """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``. If no text matters in ``state``,
-    they are decided now. 0 or a status.
+    """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``, behind its tokens. 0 or a
+    status.
+
+    If no text matters in ``state`` (none of its lexemes tracks its value), they are decided now, once for all cursors:
+    those that can be followed stay as decided tokens. Otherwise they stay open, for :func:`_add_doubts` to decide beside
+    the cursor's text.
     """
     head = header(h)
     if not head[layout.HAS_TRACKED]:
@@ -181,6 +202,7 @@ def _doubts(h, bottom, row, state):
                 return np.int64(next_row)
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
+    # a pair that carries no text: what it leads to is the same for every cursor of the pair
     cursor = single(row, state, np.int64(0))
     kept = start
     for i in range(start, head[layout.TOKENS_USED]):
@@ -197,9 +219,11 @@ def _doubts(h, bottom, row, state):
 
 @kernel
 def _push_after(h, row, ends):
-    """Push ``row`` with each base of what it starts with, below the ends of a group; 0 or a status."""
-    for kind in (parser_layout.R_START, parser_layout.R_LONGEST):
-        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + kind]
+    """Push ``row`` with each base of what it starts with (EXACT, and LONGEST or LAZY lexemes), below the ends of a group; 0 or
+    a status.
+    """
+    for field in (parser_layout.R_START, parser_layout.R_LONGEST):
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + field]
         if state == 0:
             continue
         state = saturated(h, state, header(h)[layout.MAX_DEPTH])
@@ -213,7 +237,7 @@ def _push_after(h, row, ends):
 
 @kernel
 def _walk_group(h, row, ends):
-    """Append the tokens that ``row`` allows below the ends of a group; 0 or a status."""
+    """Append the tokens that ``row`` allows below the ends of a group (a ``K_ENDS`` value); 0 or a status."""
     cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
@@ -230,6 +254,9 @@ def _walk_group(h, row, ends):
 def _add_base(h, base, start, dense):
     """Add the tokens of a base (and its parent) to the list under construction at ``start``. 1 if that is a bitmask now (with
     ids after it), 0 if it is ids still; or ``GROW``.
+
+    A base below ends has no slice and takes nothing away from its parent, since LONGEST states alone have a parent there and
+    the words that they drop only add: so union is enough.
     """
     head = header(h)
     words = head[layout.WORDS]
@@ -282,7 +309,7 @@ def _walk_below(h, cursor, top_node, begun):
 
     ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
     ended. The walk steps whole cursors, lexer and parser together. Bytes that stay inside a lexeme are one look-up in the
-    transition row.
+    transition row. One array by depth holds the cursors; a node's cursor is overwritten by its next sibling's.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -308,6 +335,7 @@ def _walk_below(h, cursor, top_node, begun):
         depth = base + depths[node]
         before = cursors[depth - 1]
         byte = np.int64(bytes_[node])
+        # by a byte of its own the LONGEST lexeme would have gone on instead of ending here
         if begun and depth == saved + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -341,7 +369,7 @@ def _walk_below(h, cursor, top_node, begun):
 
 @kernel
 def _add_list(h, start, length, out):
-    """OR a token list into the mask row ``out``."""
+    """OR a token list (``length`` ids from ``start`` on, or a bitmask) into the mask row ``out``."""
     tokens = i32(h, layout.TOKEN_LISTS)
     if length == mask_layout.AS_BITMASK:
         for i in range(header(h)[layout.WORDS]):
@@ -365,6 +393,7 @@ def _write_mask(h, number, out):
     words = header(h)[layout.WORDS]
     base = masks[record + mask_layout.MASK_BASE]
     parent = parent_of(h, base)
+    # slice and list of a base with a parent are the parent's; its own list only adds
     whole = base if parent < 0 else parent
     slice_row = bases[whole * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
     if slice_row >= 0:
@@ -421,6 +450,9 @@ def _add_doubts(h, number, pair, out):
 def fill(h, cursor, out):
     """Write the mask of ``cursor`` into ``out`` (int32 words); stop tokens and token terminals are the caller's. 0 or a status,
     then ``out`` is garbage.
+
+    The mask of a set of pairs is the union of theirs. The first is written over ``out``, the others into a row beside it that
+    is ORed in. The dead cursor, and one at which only the end may come, have empty masks.
     """
     head = header(h)
     if cursor >> 32:
@@ -440,6 +472,7 @@ def fill(h, cursor, out):
                 number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
                 if number < 0:
                     return number
+                # a second pair: the first one's tokens are in out already
                 if count == 1:
                     beside = np.empty(len(out), np.int32)
                 _write_mask(h, number, beside)
@@ -474,7 +507,9 @@ def add_terminals(h, cursor, out):
 
 @kernel
 def _add_terminals_of(h, row, state, out):
-    """:func:`add_terminals` for one pair."""
+    """:func:`add_terminals` for one pair. Terminals match at lexeme boundaries: their words stand in the start state of a row,
+    and in the state after LONGEST lexemes that match here (:func:`past_longest`).
+    """
     row, state = past_longest(h, row, state)
     if row < 0:
         return row

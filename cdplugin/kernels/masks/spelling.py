@@ -20,7 +20,8 @@ def spell(h, text_address, n, banned_address):
     """Leave a shortest spelling of ``n`` bytes on the stack as tokens, of equally short ones that with the longest tokens
     first. How many tokens, ``NOT_SPELT`` plus a place, or a status.
 
-    ``banned_address``: int64 words, a count and tokens not to be taken. Work: bytes × longest token × children of a node.
+    ``text_address``: uint8[n]. ``banned_address``: int64 words, a count and tokens not to be taken. Dynamic programming from
+    the end of the text; ``n + 1`` tokens stand for "cannot be spelled". Work: bytes × longest token × children of a node.
     """
     if not has_room(h, layout.STACK, 3 * (n + 1)):
         return np.int64(statuses.GROW)
@@ -50,7 +51,9 @@ def spell(h, text_address, n, banned_address):
 
 @kernel
 def _choose(h, text, start, n, banned_address):
-    """Find the token to take at a place; those after it have theirs."""
+    """Find the token to take at the place ``start``, and write it, its bytes, and the tokens from there to the end; those of
+    the places after it are final.
+    """
     trie_byte = u8(h, layout.TRIE_BYTE)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
@@ -80,6 +83,7 @@ def _choose(h, text, start, n, banned_address):
 
 @kernel
 def _is_banned(banned_address, token):
+    """Whether a token is in the list at ``banned_address``. A linear search: there are a few stop tokens."""
     count = view_i64(banned_address, 1)[0]
     banned = view_i64(banned_address, count + 1)
     for i in range(1, count + 1):

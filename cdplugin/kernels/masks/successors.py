@@ -15,9 +15,9 @@ from cdplugin.kernels.parser.cursors import accept, step, step_inside
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 
-# words of a question: addresses of the mask row (int32) and of the answer's groups (int32, one per bit of the row; -1: none),
+# words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none),
 # slots of the table (a power of two), cursors so far; then the slots' cursors and their numbers, then the cursors
-Q_ROW, Q_GROUPS, Q_SLOTS, Q_COUNT = range(4)
+Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT = range(4)
 QUESTION_WORDS = 4
 FULL = 1 << 40
 """More cursors than half the slots: ask again with more."""
@@ -30,7 +30,12 @@ def question_size(slots: int) -> int:
 
 @kernel
 def successors(h, cursor, address):
-    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status."""
+    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status.
+
+    ``address``: a question of :func:`question_size` words (int64): the caller sets ``Q_ROW``, ``Q_NUMBERS`` and ``Q_SLOTS``;
+    the cursors come back at its end, in the order of their numbers. Tokens that the mask does not have, or that lead nowhere,
+    get -1. Where tokens are counted or are terminals, the trie says too little, and each token is accepted by itself.
+    """
     head = header(h)
     question = view_i64(address, QUESTION_WORDS)
     slots = question[Q_SLOTS]
@@ -39,11 +44,11 @@ def successors(h, cursor, address):
     for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
         table[i] = 0
     row = view_i32(table[Q_ROW], head[layout.WORDS])
-    groups = view_i32(table[Q_GROUPS], 32 * head[layout.WORDS])
+    numbers = view_i32(table[Q_NUMBERS], 32 * head[layout.WORDS])
     for i in range(32 * head[layout.WORDS]):
-        groups[i] = -1
+        numbers[i] = -1
     if not head[layout.HAS_CLOCKS] and not head[layout.HAS_TERMINALS]:
-        status = _walk(h, cursor, table, row, groups)
+        status = _walk(h, cursor, table, row, numbers)
         if status != 0:
             return status
     for word in range(head[layout.WORDS]):
@@ -52,7 +57,7 @@ def successors(h, cursor, address):
             continue
         for bit in range(32):
             token = np.int64(32 * word + bit)
-            if not (bits >> np.int32(bit)) & 1 or groups[token] >= 0:
+            if not (bits >> np.int32(bit)) & 1 or numbers[token] >= 0:
                 continue
             after = accept(h, cursor, token, True)
             if after < 0:
@@ -63,13 +68,15 @@ def successors(h, cursor, address):
                 number = _number(table, after)
                 if number < 0:
                     return np.int64(FULL)
-                groups[token] = number
+                numbers[token] = number
     return table[Q_COUNT]
 
 
 @kernel
 def _number(table, cursor):
-    """The number of a cursor, a new one if it was not met; -1 if the table is full."""
+    """The number of a cursor, a new one if it was not met; -1 if the table is full, which it is when half of its slots
+    are used.
+    """
     slots = table[Q_SLOTS]
     at = ((cursor >> 32) * 31 + (cursor & layout.LOW_32)) & (slots - 1)
     while table[QUESTION_WORDS + at]:
@@ -87,8 +94,11 @@ def _number(table, cursor):
 
 
 @kernel
-def _walk(h, cursor, table, row, groups):
-    """:func:`successors` of the tokens that are text; 0, ``FULL`` or a status."""
+def _walk(h, cursor, table, row, numbers):
+    """:func:`successors` of the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status.
+
+    Neighbouring tokens mostly lead to the cursor of the token before, which is compared first (``last``).
+    """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
@@ -121,7 +131,7 @@ def _walk(h, cursor, table, row, groups):
                 last, number = after, _number(table, after)
                 if number < 0:
                     return np.int64(FULL)
-            groups[token] = number
+            numbers[token] = number
         i64(h, layout.STACK)[depth] = after
         node += 1
     head[layout.STACK_TOP] = saved

@@ -28,7 +28,10 @@ _DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; e
 
 @kernel
 def walk_tracked(h, row, ends, doubtful):
-    """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group; 0 or a status."""
+    """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group (``K_ENDS``); 0 or a status.
+
+    The same walk is made twice, once for each kind, since a mask holds them in two lists.
+    """
     cursor = textless_start(h, row)
     if cursor < 0:
         return cursor
@@ -45,6 +48,9 @@ def walk_tracked(h, row, ends, doubtful):
 def _walk(h, cursor, top_node, begun, doubtful):
     """:func:`walk_tracked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out
     at the first level.
+
+    As :func:`cdplugin.kernels.masks.masks._walk_below`, with a mark beside each cursor: has the way here been through a
+    shadow, and is it still in the first one?
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -103,7 +109,12 @@ def _walk(h, cursor, top_node, begun, doubtful):
 
 @kernel
 def _mark(h, before, cursor):
-    """The mark of a cursor after one whose mark is ``before``."""
+    """The mark of a cursor after one whose mark is ``before``.
+
+    0 until a shadow has begun. In a shadow: the row + 1, so that a second shadow, which begins in another row, is told from
+    the first. ``_DIRTY`` for good once the shadow has ended, a second one begun, or a lexeme without much room (UNSURE) was
+    entered.
+    """
     if cursor >> 32:
         roles = roles_of(h, cursor & lexer_layout.STATE_MASK)
         if (roles >> layout.UNSURE) & 1:
@@ -122,7 +133,11 @@ def _mark(h, before, cursor):
 
 @kernel
 def _is_rich(h, cursor, mark):
-    """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status."""
+    """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status.
+
+    ``RICH`` plain characters are more texts than there can be values to avoid, so at least one of them is new: the token can
+    be gone on with, whatever was seen.
+    """
     if mark == _DIRTY or cursor >> 32 == 0:
         return np.int64(0)
     state = saturated(h, cursor & lexer_layout.STATE_MASK, header(h)[layout.MAX_DEPTH])

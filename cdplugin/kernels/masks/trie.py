@@ -141,6 +141,7 @@ _ALONE = b" _-./:@%+#?&=~,;'()\"\\<>"
 
 
 def _kinds() -> np.ndarray:
+    """``BYTE_KIND``: the groups, each byte of ``_ALONE`` by itself, and one kind for all the rest."""
     kinds = np.full(256, len(_GROUPS) + len(_ALONE), np.int64)  # the last kind: all others
     for kind, members in enumerate((*_GROUPS, *(bytes([byte]) for byte in _ALONE))):
         kinds[list(members)] = kind

@@ -1,5 +1,9 @@
 """Left corners: what may stand first in what a nonterminal derives.
 
+``A`` has ``B`` as a left corner if ``A`` derives something that begins with ``B`` (itself included). The relation is used in
+two ways: a row predicts ``B`` exactly if a nonterminal that it waits for has ``B`` as a left corner; and an origin only needs
+the entries for nonterminals that have the item's own one as a left corner (:func:`restrict`).
+
 Left corners are only taken over nonterminals that have their rules: where one has not, the owner is asked for them
 (``NEED_RULES``), so nothing that is memoised can change by rules that come late.
 """
@@ -37,6 +41,9 @@ def left_corners(h, nonterminal):
     Both are memoised by the nonterminal (``M_CORNERS``, ``M_FIRST``); returns the id of the corners or a status. Breadth first
     over the rules: of each rule the symbols count up to the first that may not be empty. A nonterminal without rules yet ends
     the search with ``NEED_RULES``; it begins again when they are there.
+
+    For ``L: E | E "," L   E: w``: the corners of L are {L, E}, its first pairs {(w, E -> • w)}. Whoever has the corners has
+    the first pairs: both are stored together.
     """
     known = memo_get(h, layout.M_CORNERS, nonterminal, 0)
     if known >= 0:
@@ -86,6 +93,7 @@ def left_corners(h, nonterminal):
                 dot += 1
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
+    # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
     n_first = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
     first = intern(h, layout.K_FIRST, end, n_first)
     if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
@@ -100,7 +108,11 @@ def left_corners(h, nonterminal):
 
 @kernel
 def need_rules(h, start, end):
-    """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs."""
+    """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs.
+
+    Otherwise ``NEED_RULES``, with the missing ones moved to the front: ``STACK[REQUEST_B:REQUEST_A]``. The owner reads them
+    there.
+    """
     words = i64(h, layout.STACK)
     heads = i64(h, layout.RULE_HEADS)
     missing = start
@@ -117,7 +129,7 @@ def need_rules(h, start, end):
 
 @kernel
 def contains(h, value, word):
-    """Whether the sorted sequence of ``value`` holds ``word``."""
+    """Whether the sorted sequence of ``value`` holds ``word``, by bisection."""
     data = i64(h, layout.DATA)
     low = offset_of(h, value)
     high = low + length_of(h, value)
@@ -155,7 +167,11 @@ def restrict(h, origin, nonterminal):
     """The origin without the entries that do not have ``nonterminal`` as a left corner; an id or a status.
 
     An item of ``nonterminal`` can only be needed by what has it as a left corner. Dropping the other entries makes origins of
-    different rows equal, and so their items and rows.
+    different rows equal, and so their items and rows. Otherwise an item would carry all that its row waits for, and rows would
+    hardly ever repeat.
+
+    Memoised by (origin, nonterminal). An origin of ``MANY`` entries is restricted to all of its corners in one pass, as each
+    of them would look at all entries.
     """
     count = length_of(h, origin)
     if count == 0:
@@ -182,6 +198,7 @@ def restrict(h, origin, nonterminal):
             if contains(h, corners, nonterminal) and push(h, entry) < 0:
                 return statuses.GROW
     result = origin
+    # nothing was dropped: the same id, without a look-up
     if head[layout.STACK_TOP] - base < count:
         result = intern(h, layout.K_ORIGIN, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
@@ -195,6 +212,7 @@ def _restrict_to_each(h, origin):
     """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status.
 
     The pairs (corner, entry) are sorted, so that the entries of one corner stand together. Done once per origin (``V_AUX``).
+    Cost: the sum of the entries' corners, times its logarithm, instead of entries × nonterminals.
     """
     if aux_of(h, origin):  # done before
         return 0

@@ -10,6 +10,16 @@ byte, over all pairs, are scanned, and pairs with equal lexer states unite their
 Where LONGEST lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer.lexer`), so that of them at most one
 pair is left.
 
+The grammar of :mod:`cdplugin.kernels.parser.earley`, stepped through ``[ab,``::
+
+    [    (row 2, state 3)                    a word may start
+    a    {(row 2, state 4), (row 3, state 5)}    the word goes on, or it has ended and "," or "]" may come
+    b    the same set: equal pairs, equal id
+    ,    (row 4, state 3)                    the word had to end; a pair again
+
+So nothing is guessed and nothing is undone: all readings are followed, and the number of pairs (``MAX_PAIRS``) is the
+ambiguity of the lexing at one byte, not of the whole text.
+
 Token terminals match whole tokens at lexeme boundaries: :func:`accept` follows a token by its bytes and as a terminal.
 """
 
@@ -58,15 +68,19 @@ from cdplugin.kernels.store.arena import (
 def single(row, state, accepts):
     """The cursor of one (row, lexer state) pair: ``(row + 1) << 32 | accepts << 31 | state``. Rows count from 1, so it is
     never 0.
+
+    ``accepts``: 1 if the text may end here at a boundary. A LONGEST lexeme that matches at ``state`` may end the text as well;
+    that is asked when it matters (:func:`accepts_at`).
     """
     return ((row + 1) << 32) | (accepts << 31) | state
 
 
 @kernel
 def start_of(h, row):
-    """The cursor at the boundary before ``row``, or ``GROW``.
+    """The cursor at the boundary before ``row``, or a status.
 
-    EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs.
+    EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs. A start
+    state with lexemes that track their values carries the empty text, and so is in a set, too.
     """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
@@ -96,7 +110,11 @@ def textless_start(h, row):
 
 @kernel
 def accepts_at(h, cursor):
-    """1 if the text may end here, else 0; or a status."""
+    """1 if the text may end here, else 0; or a status.
+
+    At a boundary the row has said so when the cursor was made. Inside LONGEST lexemes that match, the row after them has to be
+    made, which is why this may fail.
+    """
     if cursor >> 32:
         if cursor & parser_layout.ACCEPT_BIT:
             return np.int64(1)
@@ -158,6 +176,7 @@ def step(h, cursor, byte):
         if row < 0:
             return row
         return _step_boundary(h, row, byte)
+    # lexemes end with this byte: the row moves, and what goes on keeps the old row
     after &= lexer_layout.STATE_MASK
     rest = rest_of(h, after)
     next_row = advance(h, row, accepted_of(h, after))
@@ -172,7 +191,7 @@ def step(h, cursor, byte):
 def _step_boundary(h, row, byte):
     """The cursor after ``byte`` from the boundary before ``row``; 0 or a status.
 
-    At a boundary nothing has begun, so no LONGEST lexeme can end before the byte.
+    At a boundary nothing has begun, so no LONGEST lexeme can end before the byte. One start state and no end is the fast path.
     """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
@@ -198,6 +217,7 @@ def _pair_cursor(h, next_row, row, rest):
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
     if longest_start_of(h, next_row) == 0 and not has_role(h, first, layout.TRACKS):
+        # the ended lexeme leads nowhere: only the reading that goes on is left
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest:
@@ -214,9 +234,10 @@ def _pair_cursor(h, next_row, row, rest):
 
 @kernel
 def step_set(h, state, byte):
-    """:func:`step` for an interned set of pairs; memoised by (set, byte).
+    """:func:`step` for an interned set of pairs, by its id; memoised by (set, byte).
 
-    The pairs of all targets are collected on the stack, those with equal lexer states united, and interned.
+    The pairs of all targets are collected on the stack, those with equal lexer states united, and interned. So inside a long
+    string with an ambiguous end, each byte after the first costs a look-up.
     """
     if state == 0:
         return np.int64(0)
@@ -226,6 +247,7 @@ def step_set(h, state, byte):
     base = header(h)[layout.STACK_TOP]
     accepts = np.int64(0)
     for i in range(length_of(h, state)):
+        # each pair is compared with those before it
         if not spend(h, 4 + ((header(h)[layout.STACK_TOP] - base) >> 2)):
             return np.int64(statuses.LIMIT_WORK)
         pair = word_of(h, state, i)
@@ -263,10 +285,13 @@ def _follow(h, base, row, state, byte):
 
 @kernel
 def _follow_boundary(h, base, row, byte):
-    """:func:`_follow` from the boundary before ``row``: nothing has begun there, so no lexeme ends before the byte."""
+    """:func:`_follow` from the boundary before ``row``: nothing has begun there, so no lexeme ends before the byte.
+
+    Both start states of the row are followed; one whose lexemes track their values begins with the empty text.
+    """
     accepts = np.int64(0)
-    for group in (parser_layout.R_START, parser_layout.R_LONGEST):
-        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + group]
+    for field in (parser_layout.R_START, parser_layout.R_LONGEST):
+        state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + field]
         if has_role(h, state, layout.TRACKS):
             text = first_text(h, state)
             after = text if text < 0 else _follow_text(h, base, row, text, byte)
@@ -285,7 +310,9 @@ def _follow_boundary(h, base, row, byte):
 
 @kernel
 def _follow_text(h, base, row, text, byte):
-    """:func:`_follow` for a pair that carries a text."""
+    """:func:`_follow` for a pair that carries a text: the byte is appended to it. What ends is scanned with its value
+    (:func:`with_values`), so rows after it know that value; what goes on without tracking drops the text.
+    """
     after = transition(h, lexer_state_of(h, text), byte)
     if after <= 0:
         return after
@@ -314,7 +341,9 @@ def _follow_text(h, base, row, text, byte):
 
 @kernel
 def _land(h, base, row, after):
-    """Add the pairs of a transition's target; 1 if the text may end at a boundary there, else 0; or a status."""
+    """Add the pairs of a transition's target ``after`` (a state, perhaps with ``ENDS_BIT``) from ``row``: the boundary after
+    what ends, and the state of what goes on. 1 if the text may end at the boundary, else 0; or a status.
+    """
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
@@ -346,7 +375,10 @@ def _add_boundary(h, base, row):
 
 @kernel
 def _cursor_of(h, base, accepts):
-    """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status."""
+    """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status.
+
+    ``accepts``: 1 if the text may end. One pair becomes a word of its own, so that equal parser states have equal cursors.
+    """
     head = header(h)
     count = head[layout.STACK_TOP] - base
     if count > head[layout.MAX_PAIRS]:
@@ -370,7 +402,8 @@ def _cursor_of(h, base, accepts):
 def _add_pair(h, base, row, state):
     """Add ``(row, state)`` to the pairs ``STACK[base:top]``; 0 or a status.
 
-    A pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states stay distinct.
+    A pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states stay distinct. A linear
+    search: there are few pairs. ``state`` 0 (nothing starts, nothing goes on) adds nothing.
     """
     if state == 0:
         return np.int64(0)
@@ -395,7 +428,7 @@ def _add_pair(h, base, row, state):
 
 @kernel
 def step_bytes(h, cursor, text, start, end):
-    """The cursor after ``text[start:end]``; 0 if it is not the beginning of anything legal; or a status."""
+    """The cursor after ``text[start:end]`` (uint8); 0 if it is not the beginning of anything legal; or a status."""
     for i in range(start, end):
         cursor = step(h, cursor, np.int64(text[i]))
         if cursor <= 0:
@@ -432,7 +465,7 @@ def accept(h, cursor, token, as_text):
     """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
 
     If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
-    end.
+    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`).
     """
     head = header(h)
     after = np.int64(0)
@@ -499,7 +532,8 @@ def _follow_terminal(h, base, row, state, token):
     """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
     status.
 
-    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match.
+    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match: these end before the
+    terminal, as before a byte that does not go on with them.
     """
     row, state = past_longest(h, row, lexer_state_of(h, state))
     if row < 0:
@@ -557,6 +591,9 @@ def _tick(h, cursor):
 def _tick_pair(h, base, row, state):
     """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a
     status.
+
+    A lexeme whose next number is its last one has used up its tokens: it ends here if it matches, and otherwise goes on under
+    the last number, to end as soon as it does. A text is carried over where the lexemes that track their values go on.
     """
     head = header(h)
     text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
@@ -575,6 +612,7 @@ def _tick_pair(h, base, row, state):
         if ticked < 0:
             words[top + kept] = word
             kept += 1
+        # its last token, and it matches: it ends now, rather than with a byte
         elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
             words[top + count + ended] = symbol_of(h, ticked)
             ended += 1

@@ -18,8 +18,27 @@ How a row is made, in four steps:
 4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin and the lexer states in which
   its lexemes start. Both are found once per row.
 
+For example, with ``S: "[" L "]"   L: E | E "," L   E: w`` (``•`` is the dot, ``{…}`` the origin)::
+
+    read        row   kernel items                                 its own origin
+    (nothing)   1     S' -> • S END {}                             {S: S' -> S • END}
+    [           2     S -> "[" • L "]" {S: …}                      {L: S -> "[" L • "]"}
+    [w          3     S -> "[" L • "]" {S: …}                      {}
+                      L -> E • "," L {L: S -> "[" L • "]"}
+    [w,         4     L -> E "," • L {L: S -> "[" L • "]"}         {L: S -> "[" L • "]"}
+    [w,w        3     again, for any number of words
+    [w]         5     S' -> S • END {}, accepts                    {}
+
+In row 2, ``E -> • w`` is predicted and not stored: ``w`` is found as a first lexeme of ``L``. When it has ended, ``E`` is
+complete, then ``L`` (``E`` may end it) and so the item of row 2 moves over ``L``: all of that is one :func:`complete`, which
+is memoised by (origin, nonterminal). In row 4 the new ``L`` has the same origin as the outer one: completing it completes that
+as well, so the chain of lists that a textbook parser would climb at ``]`` has length one.
+
 Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text is
 the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
+
+Nullable nonterminals are moved over where they are met (Aycock and Horspool, 2002): every loop over ``symbols[dot]`` goes on
+past what may be empty, so no item for an empty derivation is ever made.
 
 Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` gets its rules when it is first predicted. Left
 corners are only taken over nonterminals that have their rules, so nothing memoised changes when rules come.
@@ -60,7 +79,7 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def _push_items(h, items):
-    """Push all items of a ``K_ITEMS`` value."""
+    """Push all items of a ``K_ITEMS`` value; 0 or ``GROW``."""
     head = header(h)
     count = length_of(h, items)
     top = head[layout.STACK_TOP]
@@ -85,8 +104,11 @@ def complete(h, nonterminal, origin):
     gives: the items that wait for it outside (the origin's entry), and the predicted items ``A -> B . rest`` inside, with the
     origin restricted to A.
 
+    Predicted items come from CORNER_LISTS: the dots before a nonterminal with only nullable symbols before them. Whether the
+    rule of such a dot is predicted here is asked of the origin (:func:`_is_predicted`).
+
     Only finished results are memoised. A recursive memo with an in-progress guard returns too little where completions are
-    cyclic.
+    cyclic. Cost: the corners of the nonterminals completed, times the entries of the origin.
     """
     known = memo_get(h, layout.M_COMPLETE, origin, nonterminal)
     if known >= 0:
@@ -121,6 +143,7 @@ def complete(h, nonterminal, origin):
                 inside = _is_predicted(h, origin, waiting, left)
                 if inside < 0:
                     return inside
+                # _is_predicted may compute left corners, which stamp nonterminals in the same table
                 stamp = _restamp(h, base, stamp)
                 if inside:
                     marks[left] = stamp
@@ -140,6 +163,7 @@ def complete(h, nonterminal, origin):
                 return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
+            # nothing of this rule is left to wait for anything; its left side is in the worklist
             if symbols[dot + 1] == layout.END_OF_RULE:
                 continue
             left = lefts[dot]
@@ -237,6 +261,9 @@ def make_row(h, start, count):
 def row_of(h, items):
     """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status.
 
+    Three parts are found: the nonterminals waited for; the origin, that is for each of them the items that come of moving over
+    it (:func:`_push_after`, completions included); the start states of its lexemes. The text may end where END is waited for.
+
     The number stands in the value's ``V_AUX``. Nothing is written before every part is there, so a kernel that ran out of room
     or needs rules begins the row again: all rules that it predicts are asked for at once.
     """
@@ -260,6 +287,7 @@ def row_of(h, items):
             dot += 1
         if symbols[dot] == -2 - head[layout.END_SYMBOL]:
             accepts = 1
+    # pairs (nonterminal, place of an item): sorted, the items that wait for one nonterminal stand together
     n_pairs = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     # 2. the origin of what this row predicts: one entry for each nonterminal waited for
     entries = base + n_pairs
@@ -328,9 +356,9 @@ def row_of(h, items):
 
 
 @kernel
-def _start_state(h, items, waited, n_waited, group):
-    """The lexer state in which the lexemes of a group (``R_START``: EXACT, ``R_LONGEST``: LONGEST and LAZY) start; 0 if none;
-    or a status.
+def _start_state(h, items, waited, n_waited, field):
+    """The lexer state in which the EXACT lexemes (``field`` is ``R_START``), or the LONGEST and LAZY ones (``R_LONGEST``), of a
+    row start; 0 if there are none; or a status.
 
     The lexemes are those after a dot of the items, past what may be empty, and the first ones of the nonterminals
     ``STACK[waited:waited + n_waited]``. LONGEST lexemes compete with their skips, which start with them, but not in the first
@@ -350,9 +378,10 @@ def _start_state(h, items, waited, n_waited, group):
             return statuses.GROW
     marked = has_skip_items(h, items)
     only = np.int64(-1)
+    # no lexeme of the items themselves has been pushed: the nonterminal alone decides
     if n_waited == 1 and head[layout.STACK_TOP] == base and not marked:
         only = i64(h, layout.STACK)[waited]
-        known = memo_get(h, layout.M_START, only, group)
+        known = memo_get(h, layout.M_START, only, field)
         if known >= 0:
             return known
     for w in range(n_waited):
@@ -380,8 +409,9 @@ def _start_state(h, items, waited, n_waited, group):
     if marked:
         count = only_after_skips(h, items, base, count)
     head[layout.STACK_TOP] = base + count
+    # dot 0 stands in row 1 only: nothing is skipped before the text begins, unless a rule says so
     first_row = word_of(h, items, 0) >> 32 == 0
-    if group == parser_layout.R_LONGEST and not first_row:
+    if field == parser_layout.R_LONGEST and not first_row:
         for i in range(base, base + count):
             skip = skip_of(h, i64(h, layout.STACK)[i])
             if skip >= 0 and push(h, skip) < 0:
@@ -390,14 +420,14 @@ def _start_state(h, items, waited, n_waited, group):
     words = i64(h, layout.STACK)
     kept = 0
     for i in range(base, base + count):
-        if (ending_of(h, words[i]) == layout.EXACT) == (group == parser_layout.R_START):
+        if (ending_of(h, words[i]) == layout.EXACT) == (field == parser_layout.R_START):
             words[base + kept] = pack(words[i], expression_of(h, words[i]))
             kept += 1
     head[layout.STACK_TOP] = base + kept
     state = lexer_state(h, base, kept)
     head[layout.STACK_TOP] = base
     if state >= 0 and only >= 0 and not first_row:
-        return memo_put(h, layout.M_START, only, group, state)
+        return memo_put(h, layout.M_START, only, field, state)
     return state
 
 
@@ -453,7 +483,7 @@ def advance(h, row, accepted):
             return same if same < 0 else memo_put(h, layout.M_ADVANCE, row, accepted, same)
         role = role_of(h, lexeme)
         if role == layout.TRACKS or role == layout.VALUE:
-            status = _scan_kept(h, items, origin, lexeme)
+            status = _scan_tracked(h, items, origin, lexeme)
             if status < 0:
                 return status
             continue
@@ -474,6 +504,7 @@ def advance(h, row, accepted):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
                     break
+                # the predicted item's origin is the row's own, less what can never ask for it
                 restricted = restrict(h, origin, lefts[entry & layout.LOW_32])
                 if restricted < 0:
                     return restricted
@@ -487,6 +518,7 @@ def advance(h, row, accepted):
         if not spend(h, 4):
             return statuses.LIMIT_WORK
         move = i64(h, layout.STACK)[i]
+        # over the lexeme, and on through what is complete with it
         status = _push_after(h, move >> 32, move & layout.LOW_32)
         if status < 0:
             return status
@@ -498,11 +530,11 @@ def advance(h, row, accepted):
 
 
 @kernel
-def _scan_kept(h, items, origin, ended):
+def _scan_tracked(h, items, origin, ended):
     """Push the dots, with their origins, at which a lexeme that tracks its value is scanned; 0 or a status.
 
     ``ended``: the lexeme that stands for its value, or, in masks, the lexeme's number, for any value. The rule goes on at a
-    dot that the owner made for that value (:func:`_kept_dot`).
+    dot that the owner made for that value (:func:`_tracked_dot`).
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
@@ -511,7 +543,7 @@ def _scan_kept(h, items, origin, ended):
         dot = item >> 32
         while symbols[dot] >= 0 and nullable[symbols[dot]]:
             dot += 1
-        dot = _kept_dot(h, dot, -2 - symbols[dot], ended)
+        dot = _tracked_dot(h, dot, -2 - symbols[dot], ended)
         if dot < 0:
             return dot
         if dot and push(h, pack(dot, item & layout.LOW_32)) < 0:
@@ -527,7 +559,7 @@ def _scan_kept(h, items, origin, ended):
                 return statuses.LIMIT_WORK
             entry = word_of(h, first, f)
             left = i64(h, layout.DOT_LEFT)[entry & layout.LOW_32]
-            dot = _kept_dot(h, entry & layout.LOW_32, entry >> 32, ended)
+            dot = _tracked_dot(h, entry & layout.LOW_32, entry >> 32, ended)
             if dot < 0:
                 return dot
             if dot:
@@ -540,7 +572,7 @@ def _scan_kept(h, items, origin, ended):
 
 
 @kernel
-def _kept_dot(h, dot, lexeme, ended):
+def _tracked_dot(h, dot, lexeme, ended):
     """Where the rule goes on in which ``lexeme`` stands at ``dot``: a dot before the lexeme, 0 if it is another one, or has
     that value excluded; or a status. ``ended``: a value, or the number of the lexeme, for any value.
     """
@@ -573,6 +605,7 @@ def unite_rows(h, a, b):
     items_b = items_of(h, b)
     if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
         return statuses.GROW
+    # one of the two was reached without a skip, so every lexeme may start
     if has_skip_items(h, items_a) != has_skip_items(h, items_b):
         drop_skip_items(h, base)
     row = make_row(h, base, head[layout.STACK_TOP] - base)

@@ -1,4 +1,4 @@
-"""Fields of rows (``R_``), by name. Each is one load after inlining."""
+"""Fields of rows (``R_``), by name. Each is one load after inlining. ``row``: a row's number, from 1."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def longest_start_of(h, row):
 
 @kernel
 def accepts_of(h, row):
-    """1 if the text may end before it, else 0."""
+    """1 if the text may end at the boundary before it, else 0."""
     return i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + parser_layout.R_ACCEPTS]

@@ -85,6 +85,10 @@ def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
 
     ``barren``: 1 for a lexeme that matches nothing; ``seeds``: nonterminals that are known from elsewhere since the last call;
     at the first call it is empty; ``work``: len(lefts) + 2 len(symbols) + 2 len(known) words, kept between calls. All int64.
+
+    A rule waits for as many nonterminals as stand on its right side; a nonterminal that becomes known tells its rules, and a
+    rule that waits for nothing more makes its left side known (Dowling and Gallier's counting, 1984). Each occurrence of a
+    symbol is looked at once, over all calls together.
     """
     n_rules = len(lefts)
     n_symbols = len(symbols)
@@ -116,7 +120,11 @@ def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
 
 @kernel
 def _wait(offsets, symbols, rule, rule_at, heads, links):
-    """Enter a rule into the lists of the nonterminals on its right side; how many these are."""
+    """Enter a rule into the lists of the nonterminals on its right side; how many these are (a symbol that stands twice counts
+    twice).
+
+    ``heads[symbol]`` is the last occurrence entered, ``links[at]`` the one before it, ``rule_at[at]`` its rule.
+    """
     count = np.int64(0)
     for at in range(offsets[rule], offsets[rule + 1]):
         symbol = symbols[at]
@@ -162,6 +170,16 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. Returns ``OUT_WORDS`` counts, then DOT_SYMBOL, DOT_LEFT and
     DOT_NULL_REST (a word per dot), RULE_LISTS and CORNER_LISTS (two per entry), RULE_HEADS, CORNER_HEADS and NULLABLE (one per
     nonterminal).
+
+    For ``S: "(" S ")" |``, with the lexemes 0 and 1 and END = 2::
+
+        dot              0  1  2 | 3  4  5  6 | 7         S' -> S END | S -> ( S ) | S ->
+        DOT_SYMBOL       1 -4 -1 |-2  1 -3 -1 |-1
+        DOT_LEFT         0  0  0 | 1  1  1  1 | 1
+        DOT_NULL_REST    0  0  1 | 0  0  0  1 | 1
+        RULE_HEADS       0  2        RULE_LISTS    (0, -1) (3, -1) (7, 1)      rules of S: dot 7, then dot 3
+        CORNER_HEADS    -1  0        CORNER_LISTS  (0, -1)                     S is a corner at dot 0
+        NULLABLE         0  1
     """
     order, kept, n_kept, n_symbols = _reach(
         lefts, offsets, symbols, missing, start, family_of, uses_at, uses, number, lexeme_number
@@ -298,7 +316,10 @@ def _number_lexemes(lexeme_number, skip_of):
 
 @kernel
 def _find_nullable(lefts, offsets, symbols, is_null):
-    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to."""
+    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to.
+
+    As :func:`find_productive`, over the rules without lexemes: others wait for ever (``_NEVER``).
+    """
     n = len(is_null)
     missing = np.zeros(len(lefts), np.int64)
     rule_at = np.empty(len(symbols), np.int64)
@@ -330,7 +351,7 @@ def _find_nullable(lefts, offsets, symbols, is_null):
 def lay_out(
     lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
 ):
-    """:func:`_lay_out`, for rules that come late."""
+    """:func:`_lay_out`, for rules that come late: those of a family's member when the parser first predicts it."""
     return _lay_out(
         lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
     )
@@ -344,7 +365,8 @@ def _lay_out(
 
     ``dots``: three words per dot go there, all DOT_SYMBOL first; ``lists`` and ``corners``: pairs (dot, next entry). A
     *corner* of a nonterminal is a dot before it where only nullable symbols stand before that dot. The numbers of what there
-    already is: ``first_dot``, ``first_rule``, ``first_corner``.
+    already is: ``first_dot``, ``first_rule``, ``first_corner``. Lists grow at their front, so a rule that comes late is
+    entered without a look at those before it.
     """
     n_dots = len(symbols) + len(lefts)
     n_corners = 0

@@ -1,8 +1,11 @@
-"""Marks: which lexemes may come after what an ``%ignore`` has matched, where grammars with different ones meet in a row.
+"""Skip items: which lexemes may come after what an ``%ignore`` has matched, where grammars with different ones meet in a row.
 
 A skip leaves a row as it is, if all lexemes that start there may have that skip before them. If not, the row after it is the
-same with *marks*: items that name the skips, with a dot that no row reaches and no rule goes on from. Only lexemes that may
-have a marked skip before them start in such a row.
+same with *skip items*: ``(SKIP_ITEM_DOT, skip)``, which name the skips, with a dot that no row reaches and no rule goes on
+from. Only lexemes that may have one of these skips before them start in such a row.
+
+For example, a Lark grammar that ignores spaces embeds a JSON schema that allows none. Where both may go on, a row that has
+read a space is the same row with the item ``(SKIP_ITEM_DOT, WS)``: the Lark lexemes start in it, those of the schema do not.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from cdplugin.kernels.store.arena import header, i64, length_of, pack, word_of
 
 @kernel
 def has_skip_items(h, items):
-    """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold marks."""
+    """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold skip items. Only dots 0 and 1 sort before theirs."""
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
         if dot >= parser_layout.SKIP_ITEM_DOT:
@@ -27,7 +30,7 @@ def has_skip_items(h, items):
 
 @kernel
 def push_skip_items(h, accepted):
-    """Push a mark for each skip of a ``K_ACCEPTED`` value; a status."""
+    """Push a skip item for each skip of a ``K_ACCEPTED`` value; 0 or a status."""
     for a in range(length_of(h, accepted)):
         skip = word_of(h, accepted, a)
         if is_skip(h, skip):
@@ -39,7 +42,7 @@ def push_skip_items(h, accepted):
 
 @kernel
 def drop_skip_items(h, base):
-    """Take the marks out of the items ``STACK[base:top]``."""
+    """Take the skip items out of the items ``STACK[base:top]``, in place; the others keep their order."""
     head = header(h)
     words = i64(h, layout.STACK)
     kept = base
@@ -52,7 +55,9 @@ def drop_skip_items(h, base):
 
 @kernel
 def only_after_skips(h, items, start, count):
-    """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a marked skip before them; how many."""
+    """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a skip before them that ``items`` name;
+    how many.
+    """
     words = i64(h, layout.STACK)
     kept = 0
     for i in range(start, start + count):
@@ -77,7 +82,7 @@ def others_start(h, state, accepted):
 
 @kernel
 def _holds(h, value, word):
-    """Whether an interned sequence holds a word."""
+    """Whether an interned sequence holds a word. A linear search: a few items, or the lexemes that end together."""
     for i in range(length_of(h, value)):
         if word_of(h, value, i) == word:
             return True

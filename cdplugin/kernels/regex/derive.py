@@ -4,6 +4,11 @@ Brzozowski (1964): the derivative of ``e`` by a byte is what ``e`` matches after
 B) = d(A) & d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: the parts whose derivatives are missing are pushed on the arena's
 stack and done first (post-order), and each result is memoised under (expression, byte).
 
+For example, with ``R = [a-z]``: the derivative of ``R{1,3} "x"`` by ``x`` is ``R{0,2} "x"``. The derivative of that by ``x``
+is ``R{0,1} "x" | ()``: its head may be empty now, so the ``x`` may also be the one behind it.
+
+``R{m,n}`` with ``d(R) R{m-1,n-1}`` is right for a nullable ``R`` as well: ``m`` is 0 then by construction.
+
 :func:`refine_class` finds bytes that certainly have the same derivative, so that a transition row is filled by class.
 """
 
@@ -36,6 +41,8 @@ _MOST_HEADS = 16  # of a set of literals: a class without more of them is not wo
 def _leaf_derivative(h, e, byte):
     """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
     of which starts with ``byte``; ``UNKNOWN`` for anything else.
+
+    These are found as fast as a memo entry is, so they are not memoised: most questions are about them.
     """
     kind = kind_of(h, e)
     if kind == layout.K_BYTES:
@@ -63,6 +70,7 @@ def _known_derivative(h, e, byte):
     result = _leaf_derivative(h, e, byte)
     if result != statuses.UNKNOWN:
         return result
+    # what failed is not memoised, so a result is never a status
     result = memo_get(h, layout.M_DERIVATIVE, e, byte)
     return result if result >= 0 else statuses.UNKNOWN
 
@@ -71,7 +79,9 @@ def _known_derivative(h, e, byte):
 def derive(h, e, byte):
     """The derivative of ``e`` by ``byte``: what ``e`` matches after it. An id or a status.
 
-    Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``.
+    Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``. An entry stays on the
+    stack until its parts are known, and is computed when it comes up again. Cost: a constructor for each node between the root
+    and the leaves in front that is not memoised.
     """
     result = _known_derivative(h, e, byte)
     if result != statuses.UNKNOWN:
@@ -89,6 +99,7 @@ def derive(h, e, byte):
             continue
         kind = kind_of(h, e)
         n = length_of(h, e) if kind == layout.K_ALT or kind == layout.K_AND else 1
+        # d(A B) = d(A) B | d(B) where A may be empty
         if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)):
             n = 2
         head[layout.WORK_LEFT] -= 2 * n
@@ -116,6 +127,7 @@ def derive(h, e, byte):
         elif kind == layout.K_REPEAT:
             low = word_of(h, e, 1)
             high = word_of(h, e, 2)
+            # high is -1 or at least 1: R{0,0} is EPSILON and never stored
             rest = make_repeat(h, word_of(h, e, 0), max(low - 1, 0), high - 1 if high > 0 else high)
             if rest < 0:
                 return rest
@@ -143,6 +155,9 @@ def refine_class(h, e, byte, byte_class, most_visits):
     The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
     ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes (for each part, where ``e`` begins with an ``&``), and
     where literals go on with ``byte``. Returns how many nodes it looked at, or ``GROW``.
+
+    For ``[a-z]+ | "if"`` and the byte ``k``: inside ``[a-z]``, and no literal begins with it, so the class is ``[a-z]`` less
+    ``i``.
     """
     joint = word_of(h, e, 0) if kind_of(h, e) == layout.K_CAT else e
     if kind_of(h, joint) == layout.K_AND:
@@ -166,6 +181,7 @@ def refine_class(h, e, byte, byte_class, most_visits):
         elif kind == layout.K_LITERALS:
             low, high = literals_with(h, e, byte)
             heads = np.zeros(4, np.int64)
+            # a byte that literals go on with has a class of its own; one that none goes on with shares its fate with all such
             give_up = give_up or low < high or not add_literal_heads(h, e, heads, _MOST_HEADS)
             for i in range(4):
                 byte_class[i] &= ~heads[i]

@@ -3,8 +3,19 @@
 Most questions are answered after a few steps in breadth. Where they are not (many patterns at once, long texts), two parts of
 an ``&`` may contradict each other already, which is soon seen where all parts at once have too many derivatives. Else the
 search takes up what is left best first (Pearl, *Heuristics*, 1984): in the order of how many bytes a match still needs by a
-rough count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever the
-order, a search that ends without a match has seen every derivative; fuel that runs out raises, it never guesses.
+rough count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever
+the order, a search that ends without a match has seen every derivative; fuel that runs out raises, it never guesses.
+
+The order of attempts, each only where the one before has not decided:
+
+1. flags: what is ``PURE``, ``NULLABLE`` or was decided before (:func:`_decide`);
+2. the length of a match, where that is memoised (:mod:`cdplugin.kernels.regex.lengths`);
+3. ``_IN_BREADTH`` derivatives in breadth;
+4. the length, on a graph of at most ``FEW_NODES`` nodes; else the search up to ``_IN_ALL`` derivatives, best first;
+5. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
+6. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
+
+With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so there is a last resort: ``LIMIT_FUEL``.
 """
 
 from __future__ import annotations
@@ -59,7 +70,10 @@ def is_nonempty(h, e):
 
 @kernel
 def is_plainly_nonempty(h, e):
-    """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status."""
+    """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status.
+
+    For shortcuts only: whoever takes 0 for an answer must be right either way.
+    """
     status = _decide(h, e, min(header(h)[layout.FUEL], _IN_ALL))
     return 0 if status == statuses.LIMIT_FUEL else status
 
@@ -111,6 +125,7 @@ def _decide_by_search(h, e, fuel):
         values[record] &= ~np.int64(SEEN)
         if status == 0:
             values[record] |= IS_EMPTY
+    # back along the chain that led to the match: each expression on it matches something
     while found >= 0:
         values[words[found] * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY
         found = words[found + 1]
@@ -122,7 +137,7 @@ def _decide_by_search(h, e, fuel):
 
 @kernel
 def _mark(h, e, matches):
-    """Note on ``e`` whether it matches anything."""
+    """Note on ``e`` whether it matches anything: the next question about it is one load."""
     i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
 
 
@@ -130,6 +145,9 @@ def _mark(h, e, matches):
 def _is_refuted(h, e):
     """1 if two parts of ``e``, an ``&`` or what begins with one, have no match in common, a complement and another; for a
     union, if that is so for each of its parts. 0 if it is not soon found, or a status.
+
+    ``A & ~B & C & …`` matches nothing if ``A`` is contained in ``B``, whatever the other parts are: the search over the two
+    has far fewer derivatives than the one over all.
     """
     is_union = kind_of(h, e) == layout.K_ALT
     pairs_left = _MOST_PAIRS
@@ -162,7 +180,8 @@ def _is_refuted(h, e):
 @kernel
 def _is_contained(h, e, outer):
     """1 if it is soon found that ``outer`` matches all that ``e`` does: as repetitions, the one's body in the other's, or by a
-    short search. 0 if not, or a status.
+    short search. 0 if not, or a status. Where ``outer`` is a union, one of its members has to do so alone, or all of it by
+    search.
     """
     is_union = kind_of(h, outer) == layout.K_ALT
     for i in range(length_of(h, outer) if is_union else 1):
@@ -176,7 +195,9 @@ def _is_contained(h, e, outer):
 
 @kernel
 def _are_disjoint(h, e, denied):
-    """1 if a short search shows that ``e & ~denied`` matches nothing. 0 if not, or a status."""
+    """1 if a short search shows that ``e & ~denied`` matches nothing, that is, that ``denied`` matches all that ``e`` does. 0
+    if not, or a status.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     complement = make_not(h, denied)
@@ -197,7 +218,12 @@ def _search(h, e, fuel):
     """With so much fuel: ``(1, entry)`` with the entry that a match was found from (-1: ``e`` itself), ``(0, -1)`` if there is
     none, or a status.
 
-    Leaves its entries on the stack: two words, an expression and the entry that it was reached from.
+    Leaves its entries on the stack: two words, an expression and the entry that it was reached from. They are never taken off,
+    so they are the breadth-first queue, the list of what was seen and the way back from a match in one. After ``_IN_BREADTH``
+    derivatives what is left of the queue goes into a binary heap, and the search is best first from there on.
+
+    One byte of each class is tried (:func:`refine_class`). A derivative takes a unit of fuel, and so do 64 nodes looked at for
+    a class.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -218,6 +244,7 @@ def _search(h, e, fuel):
             heap = np.empty(2 * n_heap + 64, np.int64)
             if _heap_push_range(h, heap, 0, next_in_breadth, head[layout.STACK_TOP]) < 0:
                 return statuses.GROW, nowhere
+        # every derivative was seen and none matches the empty string
         if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[layout.STACK_TOP]):
             return 0, nowhere
         entry = next_in_breadth
@@ -225,6 +252,7 @@ def _search(h, e, fuel):
             next_in_breadth += 2
         else:
             n_heap -= 1
+            # the low half of a word is minus the place
             entry = -_heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
         first_new = head[layout.STACK_TOP]
         e = i64(h, layout.STACK)[entry]
@@ -264,6 +292,8 @@ def _search(h, e, fuel):
 def _enter(h, e, origin, most_nodes):
     """Append the entries for ``e``, reached from entry ``origin``: itself, or the parts of a union, which stay small where the
     union does not. 1 if one of them is known to match something, else 0; or a status. ``most_nodes``: of :func:`by_length`.
+
+    What is known to match nothing, or was entered before (``SEEN``), is left out.
     """
     head = header(h)
     is_union = kind_of(h, e) == layout.K_ALT
@@ -295,8 +325,11 @@ def _enter(h, e, origin, most_nodes):
 
 @kernel
 def _heap_push_range(h, heap, count, first, last):
-    """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``, whose least word is first. A word
-    is the bytes that the entry needs and, so that the latest comes first, minus its place. ``GROW`` if the stack is too short.
+    """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``, whose least word is first. 0, or
+    ``GROW`` if the stack is too short.
+
+    A word is ``bytes needed << 32``, minus the entry's place so that of equally near ones the latest comes first: a
+    depth-first tendency that finishes one match before it begins others.
     """
     for entry in range(first, last, 2):
         needs = bytes_needed(h, i64(h, layout.STACK)[entry])
@@ -334,9 +367,10 @@ def _heap_pop(heap, count):
 
 @kernel
 def bytes_needed(h, e):
-    """About how many bytes a match of ``e`` has, by its parts; or ``GROW``. Kept in the expression's ``V_AUX``, plus 1.
+    """About how many bytes a match of ``e`` has, by its parts; or ``GROW``. Noted in the expression's ``V_AUX``, plus 1.
 
-    The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind.
+    The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind. It orders
+    a search and decides nothing.
     """
     head = header(h)
     base = head[layout.STACK_TOP]

@@ -7,6 +7,27 @@ stays symbolic; ``R{m,n}`` with a nullable ``R`` has ``m = 0`` by construction.
 
 Sets of literals are one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, less their first
 ``depth`` bytes.
+
+==============  ======================  ====================================================================
+kind            words                   matches
+==============  ======================  ====================================================================
+``K_EMPTY``     none                    nothing (id 1, ``EMPTY``)
+``K_EPSILON``   none                    the empty string (id 2, ``EPSILON``)
+``K_BYTES``     4: a set of bytes       one byte; bit ``b & 63`` of word ``b >> 6`` is byte ``b``
+``K_LITERALS``  low, high, depth        the literals, from their byte ``depth`` on
+``K_CAT``       first, rest             ``first`` is no ``K_CAT``
+``K_ALT``       parts, ascending        at least two, none of them ``K_ALT``, at most one ``K_BYTES``
+``K_AND``       parts, ascending        at least two, none of them ``K_AND``, at most one ``K_BYTES``
+``K_NOT``       part                    all byte strings that the part does not; of ``EMPTY``: id 3, ``ALL``
+``K_REPEAT``    part, least, most       -1: any number
+==============  ======================  ====================================================================
+
+Flags are computed from the parts' flags when a node is made, so each question that they answer costs one load:
+
+- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not.
+- ``PURE``: without ``&`` and ``~`` the constructors leave no dead part, so what is not ``EMPTY`` matches something.
+- ``NONEMPTY`` and ``IS_EMPTY`` are what searches have found out, and are added later.
+- ``SEEN`` and ``MEASURED`` are marks of a search under way, and are taken off before it returns.
 """
 
 from __future__ import annotations
@@ -37,7 +58,9 @@ UNBOUNDED = 1 << 20  # "any number of characters" in plain_run_bound()
 
 @kernel
 def _finish(h, value, flags):
-    """Store the flags of a fresh expression."""
+    """Add the flags of a fresh expression to what :func:`intern` gave; hands a status on. An expression that is not fresh has
+    them already, and perhaps others, so they are ORed.
+    """
     if value >= 0:
         values = i64(h, layout.VALUES)
         values[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
@@ -46,6 +69,7 @@ def _finish(h, value, flags):
 
 @kernel
 def nullable(h, e):
+    """Whether ``e`` matches the empty string. Exact, also under ``&`` and ``~``: one load."""
     return flags_of(h, e) & NULLABLE != 0
 
 
@@ -66,7 +90,10 @@ def push(h, word):
 
 @kernel
 def make_bytes(h, w0, w1, w2, w3):
-    """One byte out of a set; bit ``b & 63`` of word ``b >> 6``."""
+    """One byte out of a set; bit ``b & 63`` of word ``b >> 6``. An id, ``EMPTY`` for the empty set, or a status.
+
+    The set is thin if it has at most ``FEW`` bytes; counting stops there (Kernighan's way, a set bit at a time).
+    """
     if w0 == 0 and w1 == 0 and w2 == 0 and w3 == 0:
         return EMPTY
     head = header(h)
@@ -95,7 +122,10 @@ def make_bytes(h, w0, w1, w2, w3):
 
 @kernel
 def make_literals(h, low, high, depth):
-    """The literals ``low .. high - 1`` of the sorted table, less their first ``depth`` bytes."""
+    """The literals ``low .. high - 1`` of the sorted table, less their first ``depth`` bytes; an id or a status.
+
+    ``EMPTY`` for no literals, ``EPSILON`` for one that ends at ``depth``. They are sorted, so only the first can end there.
+    """
     if low >= high:
         return EMPTY
     offsets = i64(h, layout.LITERAL_OFFSETS)
@@ -118,7 +148,7 @@ def make_repeat(h, a, low, high):
     """``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound. An id or a status.
 
     Counts stay symbolic: ``{0,100000}`` is one value, and its derivative another one with smaller counts. What repeats
-    nothing, everything, or ``R{0,}`` is simplified, so that equal languages more often are equal values.
+    nothing, everything, or ``R{0,}`` is simplified, so that equal languages more often are equal values. O(1).
     """
     if a == EPSILON or high == 0:
         return EPSILON
@@ -153,7 +183,11 @@ def make_repeat(h, a, low, high):
 
 @kernel
 def _cat_pair(h, a, b):
-    """``a b`` for an ``a`` that is no concatenation; joins neighbouring repetitions of one body."""
+    """``a b`` for an ``a`` that is no concatenation; joins neighbouring repetitions of one body. An id or a status.
+
+    ``R{a,b} R{c,d} T`` becomes ``R{a+c,b+d} T``: without it, the derivative of a counted text in a counted list would grow a
+    chain of repetitions. ``ALL ALL`` is ``ALL``.
+    """
     if kind_of(h, a) == layout.K_REPEAT or a == ALL:
         head_, tail = b, EPSILON
         if kind_of(h, b) == layout.K_CAT:
@@ -187,7 +221,8 @@ def _cat_pair(h, a, b):
 def make_cat(h, a, b):
     """``a`` followed by ``b``, nested to the right: an id or a status.
 
-    The normal form of a sequence is ``first (second (third …))``, so the derivative touches its first part only.
+    The normal form of a sequence is ``first (second (third …))``, so the derivative touches its first part only. A left
+    operand that is a sequence itself is taken apart on the stack and put together again from its end: O(its length).
     """
     if a == EMPTY or b == EMPTY:
         return EMPTY
@@ -211,7 +246,9 @@ def make_cat(h, a, b):
 
 @kernel
 def make_not(h, a):
-    """All byte strings that ``a`` does not match."""
+    """All byte strings that ``a`` does not match: an id or a status. ``~~a`` is ``a``; the complement of a finite language is
+    known to match something.
+    """
     if kind_of(h, a) == layout.K_NOT:
         return word_of(h, a, 0)
     head = header(h)
@@ -272,6 +309,7 @@ def make_alt(h, start, count):
         return bytes_
     if bytes_ != EMPTY and push(h, bytes_) < 0:
         return statuses.GROW
+    # beside a nullable part EPSILON adds nothing: one language less with two values
     if epsilon and not any_nullable and push(h, EPSILON) < 0:
         return statuses.GROW
     n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
@@ -298,7 +336,8 @@ def make_and(h, start, count):
     """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
 
     As :func:`make_alt`, with the roles of ``EMPTY`` and ``ALL`` exchanged. Parts that plainly deny one another (``a & ~a``)
-    are ``EMPTY`` at once, without a search.
+    are ``EMPTY`` at once, without a search. An infinite language less finitely many words is known not to be empty: that is
+    ``[^"]* & ~(name | size)``, so additional properties seldom take a search.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -365,6 +404,7 @@ def make_and(h, start, count):
             if kind_of(h, words[i]) == layout.K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
                 continue
             positive += 1
+            # only where there is one such part: two infinite languages may still have nothing in common
             infinite = part & PURE != 0 and part & FINITE == 0
         if positive == 0 or (positive == 1 and infinite):
             flags |= NONEMPTY  # an infinite language less finitely many words
@@ -377,6 +417,9 @@ def make_and(h, start, count):
 def _deny_one(h, start, count):
     """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
     ``a & ~(a | b)``, ``x{2,9} & ~x*``. Says no where there is too much to compare: others find out.
+
+    The parts are sorted, so each denied part is found by bisection; repetitions are compared with all others. At most
+    ``_MOST_COMPARISONS``.
     """
     words = i64(h, layout.STACK)
     comparisons_left = _MOST_COMPARISONS
@@ -406,7 +449,9 @@ def _deny_one(h, start, count):
 
 @kernel
 def repeats_within(h, e, outer):
-    """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows."""
+    """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows. Their bodies are
+    not compared.
+    """
     if kind_of(h, e) != layout.K_REPEAT or kind_of(h, outer) != layout.K_REPEAT:
         return False
     high, outer_high = word_of(h, e, 2), word_of(h, outer, 2)

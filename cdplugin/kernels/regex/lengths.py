@@ -7,6 +7,16 @@ after so many characters. A breadth-first search backwards from the nodes that m
 least number of characters to an end, and whether it is *loose*: whether some way as short passes a node with a loop, so that
 every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison.
 
+For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*`` asks for two digits::
+
+    node         a digit leads to    anything else to    characters to an end    loose
+    1: P         2                   1                   2                       yes
+    2: P|Q       3                   2                   1                       yes      Q = .*[0-9].*
+    3: P|Q|.*    3                   3                   0                       yes
+
+    {14,64} at node 1: 2 <= 64, and loose, so any number from 2 on will do: matches something
+    {0,1} at node 1: 2 > 1: matches nothing
+
 The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
 """
 
@@ -46,6 +56,10 @@ _TOO_LARGE = 1 << 40  # what is memoised of a graph with more than FEW_NODES
 def by_length(h, e, most_nodes):
     """1 if ``e``, a conjunction with a bounded repetition or what begins with one, matches something, 0 if nothing,
     ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
+
+    With ``n`` characters to an end: nothing matches if the count allows fewer than ``n`` only; something does if ``n`` is
+    within the bounds, or below them and loose. An end that comes too early and cannot be put off is ``UNDECIDED``: a longer
+    way may exist. ``most_nodes`` = 0: only what is memoised is used.
     """
     joint = e
     if kind_of(h, e) == layout.K_CAT:
@@ -78,7 +92,9 @@ def by_length(h, e, most_nodes):
 
 @kernel
 def _counted_part(h, joint):
-    """The place of the first bounded repetition among the parts of an ``&``; -1 if there is none."""
+    """The place of the first bounded repetition among the parts of an ``&``; -1 if there is none. Its body must not be
+    nullable, or a word of it would not take a character.
+    """
     for i in range(length_of(h, joint)):
         part = word_of(h, joint, i)
         if kind_of(h, part) == layout.K_REPEAT and word_of(h, part, 2) >= 0 and not nullable(h, word_of(h, part, 0)):
@@ -88,7 +104,7 @@ def _counted_part(h, joint):
 
 @kernel
 def _without(h, joint, place):
-    """The ``&`` of all parts but one; or a status."""
+    """The ``&`` of all parts but the one at ``place``; an id or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
     for i in range(length_of(h, joint)):
@@ -104,6 +120,9 @@ def _without(h, joint, place):
 def _measure(h, start, body, most_nodes):
     """Memoise ``2 n + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an end. Returns
     the number of ``start``, ``_TOO_LARGE``, or a status.
+
+    Where a graph is too large, that is memoised as well, for all of its nodes that were met. Every node is a ``start`` of its
+    own later, when text has been read, so all of them are answered.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -124,7 +143,10 @@ def _measure(h, start, body, most_nodes):
 
 @kernel
 def _collect(h, start, body, most_nodes):
-    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status. They are left marked."""
+    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status.
+
+    They are left marked (``MEASURED``), which the caller undoes. The stack is queue and list of nodes in one.
+    """
     head = header(h)
     values = i64(h, layout.VALUES)
     at = head[layout.STACK_TOP]
@@ -152,7 +174,11 @@ def _collect(h, start, body, most_nodes):
 
 @kernel
 def _next(h, node, body):
-    """What is left of ``node`` after one word of ``body``, for each of them: a ``K_NEXT`` value, or a status."""
+    """What is left of ``node`` after one word of ``body``, for each of them: a ``K_NEXT`` value, or a status.
+
+    The product of the node's derivatives with those of the word, breadth first from (node, body) to pairs whose word has
+    ended. A character is at most four bytes, so there are few pairs. Memoised by (node, body).
+    """
     known = memo_get(h, layout.M_NEXT, node, body)
     if known >= 0:
         return known
@@ -191,6 +217,7 @@ def _next(h, node, body):
             if left_after == EMPTY or flags_of(h, left_after) & IS_EMPTY:
                 continue
             status = np.int64(0)
+            # the word may end here, and may also go on
             if nullable(h, word_after):
                 status = _push_new_pair(h, base, left_after, np.int64(EPSILON))
             if status >= 0 and word_after != EPSILON:
@@ -223,7 +250,12 @@ def _push_new_pair(h, base, left, word):
 
 @kernel
 def _measure_nodes(h, nodes, count, body):
-    """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status."""
+    """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
+
+    The edges are turned round by counting sort, then one breadth-first search runs from all nodes that match the empty string.
+    A node is loose if it has a loop, or if a node one character nearer to an end on some shortest way is. Work: nodes + edges,
+    a bisection for each edge.
+    """
     head = header(h)
     words = i64(h, layout.STACK)
     n_edges = np.int64(0)
@@ -290,7 +322,9 @@ def _measure_nodes(h, nodes, count, body):
 
 @kernel
 def _number_of(words, by_id, count, node):
-    """The number of a node, looked up in the pairs ``words[by_id:by_id + count]``."""
+    """The number of a node, looked up by bisection in the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It
+    is there.
+    """
     low = by_id
     high = by_id + count
     least = pack(node, 0)

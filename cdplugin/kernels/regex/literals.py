@@ -3,6 +3,14 @@
 ``K_LITERALS`` holds ``(low, high, depth)``: the literals ``low..high``, whose first ``depth`` bytes are equal and have been
 read. They are sorted, so that those that go on with a byte stand side by side and are found by bisection, and only the first
 can end at ``depth``.
+
+::
+
+    literals     0 do   1 done   2 for   3 form        by "d": (0, 2, 1)     by "f": (2, 4, 1)
+    (0, 2, 1)    do, done after "d"                    by "o": (0, 2, 2), nullable: "do" ends; "done" goes on
+
+It is the sorted array in place of a trie (Aho and Corasick's goto function, 1975, without its nodes): ten thousand enum
+members take one node, and a step costs two bisections.
 """
 
 from __future__ import annotations
@@ -50,7 +58,7 @@ def literals_with(h, e, byte):
 @kernel
 def add_literal_heads(h, e, found, most):
     """Add the first bytes of the literals of ``e`` to the set ``found`` (4 words): all, or ``most`` of them. Whether those are
-    all.
+    all. Each byte is found by a bisection from the one before it.
     """
     low, high, depth = _longer_ones(h, e)
     offsets = i64(h, layout.LITERAL_OFFSETS)

@@ -34,6 +34,9 @@ def evaluate(h, start, count):
     writes characters as from now on, leaves nothing; ``NAMES low high``: see :func:`_names`; ``KEYS low high tail slot``: for
     each of the literals, itself and then the expression ``tail``, as results from ``slot`` on, leaves nothing. Results lie in
     VISIT_STAMPS, which the owner has made large enough.
+
+    For example, ``(a|b){0,3}`` with the byte sets of a and b is ``K_BYTES … K_BYTES … K_ALT 2 K_REPEAT 0 3``. Operands stand
+    above the program on the same stack, so a program of any depth needs no recursion.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -122,7 +125,9 @@ def _names(h, low, high, characters):
     b - FIRST_CHARACTER]``: a tree that branches where they do. An id or a status.
 
     An open branching is a *frame* on the stack: its depth, the frame around it, its branches so far. Of two neighbours among
-    the sorted literals, the bytes that they share say which frames end between them, and whether one begins.
+    the sorted literals, the bytes that they share say which frames end between them, and whether one begins. For example, ``ab``,
+    ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b | c)``; at
+    the end the outer one becomes ``a (b | c) | b``.
     """
     head = header(h)
     base = head[layout.STACK_TOP]

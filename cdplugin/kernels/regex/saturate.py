@@ -3,6 +3,12 @@
 A mask looks at most as many bytes ahead as the longest token has. An upper bound that is farther away might as well not be
 there, and a lower one that is farther away might as well be just out of reach: so ``{0,100000}`` has as many distinct masks
 as ``{0,128}``.
+
+With a longest token of 8 bytes::
+
+    .{0,100000}"    ->  .{0,}"        the bound cannot be met within a token
+    .{50,60}"       ->  .{9,}"        neither can: all that shows is that 8 characters are not enough
+    .{3,5}"         ->  .{3,5}"       both show
 """
 
 from __future__ import annotations
@@ -23,9 +29,10 @@ _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
 def saturate(h, e, longest):
     """``e`` with the counts of a leading repetition cut to ``longest``, the bytes of the longest token; or a status.
 
-    ``R{m,n} T``: with ``n`` out of reach the bound goes; with ``m`` out of reach it becomes ``longest + 1``.
-    ``(R{0,n} & P) T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n -
-    longest`` bytes, then the count decides nothing, and ``P T`` is left.
+    ``R{m,n} T``: with ``n`` out of reach the bound goes; with ``m`` out of reach it becomes ``longest + 1``. ``(R{0,n} & P)
+    T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n - longest`` bytes,
+    then the count decides nothing, and ``P T`` is left. Every turn of ``R`` takes at least a byte, so bytes bound turns.
+    Memoised by ``e``: ``longest`` is the same for all calls of an arena.
     """
     known = memo_get(h, layout.M_SATURATE, e, 0)
     if known >= 0:
@@ -61,7 +68,11 @@ def saturate(h, e, longest):
 
 @kernel
 def _out_of_reach(h, counted, other, longest):
-    """Whether ``counted`` is an ``R{0,n}`` that takes no word of ``other`` away within a token's reach; 1, 0 or a status."""
+    """Whether ``counted`` is an ``R{0,n}`` that takes no word of ``other`` away within a token's reach; 1, 0 or a status.
+
+    That holds if ``other`` is a sequence of words of ``R`` (:func:`is_contained`), and from every point of it, ``longest``
+    bytes further on, an end is still within the count (:func:`shortest`).
+    """
     if kind_of(h, counted) != layout.K_REPEAT or word_of(h, counted, 1) != 0 or flags_of(h, other) & PURE == 0:
         return 0
     if nullable(h, word_of(h, counted, 0)):
@@ -79,8 +90,9 @@ def _out_of_reach(h, counted, other, longest):
 def shortest(h, e):
     """``minimum << 20 | residue`` of an expression without ``&`` and ``~``, in bytes, each at most ``FAR``; or a status.
 
-    Minimum: the length of a shortest word. Residue: a bound on the length of a shortest ending after anything that was read
-    of ``e`` so far, nothing included. Both are read off the structure, children first.
+    Minimum: the length of a shortest word. Residue: a bound on the length of a shortest ending after anything that was read of
+    ``e`` so far, nothing included. Both are read off the structure, children first. For ``(ab|c){2,5}``: minimum 2 (``cc``),
+    residue 3 (a bound: after ``a``, ``bc`` will do).
     """
     known = _known_shortest(h, e)
     if known >= 0:
@@ -153,7 +165,7 @@ def is_contained(h, e, r):
     """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
 
     Small parts are compared by a search over pairs of derivatives. A larger one is taken apart, since sequences of ``r`` may
-    be joined, chosen from and repeated. 0 may be wrong, 1 never is.
+    be joined, chosen from and repeated. 0 may be wrong, 1 never is. Memoised by (part, r).
     """
     known = memo_get(h, layout.M_CONTAINED, e, r)
     if known >= 0:
@@ -196,6 +208,8 @@ def is_contained(h, e, r):
 def _is_contained_small(h, e, r):
     """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, ``UNKNOWN`` if there are too many, or a
     status.
+
+    A pair (e', r') after the same bytes refutes it where e' may end and r' may not, or where e' goes on and r' is dead.
     """
     head = header(h)
     base = head[layout.STACK_TOP]

@@ -1,8 +1,20 @@
-"""How much plain text keeps an expression alive, and which counts no token can tell apart.
+"""How much plain text keeps an expression alive.
 
 *Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings.
 Tokens that consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer,
 with the containment read off the expression's structure instead of searched for).
+
+Answers have the form ``2 n + x``: any plain text of at most ``n`` characters keeps the expression alive; ``x`` = 1: and none
+of more than ``n`` does. For example:
+
+=============================  ====================  ======================================================================
+expression                     2 n + x               why
+=============================  ====================  ======================================================================
+``[^"]{0,20} "``               2 · 20 + 1            20 turns, and then only the quotation mark
+``[^"]* "``                    2 · ``UNBOUNDED``     never ends; the bit does not matter
+``([^"]* & ~(name|size)) "``   2 · ``UNBOUNDED``     a finite language taken away leaves something after any text
+``[a-z]*``                     0, unknown            not each plain character is a turn
+=============================  ====================  ======================================================================
 """
 
 from __future__ import annotations
@@ -27,6 +39,9 @@ F3 and F4, 8 after E2, 9 after E2 80."""
 def slice_step(state, byte):
     """One step of the automaton of plain text in UTF-8 (RFC 3629): the next state of ``PLAIN_STATES``, 0 = a whole character,
     -1 = no.
+
+    ``E2 80 A8`` and ``E2 80 A9`` (U+2028, U+2029) are followed apart, in states 8 and 9, since ``.`` does not match them.
+    Overlong forms, surrogates and what is above U+10FFFF are refused by the bounds of the second byte.
     """
     if state == 0:
         if byte < 0x80:
@@ -70,6 +85,8 @@ def slice_step(state, byte):
 def one_char(h, e):
     """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing
     longer that starts with one. Or a status.
+
+    A walk over pairs (derivative, state of :func:`slice_step`), a byte of each class; at most 400 steps, then 0. Memoised.
     """
     known = memo_get(h, layout.M_ONE_CHAR, e, 0)
     if known >= 0:
@@ -137,8 +154,9 @@ def plain_run_bound(h, e):
     """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
 
     A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
-    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language,
-    from which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive.
+    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language, from
+    which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive, if ``T`` matches
+    anything. Of a union the best part counts, without its bit.
     """
     known = memo_get(h, layout.M_PLAIN_RUN, e, 0)
     if known >= 0:
@@ -146,6 +164,7 @@ def plain_run_bound(h, e):
     body, tail = e, np.int64(EPSILON)
     if kind_of(h, e) == layout.K_CAT:
         body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    # a tail that matches nothing, or not plainly something, makes all of it unknown
     alive = is_plainly_nonempty(h, tail)
     if alive < 0:
         return np.int64(alive)
@@ -172,7 +191,9 @@ def plain_run_bound(h, e):
 
 @kernel
 def _plain_run_of_repeat(h, e):
-    """:func:`plain_run_bound` of ``R{m,n}``."""
+    """:func:`plain_run_bound` of ``R{m,n}``: ``n`` turns, if each plain character is one; with the bit if ``R`` has no longer
+    match.
+    """
     matches = one_char(h, word_of(h, e, 0))
     if matches <= 0:
         return np.int64(matches)
@@ -199,7 +220,9 @@ def _plain_run_headed(h, e):
 
 @kernel
 def _plain_run_less_finite(h, e):
-    """:func:`plain_run_bound` of ``R{m,} T & ~F & ...`` with every ``F`` finite."""
+    """:func:`plain_run_bound` of ``R{m,} T & ~F & ...`` with every ``F`` finite; 0 for other shapes, and for a bounded
+    ``R{m,n}``, from which finitely many words may be all.
+    """
     positive = np.int64(0)
     for i in range(length_of(h, e)):
         part = word_of(h, e, i)

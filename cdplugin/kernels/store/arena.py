@@ -2,12 +2,20 @@
 
 Everything that the engine computes is a *value*: a kind and a short sequence of int64 words, stored once. Two values are equal
 exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and
-every function on values can be memoised under two integers.
+every function on values can be memoised under two integers. (Hash-consing: Goto 1974, Filliâtre and Conchon 2006.)
 
 :mod:`cdplugin.kernels.store.layout` describes header, tables and records. A kernel that runs out of room requests a larger
 table (:func:`has_room`) and returns ``GROW``; the owner, :class:`cdplugin.engine.arena.Arena`, grows it and calls again.
 Interning and memoising are idempotent, so the second call finds what the first one stored. Every kernel that may allocate
 returns a negative status on failure (:mod:`cdplugin.kernels.store.statuses`).
+
+How kernels use the *stack*: a kernel remembers ``STACK_TOP``, pushes operands or a work list above it, interns a range of it,
+and sets ``STACK_TOP`` back. So ``STACK[base:top]`` is always the innermost list under construction, and kernels that are
+called in between work above it. Nothing recurses: depth is bounded by memory, not by the C stack.
+
+Arguments that recur in all kernels: ``h`` is the address of the arena's header; ``state`` a lexer state's number; ``row`` a
+row's number; ``cursor`` a parser state (:mod:`cdplugin.kernels.parser.cursors`); ``e`` an expression's id; a *value* is named
+by its id. All ids and numbers count from 1; 0 is none.
 """
 
 from __future__ import annotations
@@ -21,7 +29,7 @@ from cdplugin.kernels.store import layout, statuses
 
 @kernel
 def header(h):
-    """The header as an int64 array."""
+    """The header as an int64 array of ``HEADER_WORDS``: addresses and capacities of the tables, then the scalars."""
     return view_i64(h, layout.HEADER_WORDS)
 
 
@@ -59,7 +67,11 @@ def has_room(h, table, count):
 
 @kernel
 def begin(h):
-    """Begin an operation: with an empty stack, and all of its work before it. False if the arena is broken."""
+    """Begin an operation: with an empty stack, and all of its work before it. False if the arena is broken.
+
+    Adds what the last operation spent to ``WORK_DONE`` and grants ``MAX_WORK`` anew, unless the owner holds the counter over
+    several calls (``HOLDS_WORK``): then this one goes on with what is left.
+    """
     head = view_i64(h, layout.HEADER_WORDS)
     head[layout.STACK_TOP] = 0
     if head[layout.HOLDS_WORK] == 0:
@@ -83,13 +95,17 @@ def spend(h, work):
 
 @kernel
 def pack(high, low):
-    """Two ids in one word."""
+    """Two ids in one word: ``high << 32 | low``. Sequences of such words sort by the high id first."""
     return (high << 32) | low
 
 
 @kernel
 def mix(hash_, word):
-    """One step of a 32-bit FNV-1a-like hash over a 64-bit word; products stay below 2**57, so nothing overflows."""
+    """One step of a 32-bit FNV-1a-like hash over a 64-bit word; products stay below 2**57, so nothing overflows.
+
+    ``hash_`` and the result are in ``0 .. 2**32 - 1``. The low half of the word goes in first; the shift by 15 spreads the
+    high bits of the product downwards before the other half follows, since slots are taken from the low bits.
+    """
     hash_ = ((hash_ ^ (word & layout.LOW_32)) * 16777619) & layout.LOW_32
     hash_ = ((hash_ ^ (hash_ >> 15) ^ ((word >> 32) & layout.LOW_32)) * 16777619) & layout.LOW_32
     return hash_
@@ -124,7 +140,10 @@ def first_slot(hash_, last):
 
 @kernel
 def sort_range(array, start, count):
-    """Sort ``array[start:start + count]`` in place: insertion sort for short ranges, heapsort for the rest."""
+    """Sort ``array[start:start + count]`` in place: insertion sort for short ranges, heapsort for the rest.
+
+    O(n log n) at worst, without recursion and without memory of its own: quicksort's worst case would be an attacker's.
+    """
     if count <= 24:
         for i in range(start + 1, start + count):
             word = array[i]
@@ -145,6 +164,7 @@ def sort_range(array, start, count):
 
 @kernel
 def _sift(array, start, root, count):
+    """Heapsort's sift-down: restore the max-heap ``array[start:start + count]`` whose only fault may be at ``root``."""
     word = array[start + root]
     while True:
         child = 2 * root + 1
@@ -161,7 +181,10 @@ def _sift(array, start, root, count):
 
 @kernel
 def sort_unique(array, start, count):
-    """Sort ``array[start:start + count]`` and drop repeated words; return how many are left."""
+    """Sort ``array[start:start + count]`` and drop repeated words; return how many are left, at the front of the range.
+
+    What was strictly ascending already, which most lists are, costs one pass.
+    """
     sorted_already = True
     for i in range(start + 1, start + count):
         if array[i - 1] >= array[i]:
@@ -185,9 +208,12 @@ def sort_unique(array, start, count):
 def intern(h, kind, start, count):
     """The id of the value ``(kind, STACK[start:start + count])``, stored now if it is new; or ``GROW``, or ``LIMIT_WORK``.
 
-    Open addressing with linear probing; at most half of the index is used.
+    The caller has brought the words into their normal form: sets are sorted and without repetition. The stack is left as it
+    is. Open addressing with linear probing; at most half of the index is used. The hash is compared before the words, so a
+    search reads ``DATA`` once as a rule. Flags and ``V_AUX`` of a new value are 0.
     """
     head = header(h)
+    # a look-up is charged without a check: whoever loops over look-ups calls spend() or stores something sooner or later
     head[layout.WORK_LEFT] -= layout.FIND_VALUE_WORK + (count >> 1)
     words = i64(h, layout.STACK)
     hash_ = mix(layout.HASH_SEED, kind)
@@ -216,6 +242,7 @@ def intern(h, kind, start, count):
     offset = head[layout.DATA_USED]
     if not has_room(h, layout.VALUES, (value + 1) * layout.VALUE_WORDS) or not has_room(h, layout.DATA, offset + count):
         return statuses.GROW
+    # all room is there before anything is written, so a call that fails leaves no trace
     if 2 * (value + 1) > index.shape[0]:
         has_room(h, layout.INDEX, 2 * index.shape[0])
         return statuses.GROW
@@ -236,7 +263,7 @@ def intern(h, kind, start, count):
 
 @kernel
 def intern_pair(h, kind, first, second):
-    """:func:`intern` of two words that are not on the stack."""
+    """:func:`intern` of two words that are not on the stack. They are written above ``STACK_TOP``, which stays where it is."""
     top = header(h)[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + 2):
         return np.int64(statuses.GROW)
@@ -248,7 +275,9 @@ def intern_pair(h, kind, first, second):
 
 @kernel
 def reindex(h):
-    """Fill a fresh, zeroed INDEX from VALUES."""
+    """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. No two values are equal, so
+    nothing is compared.
+    """
     head = header(h)
     values = i64(h, layout.VALUES)
     index = i32(h, layout.INDEX)
@@ -264,16 +293,19 @@ def reindex(h):
 
 @kernel
 def kind_of(h, value):
+    """The kind of a value, ``K_…``."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_KIND]
 
 
 @kernel
 def offset_of(h, value):
+    """Where a value's words begin in DATA."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_OFFSET]
 
 
 @kernel
 def length_of(h, value):
+    """How many words a value has."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_LENGTH]
 
 
@@ -285,7 +317,7 @@ def flags_of(h, value):
 
 @kernel
 def aux_of(h, value):
-    """The word that its kind uses as it likes; 0 at first."""
+    """The word that its kind uses as it likes; 0 at first. It is not part of the value: equal values share it."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
 
 
@@ -297,7 +329,7 @@ def set_aux(h, value, word):
 
 @kernel
 def set_flags(h, value, flags):
-    """Set :func:`flags_of` besides those that are set."""
+    """Set :func:`flags_of` besides those that are set. Flags are facts about the expression, so they are only ever added."""
     i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
 
 
@@ -312,6 +344,7 @@ def word_of(h, value, position):
 
 @kernel
 def _memo_slot(keys, key):
+    """The slot of a key in the memo table: where it is, or the free one where it would go."""
     hash_ = mix(layout.HASH_SEED, key)
     mask = keys.shape[0] - 1
     slot = first_slot(hash_, mask)
@@ -322,7 +355,10 @@ def _memo_slot(keys, key):
 
 @kernel
 def memo_get(h, kind, a, b):
-    """The memoised result of function ``kind`` at ids ``(a, b)``, or -1."""
+    """The memoised result of function ``kind`` (``M_…``) at ids ``(a, b)``, or -1.
+
+    Both ids are below ``2**ID_BITS``; a function of one id has ``b = 0``, a function of an id and a byte has the byte there.
+    """
     keys = i64(h, layout.MEMO_KEYS)
     key = (kind << (2 * layout.ID_BITS)) | (a << layout.ID_BITS) | b
     slot = _memo_slot(keys, key)
@@ -333,9 +369,13 @@ def memo_get(h, kind, a, b):
 
 @kernel
 def memo_put(h, kind, a, b, result):
-    """Memoise ``result``; returns it, or ``GROW``."""
+    """Memoise ``result`` (at least 0) of function ``kind`` at ``(a, b)``; returns it, or ``GROW``.
+
+    Only finished results are stored: an entry never changes, so readers need no check.
+    """
     head = header(h)
     keys = i64(h, layout.MEMO_KEYS)
+    # keys and results grow together: the owner knows them as a pair
     if 2 * (head[layout.MEMO_USED] + 1) > keys.shape[0]:
         has_room(h, layout.MEMO_KEYS, 2 * keys.shape[0])
         return statuses.GROW
@@ -350,7 +390,7 @@ def memo_put(h, kind, a, b, result):
 
 @kernel
 def rememo(h):
-    """Fill a fresh, zeroed memo table from OLD_KEYS and OLD_RESULTS."""
+    """Fill a fresh, zeroed memo table from OLD_KEYS and OLD_RESULTS, after the owner has made it larger. Returns 0."""
     keys = i64(h, layout.MEMO_KEYS)
     results = i64(h, layout.MEMO_RESULTS)
     old_keys = i64(h, layout.OLD_KEYS)

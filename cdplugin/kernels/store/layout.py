@@ -1,5 +1,12 @@
 """The arena's layout: header words, tables, records, and the kinds of values and memo entries.
 
+::
+
+    header   | 2k: address of table k | 2k + 1: its capacity in items | … | scalars N_VALUES …
+    VALUES   | kind offset length hash flags aux | kind offset … |          a record per value id
+    DATA     | words of value 1 | words of value 2 | …                       a value is VALUES[id] and its words
+    INDEX    | 0 | 7 | 0 | 3 | …                                             hash -> value id
+
 The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity, in items, in word ``2k + 1``; the
 scalars follow. A *record* is a fixed number of int64 words at ``number * …_WORDS`` of its table; its fields are the constants
 that share its prefix (``V_``: values, ``X_``: lexemes; the lexer's, the parser's and the masks' records stand in the
@@ -8,7 +15,8 @@ that share its prefix (``V_``: values, ``X_``: lexemes; the lexer's, the parser'
 **Tables never move inside a call.** Only the Python owner (:class:`cdplugin.engine.arena.Arena`) grows a table, between
 two calls. So a kernel may hold a view of a table while it, or a kernel that it calls, writes to that table.
 
-Numba folds ``layout.NAME`` to the constant.
+Numba folds ``layout.NAME`` to the constant. Beside each table of the header stands its item and who writes it; tables without
+a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.store.arena`.
 """
 
 from __future__ import annotations
@@ -128,33 +136,44 @@ _S = 2 * N_TABLES
 ) = range(_S, _S + 43)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
-(
-    V_KIND,  # of a value: its kind K_
-    V_OFFSET,  # where its words begin in DATA
-    V_LENGTH,  # how many they are
-    V_HASH,  # their 32-bit hash
-    V_FLAGS,  # flags of an expression (kernels.regex.expressions)
-    V_AUX,  # by kind: K_LEXER, K_ITEMS: number of the record, 0: none; K_BASE: 1 + mask base; K_ORIGIN: 1: restricted to all
-    VALUE_WORDS,
-) = range(7)
+V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
+"""A value in VALUES, by its id; all six words are int64.
 
-# A lexeme has one number in the rules, and further ones where it matters whether it has begun or how many tokens it has taken.
-# To the parser (X_SYMBOL) and to the masks they are one lexeme.
-(
-    X_EXPRESSION,  # the expression that it matches
-    X_KIND,  # EXACT, LONGEST or LAZY
-    X_SKIP,  # the lexeme that may stand before this one, -1: none
-    X_RANGES,  # of a token terminal: its first pair in TOKEN_RANGES
-    X_N_RANGES,  # and how many there are
-    X_SYMBOL,  # the lexeme's number in the rules
-    X_BEGUN,  # its number after a byte
-    X_TICK,  # its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts
-    X_IS_SKIP,  # 1: it is a skip, which leaves the row as it is
-    X_ROLE,  # its role in tracking values (kernels.lexer.tracked)
-    X_TRACKED,  # the number under which a lexeme with a role ends
-    X_FENCE,  # an expression, 0: none; a LONGEST lexeme never ends before a byte that it goes on with
-    LEXEME_WORDS,
-) = range(13)
+| field | what | unit | written by | read by |
+|---|---|---|---|---|
+| V_KIND | its kind | K_… | intern | kind_of: everybody |
+| V_OFFSET | where its words begin | index in DATA | intern | offset_of, word_of |
+| V_LENGTH | how many they are | words | intern | length_of |
+| V_HASH | hash of kind and words | 32 bits | intern | intern, reindex |
+| V_FLAGS | what is known of an expression | NULLABLE … MEASURED | constructors, emptiness, lengths | flags_of |
+| V_AUX | what its kind notes beside it, 0: nothing | see below | set_aux | aux_of |
+
+V_AUX by kind: K_LEXER: the lexer state's number; K_ITEMS: the row's number; K_BASE: 1 + the mask base; K_ORIGIN: 1 if it was
+restricted to all of its left corners; K_CAT, K_ALT, K_AND and K_REPEAT: 1 + emptiness.bytes_needed.
+"""
+
+X_EXPRESSION, X_KIND, X_SKIP, X_RANGES, X_N_RANGES, X_SYMBOL = range(6)
+X_BEGUN, X_TICK, X_IS_SKIP, X_ROLE, X_TRACKED, X_FENCE, LEXEME_WORDS = range(6, 13)
+"""A lexeme in LEXEMES, by its number. Written by the compiler (engine.lexemes) and, for lexemes made late, by engine.tracked.
+
+A lexeme has one number in the rules, and further ones where it matters whether it has begun or how many tokens it has taken.
+To the parser (X_SYMBOL) and to the masks they are one lexeme.
+
+| field | what | unit | read by |
+|---|---|---|---|
+| X_EXPRESSION | what it matches | expression id | earley, starts: where it starts |
+| X_KIND | how it ends | EXACT, LONGEST, LAZY | lexer, earley, bases |
+| X_SKIP | what may stand before it, -1: nothing | lexeme | skips, earley, starts |
+| X_RANGES | a token terminal's first pair | index of pairs in TOKEN_RANGES | cursors, masks |
+| X_N_RANGES | how many pairs; 0: no token terminal | pairs | cursors, masks |
+| X_SYMBOL | its number in the rules | lexeme | lexer: what ends |
+| X_BEGUN | its number after a byte | lexeme | lexer |
+| X_TICK | its number after a token that ends in it; itself: used up; -1: not counted | lexeme | cursors._tick, lexer |
+| X_IS_SKIP | it leaves the row as it is | 0, 1 | skips, earley, infill |
+| X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … UNSURE | lexer, tracked, earley |
+| X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
+| X_FENCE | a LONGEST lexeme never ends before a byte that this goes on with, 0: none | expression id | lexer |
+"""
 PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE = range(6)  # X_ROLE
 EXACT, LONGEST, LAZY = range(3)  # X_KIND
 

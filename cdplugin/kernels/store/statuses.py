@@ -2,6 +2,15 @@
 
 Every kernel that may allocate, or spend work, returns a result or one of these. Its caller hands a status on unchanged, up to
 the entry kernel, whose Python owner acts on it: it grows a table or supplies what is missing and calls again, or it raises.
+
+Three rules make calling again safe:
+
+1. A kernel stores a result only when all of it is there. What a failed call left behind is complete values and memo entries,
+   which the second call finds.
+2. ``STACK_TOP`` need not be restored on failure: every operation begins with an empty stack.
+3. Work that was spent stays spent (``HOLDS_WORK``), so an operation that begins again cannot go on for ever.
+
+The numbers have gaps: they are grouped by what the owner does, and -20 and below are the infilling kernels'.
 """
 
 from __future__ import annotations

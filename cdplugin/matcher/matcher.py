@@ -7,28 +7,31 @@ copies a list of integers, and nothing else is copied.
 
 from __future__ import annotations
 
-import operator
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bitmask import bitmask_view
+from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.entry import JOB_WORDS, TERMINATED
+from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
 from cdplugin.queries.partial_json import PartialJson
 from cdplugin.vocab.vocabulary import Vocabulary
+
+_MOST_STOP_SETS = 4
+"""Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
+_ENDING_STEPS = 2
+"""Times ``Limits.max_step_work`` that looking for one ending may take."""
+_REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
+"""Tokens for which a text that is followed once more is granted what one step is, and how many times that at most."""
 
 
 class Grammar:
@@ -92,7 +95,7 @@ class Grammar:
         given = self.vocab.eos_token_ids if stop_token_ids is None else stop_token_ids
         if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
             raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
-        ids = tuple(dict.fromkeys(_integer("stop token id", token) for token in given))
+        ids = tuple(dict.fromkeys(integer("stop token id", token) for token in given))
         for token in ids:
             if not 0 <= token < self.vocab.size:
                 raise ValueError(f"stop token id: expected 0 to {self.vocab.size - 1}, found {token}")
@@ -180,7 +183,7 @@ class Matcher:
         Raises ``ValueError`` for an id outside the vocabulary and ``TypeError`` for what is no integer.
         """
         if type(token_id) is not int:
-            token_id = _integer("token id", token_id)
+            token_id = integer("token id", token_id)
         cursor = self._cursor()
         if not 0 <= token_id < self._size:
             self._check(token_id)
@@ -210,12 +213,12 @@ class Matcher:
         cursor = self._cursor()
         places: list[tuple[int, int]] = []  # cursors, and the token that came there
         for token in token_ids:
-            after = self._step(cursor, _integer("token id", token))
+            after = self._step(cursor, integer("token id", token))
             if after == 0:
                 break
             places.append((cursor, token))
             cursor = after
-        return len(places) if budget is None else self._fitting_tokens(places, _integer("budget", budget))
+        return len(places) if budget is None else self._fitting_tokens(places, integer("budget", budget))
 
     def _fitting_tokens(self, places: list[tuple[int, int]], budget: int) -> int:
         """How many leading tokens, which are allowed at their places, fit a budget."""
@@ -232,7 +235,7 @@ class Matcher:
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
-        n = _integer("rollback", n)
+        n = integer("rollback", n)
         if not 0 <= n <= len(self._tokens):
             raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
         if n:
@@ -312,7 +315,7 @@ class Matcher:
         in which no ending fits that was found; then the row is what it is without one; and :class:`LimitExceeded` where a limit
         is crossed; then the row's content is undefined.
         """
-        row = _row_address(bitmask, index, self._size)
+        row = row_address(bitmask, index, self._size)
         cursor = self._cursor()
         arena = self._arena
         with arena.lock:
@@ -322,7 +325,7 @@ class Matcher:
 
     def _fit(self, row: int, budget: int) -> None:
         """Leave the tokens in a mask row that fit a budget. The caller holds the lock."""
-        budget = _integer("budget", budget)
+        budget = integer("budget", budget)
         cursor = self._cursors[-1]
         if cursor == TERMINATED:
             return
@@ -389,7 +392,7 @@ class Matcher:
         """
         if after is None:
             return self._can_end(self._cursor(), budget)
-        cursor = self._step(self._cursor(), _integer("token id", after))
+        cursor = self._step(self._cursor(), integer("token id", after))
         return cursor != 0 and self._can_end(cursor, budget)
 
     def ends_within(self, budget: int) -> Callable[[int], bool]:
@@ -404,7 +407,7 @@ class Matcher:
 
         def judge(token: int) -> bool:
             nonlocal work
-            after = self._step(cursor, _integer("token id", token))
+            after = self._step(cursor, integer("token id", token))
             if after not in known:
                 try:
                     known[after] = work > 0 and self._can_end(after, budget, work)
@@ -479,7 +482,7 @@ class Matcher:
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
         cursor = self._cursor()
-        token_id = _integer("token id", token_id)
+        token_id = integer("token id", token_id)
         self._check(token_id)
         with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
             return explain.explain_token(self._arena, self._grammar._tables, cursor, token_id, self._stop_set)
@@ -496,7 +499,7 @@ class Matcher:
         if token_ids is None:
             token_ids = self.tokens
             probe.reset()
-        return trace.trace_tokens(probe, (_integer("token id", token) for token in token_ids), limit)
+        return trace.trace_tokens(probe, (integer("token id", token) for token in token_ids), limit)
 
     def counters(self) -> dict[str, int]:
         """The grammar's counters."""
@@ -570,140 +573,3 @@ class Matcher:
             return TERMINATED
         after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0
         return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
-
-
-def _integer(what: str, value: Any) -> int:
-    """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
-
-
-_MOST_STOP_SETS = 4
-"""Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
-_ENDING_STEPS = 2
-"""Times ``Limits.max_step_work`` that looking for one ending may take."""
-_REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
-"""Tokens for which a text that is followed once more is granted what one step is, and how many times that at most."""
-
-_last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
-
-
-def _row_address(bitmask: Any, index: int, size: int) -> int:
-    """Address of a row of a bitmask.
-
-    Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
-    loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
-    the array is kept, since NumPy refuses to resize, and so to move, an array that has one.
-    """
-    global _last_bitmask
-    seen, known_size, address, stride, rows, shape, _ = _last_bitmask
-    same = seen is bitmask and known_size == size and bitmask.shape == shape
-    if same:  # the same object, but its memory may have been changed under it
-        same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
-    if not same:
-        view = bitmask_view(bitmask, size)
-        address, stride, rows = view.ctypes.data, view.strides[0], len(view)
-        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape, weakref.ref(bitmask))
-    if type(index) is not int:
-        index = _integer("bitmask row", index)
-    if not -rows <= index < rows:
-        raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
-    return address + stride * (index % rows)
-
-
-_Row = tuple[Matcher, int, int | None]
-"""A row to fill: whose, where, and its budget."""
-_threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
-_FEW = 4  # jobs that one thread does faster than two can be told to
-
-
-def fill_next_token_bitmasks(
-    matchers: Sequence[Matcher | None],
-    bitmask: Any,
-    indices: Sequence[int] | None = None,
-    *,
-    budgets: Sequence[int | None] | None = None,
-    threads: int | None = None,
-) -> None:
-    """Fill the rows of a whole batch, on threads, without the GIL.
-
-    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
-    ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
-    ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
-    :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
-    mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.
-    """
-    rows = range(len(matchers)) if indices is None else indices
-    if len(rows) != len(matchers):
-        raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
-    if budgets is not None and len(budgets) != len(matchers):
-        raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
-    by_arena: dict[int, list[_Row]] = {}
-    errors: list[Exception] = []
-    for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
-        if matcher is not None:
-            address = _row_address(bitmask, index, matcher._size)
-            try:
-                matcher._cursor()
-            except LimitExceeded as error:
-                errors.append(error)
-                continue
-            by_arena.setdefault(id(matcher._arena), []).append((matcher, address, budget))
-    groups = sorted(by_arena.values(), key=len, reverse=True)
-    workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
-    total = sum(map(len, groups))
-    if workers <= 1 or total <= _FEW:
-        workers = 1
-    shares: list[list[list[_Row]]] = [[] for _ in range(workers)]
-    loads = [0] * workers
-    for group in groups:
-        lightest = loads.index(min(loads))
-        shares[lightest].append(group)
-        loads[lightest] += len(group)
-    futures: list[Future[None]] = []
-    try:
-        for share in shares[1:]:
-            futures.append(_threads.submit(_fill_groups, share, bitmask))
-        for run in [lambda: _fill_groups(shares[0], bitmask), *(f.result for f in futures)]:
-            try:
-                run()
-            except Exception as error:  # the other shares are finished first
-                errors.append(error)
-    except BaseException:  # an interrupt: the threads write into the bitmask until they are done
-        forking.finish(futures)
-        raise
-    if errors:
-        raise errors[0]
-
-
-def _fill_groups(groups: list[list[_Row]], bitmask: Any) -> None:
-    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
-
-    ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
-    """
-    error: Exception | None = None
-    for group in groups:
-        arena = group[0][0]._arena
-        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row, _ in group], np.int64)
-        with arena.lock:
-            kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(group), 0)
-            for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
-                try:
-                    arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
-                except Exception as caught:
-                    error = error or caught
-                    group[job] = (group[job][0], group[job][1], None)
-            for matcher, row, budget in group:
-                if budget is not None and (budget < matcher._enough or len(matcher._tokens) > matcher._until):
-                    try:
-                        matcher._fit(row, budget)
-                    except Exception as caught:
-                        error = error or caught
-    if error is not None:
-        raise error

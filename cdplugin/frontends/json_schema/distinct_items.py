@@ -1,0 +1,728 @@
+"""``uniqueItems`` over items of any kind: an item is followed as its rules write it, and never becomes equal to an earlier one.
+
+A member of :class:`DistinctItems` is the place between two items, or one inside an item: the symbols that are still to be
+written (a stack, the schema's own rules unfolded from the left), the value as far as it is written, and the values of the
+earlier items (:mod:`cdplugin.frontends.json_schema.distinct_values`). Scalars and names keep their text
+(:class:`cdplugin.ir.TrackedLexeme`). So the rules of whatever an item may be (any order, counts, distinct items inside it) are
+those that other places have; only bookkeeping is added. Undeclared names do not repeat inside such an item.
+
+**No dead ends.** A step is offered only if some way to go on ends in a value that is not among the earlier ones. That is
+searched along the earlier values that agree with what was written: the search ends at the first scalar or name of which there
+are more than those, so it is short. A value is excluded from a lexeme exactly if no such way follows it.
+
+**Masks.** Where values are not known (``rest``), a stack without a value stands for all of them. A symbol from which a lexeme
+of any number of values is sure to be reached may always come; others are shadows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from cdplugin.errors import UnsupportedError
+from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, alt, both, literals
+from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, PLAIN_TEXTS, distinct_item
+from cdplugin.frontends.json_schema.distinct_values import (
+    KEY,
+    NO_VALUES,
+    NOTHING,
+    VALUE,
+    Container,
+    Event,
+    Typing,
+    Values,
+    frozen,
+    read_any,
+    thawed,
+)
+from cdplugin.frontends.json_schema.layout import Layout
+from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.frontends.json_schema.values import compound_expr
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, TrackedLexeme, ValueReader
+
+Productive = Callable[[Symbol], bool]
+
+_SPARE = 600
+"""More items and names than one token holds."""
+_MANY = 20_000
+"""So many values of a lexeme are as good as any number, as long as there are fewer items by :data:`_SPARE`."""
+_MOST_LISTED = 500
+"""Values of a lexeme that are listed."""
+_MOST_SEARCHED = 2_000
+"""Places that are looked at to find out whether a value can still differ from the earlier ones."""
+_MOST_SURE, _MOST_KNOWN = 300, 20_000
+_PLACE_WORK = 300
+"""Units of work for each of these places."""
+_STACK_BYTES, _STATE_BYTES = 120, 160
+
+
+@dataclass(eq=False)
+class Text:
+    """A lexeme for a scalar or a name, as it is written where its text is kept: ``lead``, ``lexeme``, ``tail``.
+
+    ``twin``: of ``lexeme``; ``plain``: the symbol that it stands for (None: another family's own); ``constants``: arrays and
+    objects that it may be, written in ``layout``.
+    """
+
+    lexeme: Symbol
+    twin: Symbol
+    reader: ValueReader
+    expression: Expr
+    is_key: bool
+    layout: Layout | None = None
+    plain: Symbol | None = None
+    lead: tuple[Symbol, ...] = ()
+    tail: tuple[Symbol, ...] = ()
+    constants: Sequence[Hashable] = ()
+    _texts: dict[Hashable, list[bytes]] | None = None
+    _is_listed: bool = False
+
+    def listed(self) -> dict[Hashable, list[bytes]] | None:
+        """Values with texts; None if there are many. Not all values need be there, but those of the reader's plain texts."""
+        if not self._is_listed:
+            if self.reader.plain is EMPTY and self.expression.op == LITERALS_OP:
+                texts: Sequence[bytes] | None = self.expression.args
+            else:
+                texts, _ = texts_of(both(self.expression, self.reader.plain), _MOST_LISTED)
+            if texts is not None:
+                self._texts = {value: [] for value in self.constants}
+                for text in texts:
+                    self._texts.setdefault(self.reader.read(text), []).append(text)
+            self._is_listed = True
+        return self._texts
+
+
+class Signs:
+    """What the symbols of a schema's rules write. Noted while the rules are made."""
+
+    def __init__(self, ir: GrammarIR) -> None:
+        self._ir = ir
+        self.events: dict[Symbol, Event] = {}
+        self.texts: dict[Symbol, Text] = {}
+        self._content: dict[Symbol, tuple[Expr, bool, Layout, bool]] = {}
+        self._constants: dict[Symbol, Sequence[Any]] = {}
+        self._twins: dict[Symbol, Symbol] = {}
+
+    def note(self, symbol: Symbol, event: Event) -> Symbol:
+        """A symbol that always means the same; returns it."""
+        self.events[symbol] = event
+        return symbol
+
+    def note_scalar(self, symbol: Symbol, scalar: Expr, layout: Layout, bare: bool, constants: Sequence[Any]) -> None:
+        """A lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
+        if constants:
+            self._constants[symbol] = constants
+        self._content.setdefault(symbol, (scalar, False, layout, bare))
+
+    def note_key(self, symbol: Symbol, quoted: Expr, layout: Layout) -> None:
+        """A lexeme of names, in their quotes."""
+        self._content.setdefault(symbol, (quoted, True, layout, False))
+
+    def spaces(self, layout: Layout) -> tuple[Symbol, ...]:
+        """What stands before a value or a name that is a lexeme of its own."""
+        return () if layout.space is EPSILON else (self.note(self._ir.lexeme(layout.space, "whitespace"), NOTHING),)
+
+    def colon(self, layout: Layout) -> Symbol:
+        """What stands between such a name and a value."""
+        return self.note(self._ir.lexeme(layout.colon, ":"), NOTHING)
+
+    def note_tracked(self, lexeme: Symbol, twin: Symbol, is_key: bool) -> None:
+        """A lexeme of another family that keeps its text."""
+        reader = self._ir.tracked[lexeme]
+        text = Text(lexeme, twin, reader, self._ir.lexemes[~lexeme], is_key)
+        self.texts[lexeme] = self.texts[twin] = text
+
+    def prepare(self, symbol: Symbol) -> Iterator[Symbol]:
+        """Get ready for a lexeme that an item may hold; the symbols that may stand for it."""
+        if symbol in self._content and symbol not in self.events and symbol not in self.texts:
+            scalar, is_key, layout, bare = self._content[symbol]
+            values = {read_any(text) for text in scalar.args} if scalar.op == LITERALS_OP and not is_key else set()
+            if len(values) == 1:
+                self.events[symbol] = (VALUE, values.pop())
+            else:
+                expression = scalar if is_key else distinct_item(scalar)
+                reader = ValueReader(read_any, EMPTY if expression.op == LITERALS_OP else PLAIN_TEXTS)
+                lexeme, twin = self._ir.track(expression, reader, self._ir.lexeme_names[~symbol])
+                lead = () if bare else self.spaces(layout)
+                tail = (self.colon(layout),) if is_key else ()
+                constants = [frozen(value) for value in self._constants.get(symbol, ())]
+                text = Text(lexeme, twin, reader, expression, is_key, layout, symbol, lead, tail, constants)
+                self.texts[symbol] = text
+                self.texts[lexeme] = self.texts[twin] = replace(text, plain=None, lead=(), tail=())
+        if symbol in self.texts:
+            text = self.texts[symbol]
+            yield from (*text.lead, text.lexeme, text.twin, *text.tail)
+        elif symbol in self.events:
+            yield from (symbol, self.unsure(symbol))
+        else:
+            raise AssertionError(f"nobody noted what {self._ir.lexeme_names[~symbol]!r} writes")
+
+    def unsure(self, symbol: Symbol) -> Symbol:
+        """The twin of a symbol that has one meaning."""
+        if symbol not in self._twins:
+            ir = self._ir
+            reader = ValueReader(bytes, EMPTY)
+            _, twin = ir.track(ir.lexemes[~symbol], reader, ir.lexeme_names[~symbol])
+            self._twins[symbol] = twin
+            self.events[twin] = self.events[symbol]
+            self._twins[twin] = twin
+        return self._twins[symbol]
+
+
+class _Stack:
+    """Symbols that are still to be written, the next one first."""
+
+    __slots__ = ("_hash", "below", "nbytes", "top")
+
+    def __init__(self, top: Part, below: _Stack | None) -> None:
+        self.top = top
+        self.below = below
+        self._hash = hash((top, below))
+        self.nbytes = _STACK_BYTES
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Stack):
+            return False
+        a: _Stack | None = self
+        b: _Stack | None = other
+        while a is not b:
+            if a is None or b is None or a._hash != b._hash or a.top != b.top:
+                return False
+            a, b = a.below, b.below
+        return True
+
+
+def _pushed(parts: Sequence[Part], below: _Stack | None) -> _Stack | None:
+    for part in reversed(parts):
+        below = _Stack(part, below)
+    return below
+
+
+class _Between(NamedTuple):
+    """Between items: how many there were (``place``) as far as the bounds ask for it, and their values; where these are not
+    known, whether there are so few of them that a lexeme with many values has others left.
+    """
+
+    started: bool
+    place: int
+    values: Values | bool
+
+
+class _Inside:
+    """Inside an item: what is still to be written, what was written (None: it is not known), and what comes after it."""
+
+    __slots__ = ("_hash", "after", "nbytes", "stack", "typing")
+
+    def __init__(self, stack: _Stack, typing: Typing | None, after: _Between) -> None:
+        self.stack = stack
+        self.typing = typing
+        self.after = after
+        self.nbytes = _STATE_BYTES + _STACK_BYTES + (0 if typing is None else typing.nbytes)
+        self._hash = hash((stack, typing, after))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Inside) and (
+            self._hash == other._hash
+            and self.stack == other.stack
+            and self.typing == other.typing
+            and self.after == other.after
+        )
+
+
+class DistinctItems(Family):
+    """The items of an array and its closing bracket. ``item``: the symbol of each. :meth:`finish` once all rules are made."""
+
+    name = "distinct items"
+
+    def __init__(
+        self,
+        ir: GrammarIR,
+        signs: Signs,
+        item: Symbol,
+        comma: Symbol,
+        closings: tuple[Symbol, Symbol],
+        *,
+        low: int,
+        high: int | None,
+        location: str,
+    ) -> None:
+        self._ir = ir
+        self._signs = signs
+        self._item = item
+        self._comma = comma
+        self._closings = closings
+        self._low = low
+        self._high = high
+        self._last = max(low, 0 if high is None else high)
+        self._location = location
+        self._rules: dict[Symbol, list[tuple[Symbol, ...]]] = {}
+        self._used: list[Symbol] = []
+        self._productive: Productive = lambda symbol: True
+        self._sure: dict[_Stack, bool] = {}
+        self._known: dict[tuple[int, Hashable], Sequence[Sequence[Part]]] = {}
+        self._differs: dict[tuple[_Stack, Typing, _Between], bool] = {}
+
+    def start(self) -> Symbol:
+        """The items right after the opening bracket."""
+        return self._ir.instance(self, _Between(False, 0, NO_VALUES))
+
+    def finish(self, rules: dict[Symbol, list[tuple[Symbol, ...]]]) -> None:
+        """Get to know all rules, and make the lexemes that keep their text. Raises ``UnsupportedError`` if more items are asked
+        for than there are seen to be values.
+        """
+        self._rules = rules
+        used: dict[Symbol, None] = {}
+        seen: set[Symbol] = set()
+        families: set[int] = set()
+        pending = [self._item, self._comma]
+        while pending:
+            symbol = pending.pop()
+            if symbol in seen:
+                continue
+            seen.add(symbol)
+            if symbol < 0:
+                used.update(dict.fromkeys(self._signs.prepare(symbol)))
+            elif symbol in self._ir.instances:
+                family, _ = self._ir.instances[symbol]
+                if id(family) in families:
+                    continue
+                families.add(id(family))
+                if isinstance(family, DistinctItems):
+                    pending += (family._item, family._comma, *family._closings)
+                else:
+                    pending += family.uses()
+            else:
+                for rule in rules.get(symbol, ()):
+                    pending += rule
+        self._used = [*used, self._item, *self._closings]
+        if self._low > 1:
+            self._check_count()
+
+    def uses(self) -> Iterable[Symbol]:
+        return self._used
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
+        place = value.after.place if isinstance(value, _Inside) else value.place if isinstance(value, _Between) else 0
+        return place >= self._low or productive(self._item)
+
+    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
+        self._productive = productive  # rules are made when it is settled
+        if isinstance(value, _Inside):
+            yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value))
+            return
+        assert isinstance(value, _Between)
+        if value.place >= self._low:
+            yield (self._closings[value.started],)
+        if (self._high is not None and value.place >= self._high) or not productive(self._item):
+            return
+        stack = _pushed((*((self._comma,) if value.started else ()), self._item), None)
+        assert stack is not None
+        typing = Typing.first(value.values) if isinstance(value.values, Values) else None
+        after = value._replace(started=True, place=min(value.place + 1, self._last))
+        yield from self._steps(stack, typing, after, False)
+
+    # Steps
+
+    def _steps(self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool) -> Iterator[Sequence[Part]]:
+        """The rules of a place: for each way to go on its first symbols."""
+        for head in self._heads(stack):
+            step = self._step(head, typing, after, forced)
+            if step is not None:
+                yield step
+
+    def _heads(self, stack: _Stack) -> list[_Stack]:
+        """The stack with its first symbol unfolded until that is a lexeme, in all ways."""
+        out: list[_Stack] = []
+        pending = [stack]
+        while pending:
+            one = pending.pop()
+            self.work += _PLACE_WORK
+            top = one.top
+            if isinstance(top, TrackedLexeme) or (isinstance(top, int) and top < 0):
+                out.append(one)
+                continue
+            member = self._member_on(one)
+            rights: Sequence[Sequence[Part]] = ()
+            if member is not None:
+                rights = self._expanded(*member)
+            elif isinstance(top, int):
+                rights = [right for right in self._rules.get(top, ()) if all(map(self._productive, right))]
+            for right in rights:
+                after = _pushed(right, one.below)
+                assert after is not None  # no rule of a schema is empty
+                pending.append(after)
+        out.reverse()
+        return out
+
+    def _expanded(self, family: Family, value: Hashable) -> Sequence[Sequence[Part]]:
+        """The rules of some family's member."""
+        key = (id(family), value)
+        rights = self._known.get(key)
+        if rights is None:
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            work = family.work
+            rights = self._known[key] = list(family.expand(value, self._productive))
+            if family is not self:
+                self.work += family.work - work
+        return rights
+
+    def _step(self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool) -> Sequence[Part] | None:
+        """The symbols up to the next text or the next choice, and what follows; None if nothing that differs can."""
+        parts: list[Part] = []
+        rest: _Stack | None = stack
+        while rest is not None:
+            top = rest.top
+            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+                if not parts or isinstance(top, TrackedLexeme):
+                    text = self._text(rest, typing, after)
+                    return None if text is None else (*parts, *text)
+                break
+            if isinstance(top, Member) or top not in self._signs.events:
+                break
+            rest = rest.below
+            if typing is None:
+                is_sure = forced or (after.values is True and self._is_sure(rest))
+                parts.append(top if is_sure else self._signs.unsure(top))
+            else:
+                parts.append(top)
+                typing = typing.after(self._signs.events[top])
+        following = self._after(rest, typing, after)
+        return None if following is None else (*parts, following)
+
+    def _is_used_up(self, stack: _Stack, typing: Typing) -> bool:
+        """Whether a name is next, and the object has all that it may be."""
+        text = self._signs.texts.get(stack.top) if isinstance(stack.top, int) else None
+        if text is None or not text.is_key or text.reader.enough > typing.count:
+            return False
+        listed = text.listed()
+        return listed is not None and listed.keys() <= set(typing.names())
+
+    def _after(self, stack: _Stack | None, typing: Typing | None, after: _Between) -> Part | None:
+        """What follows; None if that would become an earlier value."""
+        if stack is not None:
+            if typing is not None and (self._is_used_up(stack, typing) or not self._can_differ(stack, typing, after)):
+                return None
+            return self._ir.member(self, _Inside(stack, typing, after))
+        if typing is None:
+            return self._ir.member(self, self._unknown(after))
+        assert isinstance(after.values, Values)
+        value = typing.complete()
+        return None if value in after.values else self._ir.member(self, after._replace(values=after.values.adding(value)))
+
+    def _unknown(self, after: _Between) -> _Between:
+        """The same after an item that is not known."""
+        return after._replace(values=self._is_roomy(after))
+
+    @staticmethod
+    def _is_roomy(after: _Between) -> bool:
+        """Whether a lexeme with many values has others left than the items have."""
+        return after.values if isinstance(after.values, bool) else after.values.count + _SPARE < _MANY
+
+    def _text(self, stack: _Stack, typing: Typing | None, after: _Between) -> Sequence[Part] | None:
+        """A lexeme that keeps its text, and what follows."""
+        if typing is None:
+            return self._unknown_text(stack, after)
+        top, written = stack.top, typing
+        text = self._text_of(top)
+        kind = KEY if text.is_key else VALUE
+        avoided = self._avoided(stack, written, after)
+
+        def then(value: Hashable) -> Sequence[Part] | None:
+            more = None if value in avoided else self._following(stack, value)
+            if more is None:
+                return None
+            now = written.after((kind, value))
+            if more[0] is not None:
+                return (*text.tail, self._ir.member(self, _Inside(more[0], now, after)))
+            following = self._after(None, now, after)
+            return None if following is None else (*text.tail, following)
+
+        excluded = self._excluded(text, written, after, avoided)
+        if isinstance(top, TrackedLexeme) and top.excluded is not None:
+            excluded = top.excluded if excluded is None else alt(top.excluded, excluded)
+        unknown = self._after(self._below(stack), None, self._unknown(after))
+        assert unknown is not None
+        return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
+
+    def _unknown_text(self, stack: _Stack, after: _Between) -> Sequence[Part]:
+        """The same where values are not known."""
+        text = self._text_of(stack.top)
+        following = self._after(self._below(stack), None, after)
+        assert following is not None
+        is_endless = self._is_endless(text) and after.values is True
+        if text.plain is None:
+            return (text.lexeme if is_endless and stack.top != text.twin else text.twin, following)
+        if not text.is_key and self._is_sure(stack.below) and after.values is True:
+            return (text.plain, following)
+        return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail, following)
+
+    def _text_of(self, top: Part) -> Text:
+        if isinstance(top, TrackedLexeme):
+            return self._signs.texts[top.lexeme]
+        assert isinstance(top, int)
+        return self._signs.texts[top]
+
+    def _following(self, stack: _Stack, value: Hashable) -> tuple[_Stack | None] | None:
+        """What is to be written after a value of the lexeme on top; None if it must not have it."""
+        if not isinstance(stack.top, TrackedLexeme):
+            return (stack.below,)
+        parts = stack.top.then(value)
+        return None if parts is None else (_pushed(parts, stack.below),)
+
+    # What must not be written
+
+    def _avoided(self, stack: _Stack, typing: Typing, after: _Between) -> set[Hashable]:
+        """The values of the lexeme on top after which the item could not differ from all earlier ones, and the names that the
+        object has. Scalars that are earlier items are none of them.
+        """
+        text = self._text_of(stack.top)
+        out: set[Hashable] = set(typing.names()) if text.is_key else set()
+        if not typing.others or (self._is_roomy(after) and self._is_sure(self._below(stack))):
+            return out
+        kind = KEY if text.is_key else VALUE
+        for value in set(typing.expected_names() if text.is_key else typing.expected()) - out:
+            if isinstance(value, Container) and value not in text.constants:
+                continue
+            more = self._following(stack, value)
+            if more is not None and not self._may_follow(more[0], typing.after((kind, value)), after):
+                out.add(value)
+        return out
+
+    @staticmethod
+    def _below(stack: _Stack) -> _Stack | None:
+        """What follows the lexeme on top, whatever its value is."""
+        return _pushed(stack.top.rest, stack.below) if isinstance(stack.top, TrackedLexeme) else stack.below
+
+    def _may_follow(self, stack: _Stack | None, typing: Typing, after: _Between) -> bool:
+        if stack is not None:
+            return self._can_differ(stack, typing, after)
+        assert isinstance(after.values, Values)
+        return typing.complete() not in after.values
+
+    def _excluded(self, text: Text, typing: Typing, after: _Between, avoided: set[Hashable]) -> Expr | None:
+        """The texts of what is avoided; of scalars that are items themselves those of all earlier ones."""
+        parts: list[Expr] = []
+        seen = NOTHING_SEEN
+        if not typing.kind:
+            assert isinstance(after.values, Values)
+            seen = after.values.scalars
+        if text.reader.read is not read_any and text.plain is None and text.is_key and text.reader.plain is EMPTY:
+            listed = text.listed() or {}
+            texts = [spelling for value in avoided for spelling in listed.get(value, ())]
+            return literals(texts) if texts else None
+        for value in sorted(avoided, key=repr):
+            if isinstance(value, Container):
+                assert text.layout is not None
+                parts.append(compound_expr(thawed(value), text.layout))
+            else:
+                seen = seen.adding(value)
+        if seen.expression is not None:
+            parts.append(seen.expression)
+        return alt(*parts) if parts else None
+
+    def _can_differ(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
+        """Whether what was written can go on to a value that is none of the earlier ones."""
+        assert isinstance(after.values, Values)
+        if not after.values.count or (not typing.others and typing.kind):
+            return True
+        key = (stack, typing, after)
+        found = self._differs.get(key)
+        if found is None:
+            if len(self._differs) > _MOST_KNOWN:
+                self._differs.clear()
+            found = self._differs[key] = self._finds_another(stack, typing, after)
+        return found
+
+    def _finds_another(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
+        assert isinstance(after.values, Values)
+        pending: list[tuple[_Stack | None, Typing]] = [(stack, typing)]
+        for _ in range(_MOST_SEARCHED):
+            if not pending:
+                return False
+            self.work += _PLACE_WORK
+            one, written = pending.pop()
+            if one is None:
+                if written.complete() not in after.values:
+                    return True
+                continue
+            if self._is_used_up(one, written):
+                continue
+            if not written.others and written.kind:
+                return True
+            top = one.top
+            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+                if self._differs_here(one, written, after, pending):
+                    return True
+            elif isinstance(top, int) and top in self._signs.events:
+                pending.append((one.below, written.after(self._signs.events[top])))
+            else:
+                pending += [(head, written) for head in reversed(self._heads(one))]
+        return False
+
+    def _differs_here(
+        self, stack: _Stack, typing: Typing, after: _Between, pending: list[tuple[_Stack | None, Typing]]
+    ) -> bool:
+        """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
+        assert isinstance(after.values, Values)
+        text = self._text_of(stack.top)
+        kind = KEY if text.is_key else VALUE
+        expected: set[Hashable] = set(typing.expected_names() if text.is_key else typing.expected())
+        taken = set(typing.names()) if text.is_key else set()
+        n_scalars = 0 if typing.kind else after.values.scalars.count
+        if text.reader.enough > len(expected) + typing.count + n_scalars:
+            return True
+        for value in text.listed() or ():
+            if value in taken or (not typing.kind and value in after.values):
+                continue
+            more = self._following(stack, value)
+            if more is None:
+                continue
+            if value not in expected:
+                return True
+            pending.append((more[0], typing.after((kind, value))))
+        return False
+
+    def _is_endless(self, text: Text) -> bool:
+        return text.reader.enough >= _MANY
+
+    def _is_sure(self, stack: _Stack | None) -> bool:
+        """Whether a lexeme with any number of values can be reached, whatever the values of those before it."""
+        if stack is None:
+            return False
+        known = self._sure.get(stack)
+        if known is None:
+            if len(self._sure) > _MOST_KNOWN:
+                self._sure.clear()
+            known = self._sure[stack] = self._reaches_many(stack)
+        return known
+
+    def _reaches_many(self, stack: _Stack) -> bool:
+        pending: list[_Stack | None] = [stack]
+        for _ in range(_MOST_SURE):
+            if not pending:
+                return False
+            self.work += _PLACE_WORK
+            one = pending.pop()
+            if one is None:
+                continue
+            top = one.top
+            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+                text = self._text_of(top)
+                if self._is_endless(text) and top != text.twin:
+                    return True
+                if text.plain is not None and not text.is_key:
+                    pending.append(one.below)
+            elif isinstance(top, int) and top in self._signs.events:
+                pending.append(one.below)
+            elif isinstance(inner := self._member_on(one), tuple) and isinstance(inner[0], DistinctItems):
+                pending += inner[0]._certain(inner[1], one.below)
+            else:
+                pending += reversed(self._heads(one))
+        return False
+
+    def _certain(self, value: Hashable, below: _Stack | None) -> list[_Stack | None]:
+        """What is sure to be possible from a member on, if it leads to a lexeme of any number of values."""
+        if isinstance(value, _Inside):
+            return [value.stack]
+        assert isinstance(value, _Between)
+        out: list[_Stack | None] = [below] if value.place >= self._low else []
+        if (self._high is None or value.place < self._high) and self._productive(self._item):
+            out.append(_Stack(self._item, None))
+        return out
+
+    def _member_on(self, stack: _Stack) -> tuple[Family, Hashable] | None:
+        """The family's member on top of a stack."""
+        top = stack.top
+        if isinstance(top, Member):
+            return top.family, top.value
+        return self._ir.instances.get(top) if isinstance(top, int) else None
+
+    def _is_forced(self, value: _Inside) -> bool:
+        """Whether there is but one way to go on: what led to it was offered for its sake."""
+        if value.typing is not None:
+            return False
+        stack: _Stack | None = value.stack
+        for _ in range(_MOST_SURE):
+            if stack is None:
+                return True
+            if isinstance(stack.top, int) and stack.top in self._signs.events:
+                stack = stack.below
+                continue
+            if isinstance(stack.top, TrackedLexeme) or stack.top in self._signs.texts:
+                return False
+            heads = self._heads(stack)
+            if len(heads) != 1:
+                return False
+            stack = heads[0]
+        return False
+
+    # Hints, and what is known before anything is written
+
+    def representative(self, value: Hashable) -> Part | None:
+        if isinstance(value, _Inside):
+            parts: list[Part] = []
+            stack: _Stack | None = value.stack
+            while stack is not None:
+                top = stack.top
+                other = top.family.representative(top.value) if isinstance(top, Member) else None
+                parts += stack.top.rest if isinstance(stack.top, TrackedLexeme) else (top if other is None else other,)
+                stack = stack.below
+            below = _pushed(parts, None)
+            assert below is not None
+            return self._ir.member(self, _Inside(below, None, self._unknown(value.after)))
+        assert isinstance(value, _Between)
+        return self._ir.member(self, self._unknown(value)) if value.started else None
+
+    def remaining(self, value: Hashable) -> int:
+        if isinstance(value, _Inside):
+            return max(self._low - value.after.place, 0) + 1
+        assert isinstance(value, _Between)
+        return max(self._low - value.place, 0)
+
+    def _check_count(self) -> None:
+        """Look for as many values as items are asked for; of lexemes with many values the compiler counts them."""
+        found: set[Hashable] = set()
+        pending: list[tuple[_Stack | None, Typing]] = [(_pushed((self._item,), None), Typing.first(NO_VALUES))]
+        for _ in range(_MOST_SEARCHED + 20 * self._low):
+            if not pending or len(found) >= self._low:
+                break
+            stack, typing = pending.pop()
+            if stack is None:
+                found.add(typing.complete())
+                continue
+            symbol = stack.top
+            if isinstance(symbol, TrackedLexeme) or symbol in self._signs.texts:
+                text = self._text_of(symbol)
+                listed = text.listed()
+                if listed is None:
+                    reader = text.reader
+                    reader.needs = max(reader.needs, self._low + 2 * _SPARE)
+                    reader.keyword, reader.location = reader.keyword or "uniqueItems", reader.location or self._location
+                    return
+                taken = set(typing.names()) if text.is_key else set()
+                kind = KEY if text.is_key else VALUE
+                for value in listed:
+                    more = None if value in taken else self._following(stack, value)
+                    if more is not None:
+                        pending.append((more[0], typing.after((kind, value))))
+            elif isinstance(symbol, int) and symbol in self._signs.events:
+                pending.append((stack.below, typing.after(self._signs.events[symbol])))
+            else:
+                pending += [(head, typing) for head in reversed(self._heads(stack))]
+        if len(found) < self._low:
+            raise UnsupportedError(
+                "keyword 'uniqueItems' is not supported where so few values may be left",
+                location=self._location,
+                keyword="uniqueItems",
+            )

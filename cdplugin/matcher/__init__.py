@@ -1,0 +1,6 @@
+"""What a decoding loop calls: a sequence's place in a grammar, and the masks of a whole batch."""
+
+from cdplugin.matcher.batch import fill_next_token_bitmasks
+from cdplugin.matcher.matcher import Grammar, Matcher
+
+__all__ = ["Grammar", "Matcher", "fill_next_token_bitmasks"]

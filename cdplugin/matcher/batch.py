@@ -1,0 +1,108 @@
+"""The rows of a batch filled at once: grammars are shared out among threads, each stepped by one of them at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from cdplugin import forking
+from cdplugin.bitmask import row_address
+from cdplugin.errors import LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.entry import JOB_WORDS
+from cdplugin.matcher.matcher import Matcher
+
+_Row = tuple[Matcher, int, int | None]
+"""A row to fill: whose, where, and its budget."""
+_threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
+_FEW = 4  # jobs that one thread does faster than two can be told to
+
+
+def fill_next_token_bitmasks(
+    matchers: Sequence[Matcher | None],
+    bitmask: Any,
+    indices: Sequence[int] | None = None,
+    *,
+    budgets: Sequence[int | None] | None = None,
+    threads: int | None = None,
+) -> None:
+    """Fill the rows of a whole batch, on threads, without the GIL.
+
+    ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
+    ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
+    ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
+    :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
+    mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.
+    """
+    rows = range(len(matchers)) if indices is None else indices
+    if len(rows) != len(matchers):
+        raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
+    if budgets is not None and len(budgets) != len(matchers):
+        raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
+    by_arena: dict[int, list[_Row]] = {}
+    errors: list[Exception] = []
+    for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
+        if matcher is not None:
+            address = row_address(bitmask, index, matcher._size)
+            try:
+                matcher._cursor()
+            except LimitExceeded as error:
+                errors.append(error)
+                continue
+            by_arena.setdefault(id(matcher._arena), []).append((matcher, address, budget))
+    groups = sorted(by_arena.values(), key=len, reverse=True)
+    workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
+    total = sum(map(len, groups))
+    if workers <= 1 or total <= _FEW:
+        workers = 1
+    shares: list[list[list[_Row]]] = [[] for _ in range(workers)]
+    loads = [0] * workers
+    for group in groups:
+        lightest = loads.index(min(loads))
+        shares[lightest].append(group)
+        loads[lightest] += len(group)
+    futures: list[Future[None]] = []
+    try:
+        for share in shares[1:]:
+            futures.append(_threads.submit(_fill_groups, share, bitmask))
+        for run in [lambda: _fill_groups(shares[0], bitmask), *(f.result for f in futures)]:
+            try:
+                run()
+            except Exception as error:  # the other shares are finished first
+                errors.append(error)
+    except BaseException:  # an interrupt: the threads write into the bitmask until they are done
+        forking.finish(futures)
+        raise
+    if errors:
+        raise errors[0]
+
+
+def _fill_groups(groups: list[list[_Row]], bitmask: Any) -> None:
+    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
+
+    ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
+    """
+    error: Exception | None = None
+    for group in groups:
+        arena = group[0][0]._arena
+        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row, _ in group], np.int64)
+        with arena.lock:
+            kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(group), 0)
+            for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
+                try:
+                    arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
+                except Exception as caught:
+                    error = error or caught
+                    group[job] = (group[job][0], group[job][1], None)
+            for matcher, row, budget in group:
+                if budget is not None and (budget < matcher._enough or len(matcher._tokens) > matcher._until):
+                    try:
+                        matcher._fit(row, budget)
+                    except Exception as caught:
+                        error = error or caught
+    if error is not None:
+        raise error

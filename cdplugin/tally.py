@@ -1,0 +1,119 @@
+"""The nodes of one compilation's expressions, counted while front ends build them.
+
+A few bytes of a spec may ask for an automaton of 30,000 nodes (``multipleOf: 251``), or for a class of a thousand. So there
+is one budget for all that a compilation builds: :func:`counting` opens it, functions under :func:`cdplugin.expr.counted` charge
+it. What they give is counted once in a compilation, however often they are asked. The charge is kept with the value, with that
+of others of these functions apart (:class:`Frame`), so that what a cache of the process gives costs the same as what is made
+anew: no request's outcome depends on what others asked for.
+
+>>> with counting(10) as tally:
+...     tally.add(10)
+>>> tally.nodes
+10
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.limits import Limits
+
+Cost = tuple[tuple[int, int], ...]
+"""What a value is charged: pairs of a mark, equal for equal questions, and nodes. First its own, then those of parts."""
+
+
+def too_many_nodes(most: int) -> LimitExceeded:
+    """The error where expressions have more nodes than ``most``."""
+    return LimitExceeded(
+        "the numbers, patterns and other expressions are too large", expected=f"at most Limits.max_expr_nodes = {most} nodes"
+    )
+
+
+class Tally:
+    """What one compilation has built: how many nodes, and the values that it was charged for, by mark."""
+
+    __slots__ = ("kept", "most", "nodes", "paid")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.nodes = 0
+        self.kept: dict[int, Any] = {}
+        self.paid: dict[int, int] = {}
+
+    def add(self, nodes: int) -> None:
+        """Count nodes. Raises ``LimitExceeded`` when they are too many."""
+        self.nodes += nodes
+        if self.nodes > self.most:
+            raise too_many_nodes(self.most)
+
+    def take(self, value: Any, cost: Cost) -> Any:
+        """Charge for a value; returns the one that was taken first for the same question."""
+        mark = cost[0][0]
+        if mark not in self.kept:
+            self.kept[mark] = value
+            for part, nodes in cost:
+                if part not in self.paid:
+                    self.paid[part] = nodes
+                    self.add(nodes)
+        return self.kept[mark]
+
+
+class Frame(Tally):
+    """The same of one value while a cached function makes it."""
+
+    def cost(self, mark: int, nodes: int) -> Cost:
+        """What the value is charged: ``nodes`` of its own, besides those in parts that were taken."""
+        loose = self.nodes - sum(self.paid.values())
+        self.add(nodes)
+        return ((mark, nodes + loose), *self.paid.items())
+
+
+class _Local(threading.local):
+    tally: Tally | None = None
+    most = Limits().max_expr_nodes
+
+
+_local = _Local()
+
+
+def current() -> Tally | None:
+    """What this thread's builders charge."""
+    return _local.tally
+
+
+@contextmanager
+def counting(most: int) -> Iterator[Tally]:
+    """Count what this thread builds. Inside another such block it is counted there."""
+    outer, outer_most = _local.tally, _local.most
+    _local.tally = tally = outer or Tally(most)
+    _local.most = tally.most
+    try:
+        yield tally
+    finally:
+        _local.tally, _local.most = outer, outer_most
+
+
+@contextmanager
+def framed() -> Iterator[Frame]:
+    """Count what is built for one value by itself, against the same limit."""
+    outer = _local.tally
+    _local.tally = frame = Frame(_local.most)
+    try:
+        yield frame
+    finally:
+        _local.tally = outer
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Charge nobody: for what a cache keeps without its cost."""
+    outer = _local.tally
+    _local.tally = None
+    try:
+        yield
+    finally:
+        _local.tally = outer

@@ -1,0 +1,220 @@
+"""``uniqueItems`` over items of any kind: what is accepted is what is valid, masks are exact, and no walk gets stuck."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tools import cases
+
+import cdplugin as cd
+
+jsonschema = pytest.importorskip("jsonschema")
+LONGER = (
+    b'{"', b'":"', b'","', b'"},{"', b'a"},{"', b'","n":"a', b"1},{", b"[[", b"],[", b"1,1", b"]]", b"true}", b"],", b"[1,2],",
+    b'{"a":1}', b'"a"],["a"', b'a","b', b'":1},{"',
+)  # fmt: skip
+TOKENS = [*(bytes([b]) for b in range(256)), *LONGER, b"</s>"]
+VOCAB = cd.Vocabulary.from_bytes(TOKENS, eos_token_ids=len(TOKENS) - 1)
+COMPILER = cd.Compiler(VOCAB)
+
+TEXT, FEW, WORD, INTEGER = {"type": "string"}, {"enum": ["x", "y"]}, {"type": "boolean"}, {"type": "integer"}
+
+
+def array(items: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, "uniqueItems": True, **more}
+
+
+def members(properties: dict[str, Any], required: str = "", **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False, **more}
+
+
+TREE = members({"c": array({"$ref": "#/$defs/tree"}), "n": {"enum": [1, 2]}})
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "anything": array({}),
+    "one name": array(members({"n": TEXT}, "n")),
+    "optional": array(members({"n": TEXT, "v": INTEGER})),
+    "few values": array(members({"k": FEW, "n": TEXT}, "k")),
+    "few values last": array(members({"n": TEXT, "k": FEW}, "nk"), minItems=2),
+    "only few values": array(members({"k": FEW, "b": WORD})),
+    "all of the few values": array(members({"k": FEW, "b": WORD}, "kb"), minItems=4),
+    "undeclared": array({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
+    "few undeclared": array({"type": "object", "patternProperties": {"^[ab]$": FEW}, "additionalProperties": False}),
+    "counts of members": array(members({"a": WORD, "b": WORD}, minProperties=1)),
+    "names told apart": array({"type": "object", "minProperties": 2, "additionalProperties": INTEGER}),
+    "bounds": array(members({"n": TEXT, "v": WORD}, "n"), minItems=1, maxItems=2),
+    "arrays": array({"type": "array", "items": WORD}),
+    "pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}),
+    "all pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}, minItems=4),
+    "texts or arrays": array({"type": ["string", "array"], "items": TEXT}),
+    "distinct items inside": array(array({"enum": [1, 2, "a"]})),
+    "distinct texts inside": array(array(TEXT)),
+    "contains": array({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2}),
+    "listed": array({"enum": [[1, 2], {"a": 1, "b": 2}, 3, [1]]}),
+    "listed inside": array({"type": "array", "items": {"enum": [[1], {"a": 1}, 3]}, "maxItems": 2}),
+    "mixed": array({"anyOf": [TEXT, members({"n": TEXT}), {"type": "array", "items": INTEGER}]}),
+    "recursion": {"$defs": {"tree": TREE}, **array({"$ref": "#/$defs/tree"})},
+    "numbers": array(members({"v": {"type": "number"}}, "v")),
+}
+
+
+def random_value(rng: random.Random, schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
+    """Mostly valid, but that items repeat."""
+    if not schema:
+        deep = [array({}), members({"a": {}, "b": {}})] if depth < 2 else []
+        schema = rng.choice([TEXT, WORD, INTEGER, {"enum": [None]}, *deep])
+    if "$ref" in schema:
+        schema = root["$defs"]["tree"]
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    if "anyOf" in schema:
+        return random_value(rng, rng.choice(schema["anyOf"]), root, depth)
+    kind = rng.choice(schema["type"]) if isinstance(schema["type"], list) else schema["type"]
+    if kind == "array":
+        most = min(schema.get("maxItems", 5), 5 if depth < 2 else 1)
+        n = rng.randint(min(schema.get("minItems", 0), most), most)
+        return [random_value(rng, schema["items"], root, depth + 1) for _ in range(n)]
+    if kind == "object":
+        if "properties" in schema:
+            below = schema["properties"]
+            names = [name for name in below if name in schema["required"] or rng.random() < 0.6]
+        else:
+            inner = schema.get("additionalProperties") or next(iter(schema["patternProperties"].values()))
+            below = dict.fromkeys("abc", inner)
+            names = rng.sample("abc", rng.randint(0, 3))
+        rng.shuffle(names)
+        return {name: random_value(rng, below[name], root, depth + 1) for name in names}
+    return {
+        "string": rng.choice(["a", "b", "é"]),
+        "integer": rng.choice([1, 2, 10]),
+        "number": rng.choice([1, 1.0, 2.5]),
+        "boolean": rng.random() < 0.5,
+    }[kind]
+
+
+def declared(data: Any, schema: dict[str, Any]) -> Any:
+    """Objects with their members in the order of the schemas here, in which names are in no two places at once."""
+    if isinstance(data, list):
+        return [declared(item, schema) for item in data]
+    if isinstance(data, dict):
+        order = "cnv" if "n" in data and "c" in json.dumps(schema) else ""
+        names = sorted(data, key=lambda name: (json.dumps(schema).find(f'"{name}": {{'), order.find(name)))
+        return {name: declared(data[name], schema) for name in names}
+    return data
+
+
+def takes(grammar: cd.Grammar, text: bytes) -> bool:
+    matcher = grammar.matcher()
+    return matcher.accept_tokens(list(text)) == len(text) and matcher.is_accepting()
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_what_is_valid_is_accepted(name: str, order: str) -> None:
+    """Exactly that; in declared order, what is in that order."""
+    schema = SCHEMAS[name]
+    grammar = COMPILER.compile(cd.JsonSchema(schema, property_order=order, whitespace="compact"))
+    validator = jsonschema.Draft202012Validator(schema)
+    rng = random.Random(name)
+    counts = {True: 0, False: 0}
+    for _ in range(cases(700, 40, 250)):
+        data = random_value(rng, schema, schema)
+        if data and rng.random() < 0.4:
+            data.insert(rng.randint(0, len(data)), rng.choice(data))
+        if order == "schema":
+            data = declared(data, schema)
+        valid = validator.is_valid(data)
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=rng.random() < 0.5).encode()
+        assert takes(grammar, text) == valid, text
+        counts[valid] += 1
+    assert min(counts.values()) >= 10
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_masks_are_what_is_accepted_and_lead_to_an_end(name: str, order: str) -> None:
+    """Every token of a mask is accepted, no other is, and random walks by masks never get stuck."""
+    schema = SCHEMAS[name]
+    grammar = COMPILER.compile(cd.JsonSchema(schema, property_order=order, whitespace="compact"))
+    validator = jsonschema.Draft202012Validator(schema)
+    rng = random.Random(name)
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    for _ in range(cases(12, 2, 4)):
+        matcher = grammar.matcher()
+        for step in range(60):
+            matcher.fill_next_token_bitmask(row)
+            mask = np.unpackbits(row.view(np.uint8)[0], bitorder="little")[: VOCAB.size].astype(bool)
+            allowed = [int(t) for t in np.flatnonzero(mask)]
+            assert allowed
+            if step % 4 == 0:
+                assert allowed == [t for t in range(VOCAB.size) if matcher.validate_tokens([t])]
+            telling = [t for t in allowed if t >= 256 or TOKENS[t] in b'"abcnxv,:{}[]y12']
+            assert matcher.accept_token(rng.choice(telling if telling and rng.random() < 0.9 else allowed))
+            if matcher.is_terminated():
+                break
+        text = b"".join(TOKENS[t] for t in [*matcher.tokens, *matcher.shortest_completion()] if t < VOCAB.size - 1)
+        validator.validate(json.loads(text))
+
+
+def test_numbers_are_equal_by_value_and_texts_however_they_are_escaped() -> None:
+    schema = array(members({"n": TEXT, "v": {"type": "number"}}, "nv"))
+    grammar = COMPILER.compile(cd.JsonSchema(schema, property_order="any", whitespace="flexible"))
+    assert takes(grammar, b'[{"n": "a", "v": 1}, {"v": 2, "n": "a"}]')
+    assert not takes(grammar, b'[{"n": "a", "v": 1}, {"v": 1.0, "n": "a"}]')
+    assert not takes(grammar, b'[{"n": "a", "v": 1}, {"n" : "\\u0061", "v":1e0}]')
+    assert takes(grammar, b'[{"n": "a", "v": 1}, {"n" : "\\u0062", "v":1e0}]')
+
+
+def test_layouts() -> None:
+    """Between the parts of an item stands what the layout says."""
+    schema = array({"type": "array", "items": members({"n": FEW})})
+    data = [[{"n": "x"}, {}], [{}], []]
+    for layout in ({"whitespace": "flexible"}, {"separators": (", ", ": ")}, {"indent": 2}):
+        grammar = COMPILER.compile(cd.JsonSchema(schema, **layout))
+        written = {key: value for key, value in layout.items() if key != "whitespace"}
+        assert takes(grammar, json.dumps(data, **written).encode())
+        assert not takes(grammar, json.dumps([*data, data[1]], **written).encode())
+
+
+def test_many_members_of_an_item() -> None:
+    """Members that are one lexeme in any order, inside an item."""
+    names = [f"name_{i:02d}" for i in range(45)]
+    schema = array(members(dict.fromkeys(names, WORD)), maxItems=3)
+    grammar = COMPILER.compile(cd.JsonSchema(schema, property_order="any", whitespace="compact"))
+    first = '{"name_03":true,"name_44":false}'
+    assert takes(grammar, f'[{first},{{"name_44":false}},{{"name_44":false,"name_03":false}}]'.encode())
+    assert not takes(grammar, f'[{first},{{"name_44":false,"name_03":true}}]'.encode())
+    assert not takes(grammar, b'[{"name_03":true,"name_03":true}]')
+
+
+def test_undeclared_names_do_not_repeat_in_an_item() -> None:
+    grammar = COMPILER.compile(cd.JsonSchema(array({"type": "object"}), whitespace="compact"))
+    assert takes(grammar, b'[{"a":1,"b":1}]') and not takes(grammar, b'[{"a":1,"\\u0061":1}]')
+
+
+def test_more_items_than_there_are_values_are_refused() -> None:
+    pair = {"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}
+    with pytest.raises(cd.UnsupportedError, match="few values may be left - at /uniqueItems"):
+        COMPILER.compile(cd.JsonSchema(array(pair, minItems=5)))
+    few = {"type": "array", "items": {"type": "string", "pattern": "^[a-d]{2}$"}, "minItems": 1, "maxItems": 1}
+    assert COMPILER.compile(cd.JsonSchema(array(few, minItems=16)))
+    with pytest.raises(cd.UnsupportedError, match="few values may be left - at /uniqueItems"):
+        COMPILER.compile(cd.JsonSchema(array(few, minItems=17)))
+
+
+def test_what_is_beside_it_is_refused() -> None:
+    for beside in ({"prefixItems": [{"type": "array"}]}, {"contains": {"type": "array"}}):
+        with pytest.raises(cd.UnsupportedError, match="keyword 'uniqueItems' is not supported yet - at /uniqueItems"):
+            COMPILER.compile(cd.JsonSchema({**array({}), **beside}))
+
+
+def test_distinct_and_not_distinct_is_nothing() -> None:
+    """`not` with `uniqueItems` is refused where it could hold; here only the other half of it can."""
+    schema = {**array({}), "not": {"type": "array", "uniqueItems": True, "minItems": 2}}
+    grammar = COMPILER.compile(cd.JsonSchema(schema, whitespace="compact"))
+    assert takes(grammar, b"[[1]]") and not takes(grammar, b"[[1],[2]]") and not takes(grammar, b"[[1],[1]]")
+    with pytest.raises(cd.UnsupportedError, match="keyword 'uniqueItems' is not supported yet - at /not/uniqueItems"):
+        COMPILER.compile(cd.JsonSchema({"type": "array", "not": array({})}))
