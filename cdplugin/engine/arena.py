@@ -37,7 +37,7 @@ _INITIAL = {
     layout.INDEX: 8192,
     layout.MEMO_KEYS: 2048,
     layout.MEMO_RESULTS: 2048,
-    layout.STACK: 8704,
+    layout.STACK: 4608,
     layout.TRANSITIONS: 128 * 256,
     layout.LEXER_STATES: 128 * lexer_layout.LEXER_WORDS,
     layout.ROWS: 1024,
@@ -332,6 +332,7 @@ class Arena:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
         in_use = {table: int(self.header[counter]) * words for table, (counter, words) in _IN_USE.items()}
         in_use[layout.STACK] = 0
+        self.set_table(layout.STACK, np.empty(_INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
         self.set_block(self._block)
         self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}

@@ -125,7 +125,7 @@ def _names(h, low, high, characters):
     b - FIRST_CHARACTER]``: a tree that branches where they do. An id or a status.
 
     An open branching is a *frame* on the stack: its depth, the frame around it, its branches so far. Of two neighbours among
-    the sorted literals, the bytes that they share say which frames end between them, and whether one begins. For example, ``ab``,
+    the sorted literals, the bytes that they share say which frames end between them, and whether one begins. So ``ab``,
     ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b | c)``; at
     the end the outer one becomes ``a (b | c) | b``.
     """
