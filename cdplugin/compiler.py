@@ -99,11 +99,12 @@ class Compiler:
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object, those of integers, and the characters of names: nearly every JSON grammar has them, and
-    they live as long as the process.
+    """The lexemes of any JSON object, those of scalars of one type: nearly every JSON grammar has them, and they live as long
+    as the process.
     """
     shared: list[expr.Expr] = []
-    for spec in (JsonObject(), JsonSchema({"type": "array", "items": {"type": "integer"}})):
+    types = ("integer", "number", "boolean", "null")
+    for spec in (JsonObject(), *(JsonSchema({"type": "array", "items": {"type": name}}) for name in types)):
         ir = spec.to_ir(Limits())
         lexemes = _factor_prefixes(ir)
         shared += lexemes.expressions

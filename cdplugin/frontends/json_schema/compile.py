@@ -656,8 +656,14 @@ class _Writer:
     # What nothing satisfies
 
     def _drop_unproductive(self) -> None:
-        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep.
+
+        Without families it is only made sure that the start derives one, by which nothing else needs to be known: the compiler
+        drops such rules as well.
+        """
         ir = self.ir
+        if not ir.instances and self._is_productive(ir.start):
+            return
         rules = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules)
         productive = rules.known
         families = dict(ir.instances)
@@ -673,6 +679,19 @@ class _Writer:
             raise self._unsatisfiable(self._blame(productive))
         if any(rules.missing):
             ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
+
+    def _is_productive(self, start: Symbol) -> bool:
+        """Whether a text is found that a symbol derives. Rules are looked at from the last to the first, since what is inside
+        is written later: few rounds are enough, most of the time.
+        """
+        known = set(range(-len(self.ir.lexemes), 0))
+        before = -1
+        while start not in known and len(known) > before:
+            before = len(known)
+            for left, right in reversed(self.ir.rules):
+                if left not in known and known.issuperset(right):
+                    known.add(left)
+        return start in known
 
     def _blame(self, productive: set[Symbol]) -> str:
         """The pointer of the innermost place on the way from the start that nothing satisfies."""
