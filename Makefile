@@ -141,8 +141,8 @@ $(RELEASE_VENV)/.made: pyproject.toml
 notebooks: $(VENV)/.test ## run the notebooks in examples/notebooks and keep what they show
 	@OMP_NUM_THREADS=1 $(BIN)/python examples/notebooks/run.py --write
 
-release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too
-	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS))
+release: $(RELEASE_VENV)/.made ## sdist and wheel, checked, installed into fresh environments and tried; EXTRAS=hf tries that extra too, MODEL=folder its examples
+	@$(RELEASE_VENV)/bin/python release/check.py $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(MODEL),--model $(MODEL))
 
 playground: $(VENV)/.demo ## a local page that shows what a schema or grammar allows, with the small model
 	@$(BIN)/cdplugin playground --model "$$($(BIN)/python examples/demo_model.py)"
@@ -219,4 +219,4 @@ bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three eng
 	@$(BIN)/python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 20
 
 clean: ## remove the environment and caches of the tools
-	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .venv-gpu .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
+from cdplugin.bits import bit_flags
 from cdplugin.errors import needs_extra
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
@@ -244,8 +245,7 @@ def _apply_plain(logits: np.ndarray, bitmask: np.ndarray, rows: Sequence[int] | 
     """The same with NumPy only, for any float type and strides. A temporary of one byte per column."""
     columns = logits.shape[1]
     for i in rows:
-        words = np.ascontiguousarray(bitmask[i], "<i4").view(np.uint8)
-        logits[i, np.unpackbits(words, count=columns, bitorder="little") == 0] = -np.inf
+        logits[i, bit_flags(np.ascontiguousarray(bitmask[i], "<i4"), columns) == 0] = -np.inf
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,16 @@ def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
     return np.unpackbits(row.view(np.uint8).reshape(-1), bitorder="little", count=size)
 
 
+def bit_table(rows: np.ndarray, columns: int) -> np.ndarray:
+    """The bits of each row, lowest first, as uint8[rows, columns]; columns that the rows do not cover are 0."""
+    return np.unpackbits(rows.view(np.uint8), axis=1, count=columns, bitorder="little")
+
+
+def packed_bits(flags: np.ndarray, word: type = np.int32) -> np.ndarray:
+    """The row of integers with these bits: the reverse of :func:`bit_flags`, for a whole number of words."""
+    return np.packbits(flags, bitorder="little").view(word)
+
+
 def bit_members(row: np.ndarray, size: int | None = None) -> np.ndarray:
     """The numbers of the bits that are set, ascending, as int64[...]; ``size``: only those below."""
     return np.flatnonzero(bit_flags(row, size))

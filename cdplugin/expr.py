@@ -129,7 +129,7 @@ def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
     def measured(*args: Any) -> tuple[Any, tally.Cost]:
         with tally.framed() as frame:
             value = function(*args)  # type: ignore[call-arg]
-            return value, frame.cost(hash((function, *args)), _count(value, frame.kept.values()))
+            return value, frame.cost((function, args), _count(value, frame.kept.values()))
 
     @wraps(function)
     def charged(*args: Any) -> Any:

@@ -15,15 +15,17 @@ anew: no request's outcome depends on what others asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.limits import Limits
 
-Cost = tuple[tuple[int, int], ...]
-"""What a value is charged: pairs of a mark, equal for equal questions, and nodes. First its own, then those of parts."""
+Cost = tuple[tuple[Hashable, int], ...]
+"""What a value is charged: pairs of a question (a function and its arguments) and nodes. First its own, then those of parts.
+
+A question is compared, not only hashed: -1 and -2 have one hash."""
 
 
 def too_many_nodes(most: int) -> LimitExceeded:
@@ -34,15 +36,15 @@ def too_many_nodes(most: int) -> LimitExceeded:
 
 
 class Tally:
-    """What one compilation has built: how many nodes, and the values that it was charged for, by mark."""
+    """What one compilation has built: how many nodes, and the values that it was charged for, by question."""
 
     __slots__ = ("kept", "most", "nodes", "paid")
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.nodes = 0
-        self.kept: dict[int, Any] = {}
-        self.paid: dict[int, int] = {}
+        self.kept: dict[Hashable, Any] = {}
+        self.paid: dict[Hashable, int] = {}
 
     def add(self, nodes: int) -> None:
         """Count nodes. Raises ``LimitExceeded`` when they are too many."""
@@ -52,24 +54,24 @@ class Tally:
 
     def take(self, value: Any, cost: Cost) -> Any:
         """Charge for a value; returns the one that was taken first for the same question."""
-        mark = cost[0][0]
-        if mark not in self.kept:
-            self.kept[mark] = value
+        question = cost[0][0]
+        if question not in self.kept:
+            self.kept[question] = value
             for part, nodes in cost:
                 if part not in self.paid:
                     self.paid[part] = nodes
                     self.add(nodes)
-        return self.kept[mark]
+        return self.kept[question]
 
 
 class Frame(Tally):
     """The same of one value while a cached function makes it."""
 
-    def cost(self, mark: int, nodes: int) -> Cost:
+    def cost(self, question: Hashable, nodes: int) -> Cost:
         """What the value is charged: ``nodes`` of its own, besides those in parts that were taken."""
         loose = self.nodes - sum(self.paid.values())
         self.add(nodes)
-        return ((mark, nodes + loose), *self.paid.items())
+        return ((question, nodes + loose), *self.paid.items())
 
 
 class _Local(threading.local):

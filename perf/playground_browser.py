@@ -1,10 +1,11 @@
 """How long the playground takes to answer a keystroke, in a headless Chromium; and the screenshots of the docs.
 
-    python perf/playground_browser.py [--edits 500] [--out perf/results/DATE-playground.json] [--screenshots docs]
+    python perf/playground_browser.py [--edits 500] [--out perf/results/DATE-playground.json] [--screenshots docs] [--parts …]
 
 The vocabulary is Llama 3's (128,256 tokens). A keystroke's time runs from the input event to the drawn answer, as the page
-measures it: request, tokenizing, masks, explanation, drawing. Three typed texts (each character a keystroke), then random
-edits of text and schema, each sent once the one before it is answered.
+measures it: request, tokenizing, masks, explanation, drawing. *typed*: three texts, each character a keystroke. *edited*:
+random edits of text and schema, each sent once the one before it is answered. *hostile*: every entry of the hostile corpus
+that fits into a request, pasted with its text; each must be answered by a mask or by a message (*silent*: by neither).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import platform
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 import browser  # noqa: E402
+from hostile.specs import entries, pasted  # noqa: E402
 from tokenizers_data import llama3  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 from cdplugin.playground.server import Server  # noqa: E402
-from cdplugin.playground.service import Playground  # noqa: E402
+from cdplugin.playground.service import LIMITS, Playground  # noqa: E402
 
 TYPED = {
     "JSON Schema: a person": '{"name": "Ada Lovelace", "age": 36, "skills": ["chess", "running"]}',
@@ -78,6 +81,29 @@ def edited(driver: Any, edits: int) -> list[float]:
     return out
 
 
+def hostile(driver: Any) -> dict[str, Any]:
+    """Paste the hostile corpus: how long each answer took, and what it was."""
+    shown = """
+      const text = (id) => { const e = document.getElementById(id); return e && e.offsetParent !== null ? e.textContent : ""; };
+      return [text("verdict"), text("spec-error") || text("refusal") || text("stopped"), text("count")];
+    """
+    took, silent, refused = [], [], 0
+    for entry in entries():
+        found = pasted(entry, LIMITS.max_spec_bytes)
+        if found is None:
+            continue
+        kind, spec, text = found
+        script = "const [kind, text] = arguments; for (const [n, v] of [['kind', kind], ['text', text]]) {"
+        driver.execute_script(script + "document.getElementById(n).value = v; }", kind, text)
+        took.append(put(driver, "spec", spec))
+        verdict, message, count = driver.execute_script(shown)
+        refused += bool(message)
+        if not verdict or not (message or count):
+            silent.append(entry["id"])
+    problems = [line["message"][:200] for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+    return {**summary(took), "refused or stopped": refused, "silent": silent, "errors of the page": problems}
+
+
 def screenshots(url: str, folder: Path) -> None:
     """The page with a refused text, light and dark."""
     for name, dark in (("playground", False), ("playground-dark", True)):
@@ -99,6 +125,7 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=500)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--screenshots", type=Path)
+    parser.add_argument("--parts", nargs="*", default=["typed", "edited", "hostile"], choices=["typed", "edited", "hostile"])
     args = parser.parse_args()
     if browser.why_not():
         sys.exit(browser.why_not())
@@ -107,20 +134,25 @@ def main() -> None:
         with browser.chromium() as driver:
             driver.get(server.url)
             browser.settled(driver)
-            result = {
+            result: dict[str, Any] = {
                 "script": "perf/playground_browser.py",
                 "machine": f"{platform.processor() or platform.machine()}, Python {platform.python_version()}",
                 "vocabulary": "Llama 3 (128,256 tokens)",
                 "unit": "milliseconds from the input event to the drawn answer",
-                "typed": summary(typed(driver)),
-                "edited": summary(edited(driver, args.edits)),
             }
+            parts: dict[str, Callable[[], dict[str, Any]]] = {
+                "typed": lambda: summary(typed(driver)),
+                "edited": lambda: summary(edited(driver, args.edits)),
+                "hostile": lambda: hostile(driver),
+            }
+            result |= {name: parts[name]() for name in args.parts}
         if args.screenshots is not None:
             screenshots(server.url, args.screenshots)
         server.shutdown()
     print(json.dumps(result, indent=1))
     if args.out is not None:
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
+        kept = json.loads(args.out.read_text()) if args.out.exists() else {}  # parts that were not asked for this time
+        args.out.write_text(json.dumps(kept | result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

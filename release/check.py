@@ -1,11 +1,13 @@
 """``make release``: build the sdist and the wheel, check them, install them into fresh environments, try them there.
 
-    python release/check.py [--dist dist] [--extras hf] [--keep FOLDER]
+    python release/check.py [--dist dist] [--extras hf outlines] [--model FOLDER]
 
 Uploads nothing. Steps: the version is the changelog's newest, or a development version on top of it; ``build`` makes both
 files; ``twine check --strict`` reads their metadata; the wheel's content is looked at; the wheel, and a wheel made from the
-sdist, are installed into environments of their own without extras and tried (``release/smoke.py``); for each of ``--extras``
-the wheel is installed with it and tried once more. ``build`` and ``twine`` come with the extra ``release``.
+sdist, are installed into environments of their own without extras and tried (``release/smoke.py``), and the examples of README
+and of the site's quick starts are run there as they stand (``release/pages.py``); for each of ``--extras`` the wheel is
+installed with it and tried once more, with ``--model`` the examples that need one, too. ``build`` and ``twine`` come with the
+extra ``release``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SMOKE = ROOT / "release" / "smoke.py"
+PAGES = ROOT / "release" / "pages.py"
+TRIED = ["README.md", "docs/index.md", "docs/quick-start.md"]
+OF_EXTRA = {
+    "hf": [*TRIED, "docs/hosts/transformers.md", "docs/budgets.md", "docs/tracing.md"],
+    "mlx": ["docs/hosts/mlx.md"],
+    "outlines": ["docs/hosts/outlines.md"],
+}
+"""The pages whose examples are run: in an environment without extras, and in one with an extra."""
+BESIDE = {"mlx": ["mlx[cpu]", "torch"] if sys.platform == "linux" else ["torch"], "outlines": ["torch", "transformers>=5"]}
+"""What the examples of an extra need beside it: the model of another library."""
 WANTED = {
     "cdplugin/py.typed",
     "cdplugin/grammars/cpp.lark",
@@ -80,29 +92,32 @@ def look_into(wheel: Path, sdist: Path) -> None:
             raise ReleaseError(f"{sdist.name}: expected {name}")
 
 
-def try_in(folder: Path, package: str, extra: str = "") -> None:
-    """Install into a fresh environment in ``folder`` and run the smoke test there."""
+def try_in(folder: Path, package: str, extra: str = "", model: str = "") -> None:
+    """Install into a fresh environment in ``folder``, and run the smoke test and the pages' examples there."""
     venv.create(folder, with_pip=True, clear=True)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", package)
+    run(python, "-m", "pip", "install", "-qq", "--disable-pip-version-check", package, *BESIDE.get(extra, []))
     run(python, "-m", "pip", "check", "--disable-pip-version-check")
     print(run(python, "-I", SMOKE, *([extra] if extra else []), cwd=folder).strip(), flush=True)
+    options = ["--model", model, "--found"] if extra and model else []
+    print(run(python, "-I", PAGES, *options, *OF_EXTRA.get(extra, TRIED), cwd=folder).strip(), flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
     parser.add_argument("--extras", nargs="*", default=[], help="extras to try as well: hf needs PyTorch")
+    parser.add_argument("--model", default="", help="a model's folder, for the examples that need one")
     args = parser.parse_args()
     try:
-        release(args.dist, args.extras)
+        release(args.dist, args.extras, args.model and str(Path(args.model).resolve()))
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def release(dist: Path, extras: list[str]) -> None:
+def release(dist: Path, extras: list[str], model: str) -> None:
     """All steps. Raises ReleaseError."""
     number = version()
     say(f"version {number}")
@@ -119,7 +134,7 @@ def release(dist: Path, extras: list[str]) -> None:
             try_in(Path(folder) / name, package)
         for extra in extras:
             say(f"wheel with [{extra}], in a fresh environment")
-            try_in(Path(folder) / extra, f"{wheel}[{extra}]", extra)
+            try_in(Path(folder) / extra, f"{wheel}[{extra}]", extra, model)
     say(f"{dist} is ready: twine upload {dist}/* publishes it")
 
 

@@ -19,7 +19,7 @@ def main() -> None:
     home = Path(cd.__file__).resolve()
     assert Path(sys.prefix).resolve() in home.parents, f"expected the installed package, found {home}"
     for name in cd.__all__:
-        if name != "GrammarLogitsProcessor" or extra:
+        if name != "GrammarLogitsProcessor" or importlib.util.find_spec("transformers"):
             getattr(cd, name)
     vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
     schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18}}, "required": ["age"]}
@@ -29,9 +29,12 @@ def main() -> None:
     assert matcher.accept_tokens(b"8}") == 2 and matcher.is_accepting()
     import numpy as np
 
-    bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    bits = cd.allocate_token_bitmask(1, vocab.size)
     matcher.fill_next_token_bitmask(bits)
-    assert bits[0, 256 // 32] == 1
+    assert bits[0, 256 // 32] == 1 and (isinstance(bits, np.ndarray) or importlib.util.find_spec("torch"))
+    logits = np.zeros((1, vocab.size), np.float32)
+    cd.apply_token_bitmask_inplace(logits, bits)
+    assert np.flatnonzero(np.isfinite(logits)).tolist() == [256]
     for spec in (cd.Regex("[a-z]+"), cd.Gbnf('root ::= "a"'), cd.grammars.ARITHMETIC, cd.JsonObject()):
         assert compiler.compile(spec).matcher().shortest_completion()
     check_command(schema)

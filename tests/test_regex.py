@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from engine_tools import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_regex import accepts
@@ -21,7 +22,7 @@ from cdplugin.expr import EMPTY
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_STRING, UTF8
 from cdplugin.regex.pattern import parse
-from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, TEXT, children_of
+from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, TEXT, children_of
 from cdplugin.regex.unicode import property_ranges
 
 DATA = Path(__file__).parent / "data"
@@ -94,6 +95,42 @@ def random_pattern(rng, depth, look=False):
     return f"(?:{inner})" + rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "{0}"])
 
 
+def random_pattern_of_words(rng, depth):
+    """A pattern with word boundaries."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.3:
+        return rng.choice(["a", ".", "[ab]", "[^a]", "^", "$", "", "ab", "\\w", "\\W", "\\b", "\\B", "\\b", "-", "[a-]"])
+    inner = random_pattern_of_words(rng, depth - 1)
+    if kind < 0.55:
+        return inner + random_pattern_of_words(rng, depth - 1)
+    if kind < 0.65:
+        return f"(?:{inner}|{random_pattern_of_words(rng, depth - 1)})"
+    if kind < 0.72:
+        return f"(?{rng.choice('=!')}{inner})"
+    return f"(?:{inner})" + rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "*?"])
+
+
+def random_pattern_of_groups(rng, depth, groups):
+    """A pattern with back-references, also to what comes later; ``groups`` counts them."""
+    kind = rng.random()
+    if depth == 0 or kind < 0.25:
+        if groups and rng.random() < 0.5:
+            return f"\\{rng.randint(1, len(groups))}"
+        if rng.random() < 0.7:
+            return rng.choice(["a", "b", "[ab]", "", "ab", "-"])
+        groups.append(1)
+        return rng.choice(["([ab])", "(a|b|)", "(ab?)"])
+    if kind < 0.85 and kind >= 0.7:
+        groups.append(1)
+        return f"({random_pattern_of_groups(rng, depth - 1, groups)})"
+    inner = random_pattern_of_groups(rng, depth - 1, groups)
+    if kind < 0.6:
+        return inner + random_pattern_of_groups(rng, depth - 1, groups)
+    if kind < 0.7:
+        return f"(?:{inner}|{random_pattern_of_groups(rng, depth - 1, groups)})"
+    return f"(?:{inner})" + rng.choice(["*", "+", "?", "{2}", "{1,2}"])
+
+
 def random_text(rng, node):
     """A text that the tree may match (look-aheads and anchors are passed over)."""
     if node.op == CHARS:
@@ -121,15 +158,78 @@ def mutated(rng, text):
 SHORT_TEXTS = ["".join(t) for n in range(5) for t in itertools.product("ab", repeat=n)] + ["\n", "a\n", "\na", "ab\nb"]
 
 
+WORD_TEXTS = ["".join(t) for n in range(4) for t in itertools.product("ab-", repeat=n)]
+WORD_TEXTS += ["".join(t) for t in itertools.product("ab", repeat=4)] + ["ab-a", "a-ab", "--ab", "é", "aé", "é-b", "_a", "a_ b"]
+
+
 # --- ECMA-262 -------------------------------------------------------------------------------------------------------
 
 
 @needs_node
 def test_random_patterns_and_look_aheads_agree_with_node():
     rng = random.Random(0)
-    cases = [(random_pattern(rng, 4, look=True), "", SHORT_TEXTS) for _ in range(500)]
-    refused = check_node(cases, ("look-ahead inside an unbounded repetition",))
+    patterns = [(random_pattern(rng, 4, look=True), "", SHORT_TEXTS) for _ in range(500)]
+    refused = check_node(patterns, ("look-ahead inside an unbounded repetition",))
     assert refused < 50
+
+
+@needs_node
+def test_word_boundaries_agree_with_node():
+    rng = random.Random(1)
+    refused = check_node(
+        [(random_pattern_of_words(rng, 4), "", WORD_TEXTS) for _ in range(cases(700, 20, 200))],
+        (
+            "look-ahead inside an unbounded repetition",
+            "word boundary inside an unbounded repetition",
+            "look-ahead with ^ or \\b inside an unbounded repetition",
+        ),
+    )
+    assert refused < cases(110, 10, 45)
+
+
+def patterns_of_groups(count):
+    rng = random.Random(2)
+    while count:
+        pattern = random_pattern_of_groups(rng, 5, [])
+        n_groups = len(re.findall(r"\((?!\?)", pattern))
+        if "\\" in pattern and all(int(digit) <= n_groups for digit in re.findall(r"\\(\d)", pattern)):
+            count -= 1
+            yield pattern
+
+
+MANY_TEXTS = "back-reference to a group that has anchors or more than 512 texts"
+
+
+@needs_node
+def test_back_references_agree_with_node():
+    patterns = patterns_of_groups(cases(500, 20, 200))
+    assert check_node([(pattern, "", WORD_TEXTS) for pattern in patterns], (MANY_TEXTS,)) < cases(25, 5, 12)
+
+
+def test_back_references_agree_with_re():
+    """Where Python has them: it knows no groups that have not ended, and what it keeps from earlier rounds is refused."""
+    agreed = 0
+    for pattern in patterns_of_groups(cases(500, 20, 200)):
+        try:
+            re.compile(pattern)
+        except re.error:
+            continue
+        try:
+            check_python(pattern, WORD_TEXTS)
+        except UnsupportedError:
+            continue
+        agreed += 1
+    assert agreed >= cases(120, 3, 40)
+    check_python(r"(?P<q>['\"])[ab]*(?P=q)\Z|\bb\1?", ["'a'", "'a\"", '"ab"', "b", "ab"])
+
+
+def test_back_references_are_bounded():
+    with pytest.raises(UnsupportedError, match=MANY_TEXTS):
+        parse("([a-z]{2})" * 3 + "\\1\\2\\3")
+    with pytest.raises(LimitExceeded, match="back-references need more than 20000 copies"):
+        parse("([a-z])" * 6 + "\\1\\2\\3\\4\\5\\6")
+    with pytest.raises(LimitExceeded, match="back-reference in a pattern of more than 100 levels"):
+        parse("(a|" * 200 + "\\1" + ")" * 200)
 
 
 @needs_node
@@ -145,11 +245,11 @@ def test_ecma_cases_agree_with_node():
 def test_patterns_from_the_wild_agree_with_node():
     """Patterns of the JSON Schema Test Suite and of JSONSchemaBench: all parse, and agree on texts that nearly match."""
     rng = random.Random(0)
-    cases = []
+    wild = []
     for pattern in json.loads((DATA / "regex_wild.json").read_text())["patterns"]:
         texts = [random_text(rng, parse(pattern).tree) for _ in range(4)]
-        cases.append((pattern, "", [t for text in texts for t in (text, mutated(rng, text)) if len(t) < 200]))
-    assert check_node(cases) == 0
+        wild.append((pattern, "", [t for text in texts for t in (text, mutated(rng, text)) if len(t) < 200]))
+    assert check_node(wild) == 0
 
 
 @needs_node

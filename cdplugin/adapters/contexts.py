@@ -27,6 +27,7 @@ import numpy as np
 
 from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers
 from cdplugin.bitmask import bitmask_words
+from cdplugin.bits import bit_table
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
 
@@ -147,9 +148,4 @@ def checked_grammars(grammars: Sequence[Any]) -> list[Any]:
 
 def allowed_tokens(bitmask: np.ndarray, columns: int) -> np.ndarray:
     """A bitmask as bools, ``(rows, columns)``; columns that it does not cover are False."""
-    bits = np.unpackbits(bitmask.view(np.uint8), axis=1, count=min(columns, 32 * bitmask.shape[1]), bitorder="little").view(
-        bool
-    )
-    if bits.shape[1] < columns:
-        bits = np.pad(bits, ((0, 0), (0, columns - bits.shape[1])))
-    return bits
+    return bit_table(bitmask, columns).view(bool)

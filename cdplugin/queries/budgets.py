@@ -20,7 +20,7 @@ from itertools import count
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, packed_bits
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -94,7 +94,7 @@ class Profile:
         for tokens in self._tokens[number:] if whole else self._tokens[:number]:
             if tokens is not None:
                 bits[tokens] = not whole
-        return np.packbits(bits, bitorder="little").view(np.int32)
+        return packed_bits(bits)
 
 
 class Budgets:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from cdplugin.bits import bit_flags
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.queries import explain
 from cdplugin.queries.followed import Followed
@@ -202,7 +203,7 @@ class _Writer:
         known = token is not None and 0 <= token < vocab.size
         text = (vocab.tokens[token] or b"") if token is not None and known else b""
         matcher.fill_next_token_bitmask(self._row)
-        allowed = int(np.unpackbits(self._row.view(np.uint8)).sum())
+        allowed = int(bit_flags(self._row).sum())
         may_end = matcher.is_accepting()
         expected, places = self._here()
         preference = self._preference(matcher.tokens) if self._preference is not None else None

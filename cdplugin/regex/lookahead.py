@@ -1,11 +1,14 @@
-"""Look-aheads in regular expressions, as intersections with what follows.
+r"""Look-aheads and word boundaries in regular expressions, as intersections with what follows.
 
 ``(?=X)`` says that the rest of the text begins with ``X``. So a tree with look-aheads is read from right to left, carrying the
 language of the *rest of the text* (:class:`Rest`), once for positions at the start of the text and once for the others: ``x``
 turns the rest R into ``x R``, ``(?=X)`` into ``R & X any``, ``(?!X)`` into ``R & ~(X any)``, an alternation unites what its
-alternatives give. A repetition around a look-ahead is unrolled when it is bounded and short. Unbounded ones are done in two
-cases: before arbitrary text, where only the copies asked for matter, and the idiom ``(?:(?!X).)*`` before the end of the text;
-the others are refused.
+alternatives give. ``\b`` says how the rest begins, by the character before it: where there is one, the others are two kinds of
+positions, after a word character and not. ``x R`` then parts the words of ``x`` by their last character.
+
+A repetition around a look-ahead is unrolled when it is bounded and short. Unbounded ones are done in two cases: before
+arbitrary text, where only the copies asked for matter, and the idiom ``(?:(?!X).)*`` before the end of the text; the others are
+refused.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from cdplugin.expr import (
     EPSILON,
     EPSILON_OP,
     LITERALS_OP,
+    MAX_CODE_POINT,
     NOT_OP,
     REPEAT_OP,
     Expr,
@@ -34,17 +38,21 @@ from cdplugin.expr import (
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.pattern import Split, lower
-from cdplugin.regex.syntax import ALT, CAT, CHARS, LOOK, REPEAT, START, Node, children_of, choice, sequence
+from cdplugin.regex.tree import ALT, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
+from cdplugin.regex.unicode import Ranges, difference, intersection
 
 _MOST_COPIES = 256
 _MOST_STEPS = 20_000
 
 
 class Rest(NamedTuple):
-    """The language of the rest of the text from a position: at the start of the text, and elsewhere."""
+    """The language of the rest of the text from a position: at the start of the text, after a character, after one of a word.
+    ``word is later`` where that makes no difference.
+    """
 
     first: Expr
     later: Expr
+    word: Expr
 
 
 _Steps = Generator[tuple[Node, Rest], Rest, Rest]
@@ -57,18 +65,40 @@ class LookAhead:
         self.source = source
         self.alphabet = alphabet
         self.limits = limits
-        self.any = Rest(alphabet.any_text, alphabet.any_text)
+        self.any = Rest(alphabet.any_text, alphabet.any_text, alphabet.any_text)
+        self._word: Ranges = ()
         self._nullable: dict[int, tuple[Expr, bool]] = {}
 
     def whole(self, tree: Node, search: bool) -> Expr:
         """The texts that ``tree`` matches from end to end, or that hold a match."""
-        first, later = self._run(tree, self.any if search else Rest(EPSILON, EPSILON))
-        if not search or later is EMPTY:
+        self._word = self._word_characters(tree)
+        first, later, word = self._run(tree, self.any if search else Rest(EPSILON, EPSILON, EPSILON))
+        if not search or later is word is EMPTY:
             return first
         text = self.alphabet.any_text
+        if word is not later:
+            in_word, other = (self._one(self._word, negated) for negated in (False, True))
+            return alt(first, cat(text, other, later), cat(text, in_word, word))
         if first is later:
             return text if later is text else cat(text, later)
         return alt(first, cat(self.alphabet.any_char, text, later))
+
+    def _word_characters(self, root: Node) -> Ranges:
+        """What word boundaries take for a part of a word. Raises ``UnsupportedError`` where they do not agree."""
+        found: Ranges | None = None
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node.op == WORD:
+                if found not in (None, node.args[0]):
+                    self._refuse(node, "word boundaries under several flags")
+                found = node.args[0]
+            elif node.looks:
+                stack += children_of(node)
+        return found or ()
+
+    def _one(self, ranges: Ranges, negated: bool) -> Expr:
+        return self.alphabet.chars(difference(((0, MAX_CODE_POINT),), ranges) if negated else ranges)
 
     def _run(self, tree: Node, rest: Rest) -> Rest:
         """Drive the generators below: a call is a ``yield``, so that the depth of a pattern costs no Python stack."""
@@ -92,18 +122,35 @@ class LookAhead:
 
     def _before(self, node: Node, rest: Rest) -> _Steps:
         """The rest of the text from before ``node``, given the rest after it."""
-        if not node.looks:
-            return self._plain(lower(node, self.alphabet), rest)
+        if not node.looks and (node.op != CAT or rest.word is rest.later):
+            return self._plain(node, rest)
+        if node.op == WORD:
+            begins = cat(self._one(self._word, False), self.any.first)
+            ends = alt(EPSILON, cat(self._one(self._word, True), self.any.first))
+            after_none, after_word = (ends, begins) if node.args[1] else (begins, ends)
+            return Rest(
+                self._restrict(rest.first, after_none, False),
+                self._restrict(rest.later, after_none, False),
+                self._restrict(rest.word, after_word, False),
+            )
         if node.op == LOOK:
             ahead = yield node.args[0], self.any
             negated = node.args[1]
-            return Rest(self._restrict(rest.first, ahead.first, negated), self._restrict(rest.later, ahead.later, negated))
+            later = self._restrict(rest.later, ahead.later, negated)
+            same = rest.later is rest.word and ahead.later is ahead.word
+            return Rest(
+                self._restrict(rest.first, ahead.first, negated),
+                later,
+                later if same else self._restrict(rest.word, ahead.word, negated),
+            )
         if node.op == CAT:
             items = list(node.args)
             while items:
                 plain = []
                 while items and not items[-1].looks:
                     plain.append(items.pop())
+                    if rest.word is not rest.later:
+                        break  # the last character tells
                 if plain:
                     rest = yield sequence(plain[::-1]), rest
                 if items:
@@ -115,8 +162,9 @@ class LookAhead:
             for child in [*([choice(plain)] if plain else []), *(child for child in node.args if child.looks)]:
                 branches.append((yield child, rest))
             first = alt(*(b.first for b in branches))
-            later = alt(*(b.later for b in branches))
-            return Rest(first, first if all(b.first is b.later for b in branches) else later)
+            later = first if all(b.first is b.later for b in branches) else alt(*(b.later for b in branches))
+            same = all(b.word is b.later for b in branches)
+            return Rest(first, later, later if same else alt(*(b.word for b in branches)))
         assert node.op == REPEAT
         child, low, high = node.args
         if rest == self.any:
@@ -128,7 +176,9 @@ class LookAhead:
         after = rest
         for _ in range(high - low):
             longer = yield child, rest
-            rest = Rest(alt(after.first, longer.first), alt(after.later, longer.later))
+            later = alt(after.later, longer.later)
+            same = after.later is after.word and longer.later is longer.word
+            rest = Rest(alt(after.first, longer.first), later, later if same else alt(after.word, longer.word))
         for _ in range(low):
             rest = yield child, rest
         return rest
@@ -143,35 +193,74 @@ class LookAhead:
     def _tempered(self, child: Node, low: int, rest: Rest) -> _Steps:
         """``(?:(?!X)c)*`` at the end of the text: characters in ``c``, no suffix (but the empty one) beginning with X."""
         looks, chars = (list(child.args[:-1]), child.args[-1]) if child.op == CAT else ([], child)
-        if chars.op != CHARS or any(look.op != LOOK for look in looks) or rest != Rest(EPSILON, EPSILON):
-            self._refuse(child, "look-ahead inside an unbounded repetition")
+        if chars.op != CHARS or any(look.op != LOOK for look in looks) or rest != Rest(EPSILON, EPSILON, EPSILON):
+            what = "word boundary" if self._word else "look-ahead"
+            self._refuse(child, f"{what} inside an unbounded repetition")
         result = repeat(self.alphabet.chars(chars.args[0]), low)
         some = repeat(self.alphabet.any_char, 1)
         for look in looks:
             ahead = yield look.args[0], self.any
-            if _has_start(look) or ahead.first is not ahead.later:
-                self._refuse(look, "look-ahead with ^ inside an unbounded repetition")
+            if _has_start(look) or ahead.first is not ahead.later or ahead.later is not ahead.word:
+                self._refuse(look, "look-ahead with ^ or \\b inside an unbounded repetition")
             bad = both(some, ahead.later if look.args[1] else complement(ahead.later))
             result = both(result, complement(cat(self.alphabet.any_text, bad)))
-        return Rest(result, result)
+        return Rest(result, result, result)
 
-    def _plain(self, words: Split, rest: Rest) -> Rest:
+    def _plain(self, node: Node, rest: Rest) -> Rest:
         """A part without look-aheads before ``rest``."""
+        words = lower(node, self.alphabet)
+        if rest.word is not rest.later:
+            return self._parted(node, words, rest)
         if not words.anchored and rest.first is rest.later:
             both_places = cat(words.free, rest.first)
-            return Rest(both_places, both_places)
+            return Rest(both_places, both_places, both_places)
         later = alt(cat(words.free, rest.later), self._if_end(words.at_end, rest.later))
         starting = alt(words.free, words.at_start)
         ending = alt(words.at_end, words.whole)
         if rest.first is rest.later:
-            return Rest(alt(cat(starting, rest.first), self._if_end(ending, rest.first)), later)
+            return Rest(alt(cat(starting, rest.first), self._if_end(ending, rest.first)), later, later)
         first = alt(
             cat(self._some(starting), rest.later),
             self._if_end(self._some(ending), rest.later),
             rest.first if self.nullable(starting) else EMPTY,
             EPSILON if self.nullable(ending) and self.nullable(rest.first) else EMPTY,
         )
-        return Rest(first, later)
+        return Rest(first, later, later)
+
+    def _parted(self, node: Node, words: Split, rest: Rest) -> Rest:
+        """The same where what follows depends on the last character."""
+
+        def before(go_on: Expr, end: Expr, here: Expr) -> Expr:
+            """Words after which the text may go on, and words that end it, from a position whose own rest is ``here``."""
+            (on_other, on_word), (end_other, end_word) = self._by_last(node, go_on), self._by_last(node, end)
+            return alt(
+                cat(on_other, rest.later),
+                cat(on_word, rest.word),
+                self._if_end(end_other, rest.later),
+                self._if_end(end_word, rest.word),
+                here if self.nullable(go_on) else EMPTY,
+                EPSILON if self.nullable(end) and self.nullable(here) else EMPTY,
+            )
+
+        later = before(words.free, words.at_end, rest.later)
+        if not words.anchored and not self.nullable(words.free):
+            return Rest(later, later, later)
+        first = before(alt(words.free, words.at_start), alt(words.at_end, words.whole), rest.first)
+        return Rest(first, later, before(words.free, words.at_end, rest.word))
+
+    def _by_last(self, node: Node, words: Expr) -> tuple[Expr, Expr]:
+        """The words that are not empty, by whether their last character is one of a word."""
+        if words is EMPTY or words is EPSILON:
+            return EMPTY, EMPTY
+        if node.op == CHARS:
+            ranges = node.args[0]
+            return self.alphabet.chars(difference(ranges, self._word)), self.alphabet.chars(intersection(ranges, self._word))
+        if node.op == TEXT:
+            last = ord(node.args[0][-1])
+            is_word = any(low <= last <= high for low, high in self._word)
+            return (EMPTY, words) if is_word else (words, EMPTY)
+        text = self.alphabet.any_text
+        return both(words, cat(text, self._one(self._word, True))), both(words, cat(text, self._one(self._word, False)))
 
     def _if_end(self, words: Expr, rest: Expr) -> Expr:
         return words if words is not EMPTY and self.nullable(rest) else EMPTY
@@ -215,7 +304,7 @@ class LookAhead:
         return memo[id(root)][1]
 
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
-        position = _position(node)
+        position = position_of(node)
         raise error(message, location=f"position {position}", context=caret_context(self.source, position))
 
 
@@ -229,12 +318,12 @@ def _has_start(root: Node) -> bool:
     return False
 
 
-def _position(root: Node) -> int:
-    """Where the first look-ahead below ``root`` stands."""
+def position_of(root: Node) -> int:
+    """Where the first look-ahead or word boundary below ``root`` stands."""
     stack = [root]
     while stack:
         node = stack.pop()
-        if node.op == LOOK:
+        if node.op in (LOOK, WORD):
             return node.args[2]
         stack += reversed(children_of(node))
     return 0

@@ -9,8 +9,8 @@ alt("b", "a")
 An anchor may stand anywhere. The words that a node matches are split four ways, by whether the match must begin where the text
 begins, and whether it must end where the text ends: :class:`Split`. Splits combine exactly: before a part that must stand at
 the start only the empty word fits, and so after a part that must stand at the end. A whole-string match takes all four; a
-search puts any text before and after, where no anchor forbids it. Look-aheads are intersections with what follows:
-:mod:`cdplugin.regex.lookahead`.
+search puts any text before and after, where no anchor forbids it. Look-aheads and word boundaries are intersections with what
+follows: :mod:`cdplugin.regex.lookahead`. Back-references are written out: :mod:`cdplugin.regex.references`.
 
 Nothing here recurses on the depth of the pattern.
 """
@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cdplugin.errors import UnsupportedError, caret_context
 from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
-from cdplugin.regex.syntax import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of, parse_tree
+from cdplugin.regex.syntax import parse_tree
+from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
 from cdplugin.tally import counting
 
 _DEFAULT_LIMITS = Limits()
@@ -31,8 +33,8 @@ _DEFAULT_LIMITS = Limits()
 def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = _DEFAULT_LIMITS) -> Pattern:
     """Parse ``pattern`` (``"ecma"``, ``"rust"`` or ``"python"`` syntax; see :mod:`cdplugin.regex.syntax`).
 
-    Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (back-references, look-behind, word
-    boundaries, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
+    Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (look-behind, back-references to
+    groups of many texts, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
     """
     return Pattern(pattern, dialect, *parse_tree(pattern, dialect, flags, limits), limits)
 
@@ -62,6 +64,15 @@ class Pattern:
     def search_expr(self, alphabet: Alphabet) -> Expr:
         """The texts that hold a match (``re.search``; ``pattern`` of JSON Schema), spelled in ``alphabet``."""
         return self._cached("search", alphabet)
+
+    def refuse_looks(self) -> None:
+        """Raise ``UnsupportedError`` for a look-ahead or a word boundary, where text stands beside the match."""
+        if self.tree.looks:
+            from cdplugin.regex.lookahead import position_of
+
+            at = position_of(self.tree)
+            context = caret_context(self.source, at)
+            raise UnsupportedError("word boundary or look-ahead", location=f"position {at}", context=context)
 
     def _cached(self, how: str, alphabet: Alphabet) -> Expr:
         key = (how, alphabet.name)

@@ -28,11 +28,14 @@ _HINTS = {
 
 
 class Escape(NamedTuple):
-    """What a backslash escape stands for: a code point, a set, or an anchor (``"start"`` or ``"end"``); the others are None."""
+    """What a backslash escape stands for: a code point, a set, an anchor (``"start"``, ``"end"``, ``"boundary"`` of a word or
+    ``"inside"``), or what a group of this number or name has matched; the others are None.
+    """
 
     char: int | None = None
     ranges: Ranges | None = None
     anchor: str | None = None
+    group: int | str | None = None
 
 
 class Scanner:
@@ -140,9 +143,9 @@ class Scanner:
         if letter == "b" and in_class and self.dialect != "rust":
             return Escape(char=8)
         if letter in "bB" and not in_class:
-            self.refuse(f"word boundary \\{letter}", start)
+            return Escape(anchor="boundary" if letter == "b" else "inside")
         if letter in DIGITS:
-            return Escape(char=self._digits(letter, in_class, start))
+            return self._digits(letter, in_class, start)
         if letter == "x":
             return Escape(char=self._scalar(self._braced_hex(start) if self._brace("x") else self._hex(2, start), start))
         if letter == "u":
@@ -164,7 +167,12 @@ class Scanner:
                 self.pos += 1
                 return Escape(char=ord(self.source[self.pos - 1]) % 32)
             if letter == "k" and not in_class:
-                self.refuse("back-reference \\k", start)
+                close = self.source.find(">", self.pos)
+                if self.peek() != "<" or close < 0:
+                    self.fail("bad back-reference", start, expected="\\k<name>")
+                name = self.source[self.pos + 1 : close]
+                self.pos = close + 1
+                return Escape(group=name)
         else:
             if letter == "a":
                 return Escape(char=7)
@@ -218,8 +226,8 @@ class Scanner:
                 return 0x10000 + ((value - 0xD800) << 10) + int(low, 16) - 0xDC00
         return value
 
-    def _digits(self, first: str, in_class: bool, start: int) -> int:  # noqa: RET503 - refuse() does not return
-        """``\\0``, Python's octal escapes; back-references are refused."""
+    def _digits(self, first: str, in_class: bool, start: int) -> Escape:
+        """``\\0``, Python's octal escapes, back-references (refused in Rust, which has none)."""
         text = first
         if self.dialect == "python":
             while len(text) < 3 and self.peek() and self.peek() in "01234567":
@@ -228,14 +236,26 @@ class Scanner:
             if set(text) <= set("01234567") and (text[0] == "0" or in_class or len(text) == 3):
                 if int(text, 8) > 0o377:
                     self.fail(f"octal escape \\{text} out of range", start, expected="at most 377", found=text)
-                return int(text, 8)
+                return Escape(char=int(text, 8))
+            if len(text) == 1 and self.peek() and self.peek() in DIGITS and not in_class:
+                text += self.peek()
+                self.pos += 1
         elif first == "0" and self.dialect == "ecma":
             if self.peek() in DIGITS and self.peek():
                 self.fail("octal escape", start, expected="\\xHH", found=self.source[start : start + 3])
-            return 0
+            return Escape(char=0)
         if in_class or first == "0":
             self.fail(f"bad escape \\{first}", start, expected="\\xHH", found=f"\\{first}")
-        self.refuse(f"back-reference \\{first}", start)
+        if self.dialect == "rust":
+            self.refuse(f"back-reference \\{first}", start)
+        while self.dialect == "ecma" and self.peek() and self.peek() in DIGITS:
+            text += self.peek()
+            self.pos += 1
+        return Escape(group=int(text[:9]))
+
+    def word_characters(self, start: int) -> Ranges:
+        """What a word boundary takes for a part of a word (ECMA-262, 22.2.2.6; elsewhere ``\\w``)."""
+        return self._perl("w", start)
 
     def _perl(self, letter: str, start: int) -> Ranges:
         if self.dialect == "rust" and "a" in self.flags and letter.isupper():

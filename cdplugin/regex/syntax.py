@@ -18,117 +18,36 @@ import re
 from dataclasses import dataclass, field
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import negate_ranges, normalise_ranges
+from cdplugin.expr import negate_ranges
 from cdplugin.limits import Limits
 from cdplugin.regex.classes import parse_class
 from cdplugin.regex.scanner import Scanner
+from cdplugin.regex.tree import (
+    AT_END,
+    AT_START,
+    BACK,
+    CHARS,
+    END,
+    GROUP,
+    LOOK,
+    NOTHING,
+    START,
+    TEXT,
+    WORD,
+    Node,
+    choice,
+    repetition,
+    sequence,
+)
 from cdplugin.regex.unicode import ECMA_LINE_ENDS, EVERYTHING, Ranges
 
-CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK = range(8)
-_OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK")
 DIALECTS = ("ecma", "rust", "python")
 _FLAGS = {"ecma": "adgimsu", "rust": "imsUuxR", "python": "aimsux"}
 _PLAIN = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
 _COUNT = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_BACK = re.compile(r"\\[1-9k]|\(\?P=")
 _REFUSED_GROUPS = {"<=": "look-behind", "<!": "look-behind", ">": "atomic group", "(": "conditional", "|": "branch reset"}
-
-
-class Node:
-    """A node of the tree, immutable.
-
-    ``args``: CHARS ``(ranges,)``; TEXT ``(str,)``; CAT, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``; START, END
-    ``()``; LOOK ``(child, negated, position)``, a look-ahead. ``anchored``: an anchor is inside; ``looks``: a look-ahead is
-    inside.
-    """
-
-    __slots__ = ("anchored", "args", "looks", "nullable", "op")
-    op: int
-    args: tuple
-    anchored: bool
-    looks: bool
-    nullable: bool
-
-    def __init__(self, op: int, args: tuple) -> None:
-        self.op = op
-        self.args = args
-        if op in (CHARS, TEXT):
-            self.anchored = self.looks = False
-            self.nullable = args == ("",)
-            return
-        children = children_of(self)
-        self.anchored = op in (START, END) or any(c.anchored for c in children)
-        self.looks = op == LOOK or any(c.looks for c in children)
-        if op == REPEAT:
-            self.nullable = args[1] == 0 or args[0].nullable
-        else:
-            self.nullable = (any if op == ALT else all)(c.nullable for c in children)
-
-    def __repr__(self) -> str:
-        return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
-
-
-def children_of(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below."""
-    if node.op in (CAT, ALT):
-        return node.args
-    return node.args[:1] if node.op in (REPEAT, LOOK) else ()
-
-
-NOTHING = Node(TEXT, ("",))
-"""The empty string."""
-AT_START, AT_END = Node(START, ()), Node(END, ())
-"""The anchors."""
-
-
-def sequence(items: list[Node]) -> Node:
-    """Concatenation; neighbouring texts become one, and so do repeated anchors."""
-    merged: list[Node] = []
-    texts: list[str] = []
-    for item in items:
-        if item.op == TEXT:
-            texts.append(item.args[0])
-            continue
-        if any(texts):
-            merged.append(Node(TEXT, ("".join(texts),)))
-        texts = []
-        if not (merged and item.op in (START, END) and merged[-1].op == item.op):
-            merged.append(item)
-    if any(texts):
-        merged.append(Node(TEXT, ("".join(texts),)))
-    if not merged:
-        return NOTHING
-    return merged[0] if len(merged) == 1 else Node(CAT, tuple(merged))
-
-
-def choice(items: list[Node]) -> Node:
-    """Alternation; alternatives of one character become one class."""
-    if len(items) == 1:
-        return items[0]
-    chars: list[tuple[int, int]] = []
-    rest: list[Node] = []
-    for item in items:
-        if item.op == CHARS:
-            chars += item.args[0]
-        elif item.op == TEXT and len(item.args[0]) == 1:
-            chars.append((ord(item.args[0]), ord(item.args[0])))
-        else:
-            rest.append(item)
-    if chars:
-        rest.insert(0, Node(CHARS, (normalise_ranges(chars),)))
-    return rest[0] if len(rest) == 1 else Node(ALT, tuple(rest))
-
-
-def repetition(child: Node, low: int, high: int | None) -> Node:
-    """Counted repetition; a star of a star, a star of an optional and the like become one star."""
-    if high == 0:
-        return NOTHING
-    if (low, high) == (1, 1):
-        return child
-    if child.op == REPEAT and low <= 1 and child.args[1] <= 1 and {high, child.args[2]} <= {1, None}:
-        unbounded = None in (high, child.args[2])
-        return Node(REPEAT, (child.args[0], min(low, child.args[1]), None if unbounded else 1))
-    return Node(REPEAT, (child, low, high))
 
 
 @dataclass
@@ -138,6 +57,7 @@ class _Group:
     start: int
     flags: frozenset[str]
     look: str = ""
+    number: int = 0
     alternatives: list[Node] = field(default_factory=list)
     items: list[Node] = field(default_factory=list)
 
@@ -170,7 +90,10 @@ class _Parser:
         self.scanner = scanner
         self.dialect = scanner.dialect
         self.stack = [_Group(0, scanner.flags)]
-        self.names: set[str] = set()
+        self.names: dict[str, int] = {}
+        self.n_groups = 0
+        self.awaited: list[tuple[int | str, int]] = []  # groups that are referred to before they begin, and where
+        self.refers = self.dialect != "rust" and _BACK.search(scanner.source) is not None
         self.parts = 0
 
     def run(self) -> Node:
@@ -186,7 +109,17 @@ class _Parser:
                 self.stack[-1].items.append(self._quantified(atom, start) if scanner.pos < scanner.end else atom)
         if len(self.stack) > 1:
             scanner.fail("unclosed group", self.stack[-1].start, expected=")", found="the end of the pattern")
-        return self.stack[0].node()
+        for group, position in self.awaited:
+            if group not in self.names and (isinstance(group, str) or group > self.n_groups):
+                scanner.fail(f"back-reference to a group that is not there: {group}", position)
+        tree = self.stack[0].node()
+        if not self.refers:
+            return tree
+        from cdplugin.regex.references import without_references  # few patterns need it
+
+        tree, copies = without_references(tree, scanner)
+        self.parts += copies
+        return tree
 
     def _count(self, atom: Node | None) -> None:
         """Count what was read: one, and the ranges of a class."""
@@ -221,6 +154,10 @@ class _Parser:
                 return self._literal(found.char, start)
             if found.ranges is not None:
                 return Node(CHARS, (found.ranges,))
+            if found.group is not None:
+                return self._reference(found.group, start)
+            if found.anchor in ("boundary", "inside"):
+                return Node(WORD, (scanner.word_characters(start), found.anchor == "inside", start))
             return self._anchor(found.anchor == "start", start, multiline=False)
         if char in "^$":
             scanner.pos += 1
@@ -267,6 +204,17 @@ class _Parser:
         if multiline:
             self.scanner.refuse("line anchor (multi-line flag)", start)
         return AT_START if at_start else AT_END
+
+    def _reference(self, group: int | str, start: int) -> Node:
+        """A back-reference. To a group that has not begun it is the empty text (ECMA-262), or an error (Python)."""
+        number = self.names.get(group, 0) if isinstance(group, str) else group
+        is_open = any(number and number == one.number for one in self.stack)
+        if number and number <= self.n_groups and not (is_open and self.dialect == "python"):
+            return Node(BACK, (number, start, "i" in self.scanner.flags))
+        if self.dialect == "python":
+            self.scanner.fail("back-reference to a group that is open or not there", start, found=str(group))
+        self.awaited.append((group, start))
+        return NOTHING
 
     def _dot(self, start: int) -> Ranges:
         flags = self.scanner.flags
@@ -329,7 +277,7 @@ class _Parser:
         found = self._quantifier()
         if found is None:
             return atom
-        if self.dialect != "rust" and atom.op in (START, END) and scanner.source[after - 1] != ")":
+        if self.dialect != "rust" and atom.op in (START, END, WORD) and scanner.source[after - 1] != ")":
             scanner.fail("nothing to repeat", at, expected="an atom before the quantifier", found="an anchor")
         if self.dialect == "python" and atom.op == LOOK:
             scanner.refuse("quantified look-ahead", at)
@@ -363,7 +311,9 @@ class _Parser:
         group = self.stack.pop()
         scanner.flags = group.flags
         node = group.node()
-        return Node(LOOK, (node, group.look == "!", group.start)) if group.look else node
+        if group.look:
+            return Node(LOOK, (node, group.look == "!", group.start))
+        return Node(GROUP, (node, group.number)) if group.number and self.refers else node
 
     def _open(self) -> Node | None:
         scanner = self.scanner
@@ -373,6 +323,7 @@ class _Parser:
         if not scanner.take("?"):
             if self.dialect == "python" and scanner.peek() == "*":
                 scanner.fail("nothing to repeat", expected="an atom before *", found="'('")
+            self._enter(group)
             self._push(group)
             return None
         if scanner.take(":"):
@@ -394,33 +345,45 @@ class _Parser:
                 scanner.fail("unclosed comment", start, expected=")", found="the end of the pattern")
             scanner.pos = close + 1
             return None
-        if self._named(start):
+        if self.dialect == "python" and scanner.source.startswith("P=", scanner.pos):
+            match = _NAME.match(scanner.source, scanner.pos + 2)
+            if match is None or scanner.source[match.end() : match.end() + 1] != ")":
+                scanner.fail("bad back-reference", start, expected="(?P=name)")
+            scanner.pos = match.end() + 1
+            return self._reference(match[0], start)
+        name = self._named(start)
+        if name:
+            self._enter(group)
+            if name in self.names and self.refers:
+                scanner.refuse("back-references beside two groups of one name", start)
+            self.names[name] = group.number
             self._push(group)
             return None
         return self._inline_flags(group)
 
-    def _named(self, start: int) -> bool:
-        """``<name>`` or ``P<name>`` here, as the dialect has it."""
+    def _enter(self, group: _Group) -> None:
+        self.n_groups += 1
+        group.number = self.n_groups
+
+    def _named(self, start: int) -> str:
+        """``<name>`` or ``P<name>`` here, as the dialect has it; ``""`` if there is none."""
         scanner = self.scanner
         if self.dialect != "ecma" and scanner.peek() == "P":
-            if scanner.peek(1) == "=":
-                scanner.refuse("back-reference (?P=…)", start)
             if scanner.peek(1) != "<":
                 scanner.fail("bad group", start, expected="(?P<name>", found=scanner.source[start : start + 4])
             scanner.pos += 2
         elif self.dialect != "python" and scanner.peek() == "<":
             scanner.pos += 1
         else:
-            return False
+            return ""
         at = scanner.pos
         match = _NAME.match(scanner.source, at)
         if match is None or scanner.source[match.end() : match.end() + 1] != ">":
             scanner.fail("bad group name", at, expected="name>")
         if match[0] in self.names and self.dialect != "ecma":
             scanner.fail("group name used twice", at, found=match[0])
-        self.names.add(match[0])
         scanner.pos = match.end() + 1
-        return True
+        return match[0]
 
     def _inline_flags(self, group: _Group) -> Node | None:
         """``(?i)``, ``(?i-s:…)``: Rust anywhere, Python's bare form at the start only, ECMA-262 (2025) only with a colon."""

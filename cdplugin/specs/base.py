@@ -148,7 +148,8 @@ class JsonObject(Spec):
 class Regex(Spec):
     """Text that matches a regular expression from its beginning to its end.
 
-    ``dialect``: ``"rust"`` (default), ``"python"`` or ``"ecma"``. Look-around and back-references are refused.
+    ``dialect``: ``"rust"`` (default), ``"python"`` or ``"ecma"``. Look-behind is refused, and so are back-references to groups
+    of more than 512 texts, look-ahead and word boundaries inside unbounded repetitions.
     """
 
     pattern: str

@@ -153,8 +153,9 @@ def test_what_is_asked_for() -> None:
         assert budget.asked({"cdplugin_budget": 7.0}, default) == budget.asked({"cdplugin_budget": 7}, default) == 7
         assert budget.asked({"cdplugin_budget": False}, default) == budget.asked({"cdplugin_budget": "false"}, default) == 0
         assert budget.asked({"cdplugin_budget": True}, default) is None
+        assert budget.asked({"cdplugin_budget": 0}, default) == 0  # what vLLM's protocol makes of false
     assert budget.asked(None, True) is None and budget.asked({"other": 1}, False) == 0
-    for wrong in (0, -1, 2.5, "many", [1]):
+    for wrong in (-1, 2.5, "many", [1]):
         with pytest.raises(cd.GrammarError, match="cdplugin_budget: expected true, false or a positive number of tokens"):
             budget.asked({"cdplugin_budget": wrong}, True)
 

@@ -45,6 +45,22 @@ def test_json_schema_and_streaming(served: Any) -> None:
     assert streamed == value and pieces > 5
 
 
+def test_an_answer_that_may_be_cut_off(served: Any) -> None:
+    import openai
+
+    _, server, _ = served
+
+    def finish(**arguments: Any) -> str:
+        body = {"structured_outputs": {"regex": "[a-z]{200,300}!"}, **arguments}
+        answer = server.client.completions.create(model="small", prompt="x", max_tokens=2, temperature=0, extra_body=body)
+        return str(answer.choices[0].finish_reason)
+
+    with pytest.raises(openai.BadRequestError, match="max_tokens=2: expected at least"):
+        finish()
+    for off in (False, "false"):
+        assert finish(vllm_xargs={"cdplugin_budget": off}) == "length"
+
+
 def test_tools_that_must_be_called(served: Any) -> None:
     example, server, _ = served
     name, arguments = example.tool_call(server.client)

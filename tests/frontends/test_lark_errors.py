@@ -165,6 +165,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     "the rule 'b' derives no text: it never ends": [('start: "a" | b\nb: "(" b ")" | b "x"', "line 2, column 1", "b → b")],
     "the rule 'start' needs /[a&&b]/, which matches nothing": [("start: /[a&&b]/", "line 1, column 1", "")],
     "look-behind": [("start: /(?<=a)b/", "line 1, column 8 (position", "of the regular expression")],
+    "word boundary": [('start: /a\\b/ "c"', "line 1, column 8 (position 1", "of the regular expression")],
     "keyword 'type'": [('start: "x" %json {"type": "foo"}', "%json in line 1, column 12", "")],
 }
 VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"<end>"], eos_token_ids=256)

@@ -18,12 +18,44 @@ step has an answer), "refused" (by a ``GrammarError`` while it is compiled), or 
 at any step). ``finding``: of issue 14, that this was. ``text``: legal, and complete unless ``whole`` is false. ``infill``:
 pieces for ``Infill.new`` (null: a gap; a number: so many slots).
 """
+_PASTED = {
+    "JsonSchema": "json-schema",
+    "Regex": "regex",
+    "Lark": "lark",
+    "Gbnf": "gbnf",
+    "Ebnf": "ebnf",
+    "Choice": "choice",
+}
 _WRITTEN = {"spec", "options", "grammars", "holes"}
 
 
 def entries() -> list[dict[str, Any]]:
     """The corpus, as it is written."""
     return [json.loads(line) for line in CORPUS.read_text().splitlines()]
+
+
+def pasted(entry: Mapping[str, Any], most: int) -> tuple[str, str, str] | None:
+    """An entry as somebody would put it into the playground or a file: kind of spec, spec and text, without the options.
+
+    None where it is no text of at most ``most`` bytes: other kinds, values that JSON has no text for, shared parts that it
+    would write out for ever.
+    """
+    kind = _PASTED.get(entry["kind"])
+    if kind is None or entry.get("grammars"):
+        return None
+    spec = entry["spec"] if entry.get("made") else build(entry["spec"])
+    if kind == "choice" and isinstance(spec, list):
+        spec = "\n".join(map(str, spec))
+    parts, size = [], 0
+    try:
+        for part in [spec] if isinstance(spec, str) else json.JSONEncoder(ensure_ascii=False).iterencode(spec):
+            parts.append(part)
+            size += len(part.encode())
+            if size > most:
+                return None
+    except (RecursionError, TypeError, ValueError):  # circles, deep values, lone surrogates
+        return None
+    return kind, "".join(parts), str(build(entry.get("text", "")))[:200]
 
 
 def spec_of(entry: Mapping[str, Any]) -> cd.Spec:

@@ -20,8 +20,9 @@ ARGUMENT = "cdplugin_budget"
 def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     """What a request asks for: 0 for no budget, None for ``max_tokens``, else a number of tokens that may be less.
 
-    ``default``: whether requests that say nothing have one. Raises :class:`GrammarError` for anything but a boolean or a
-    positive integer.
+    ``default``: whether requests that say nothing have one. Over HTTP vLLM makes 0 of ``false``, and 1 of ``true``, which is a
+    budget of one token; so texts are taken, too. Raises :class:`GrammarError` for anything but a boolean, "true", "false" or
+    an integer that is not negative.
     """
     value = (extra_args or {}).get(ARGUMENT)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
@@ -32,7 +33,7 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
         return None if value else 0
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or value < 0:
         raise GrammarError(ARGUMENT, expected="true, false or a positive number of tokens", found=repr(value))
     return value
 

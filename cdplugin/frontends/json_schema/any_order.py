@@ -16,10 +16,11 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
+from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import ByteNode, with_text
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
-from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 
@@ -121,7 +122,7 @@ def _common(a: bytes, b: bytes) -> bytes:
     return a[:n]
 
 
-class ManyMembers(Family):
+class ManyMembers(Bracketed):
     """The members of an object and its closing brace, in any order.
 
     A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: they are not known) and how many are
@@ -143,18 +144,13 @@ class ManyMembers(Family):
         low: int,
         high: int | None,
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         kinds: dict[tuple[Symbol, bool], list[Entry]] = {}
         for entry in entries:
             kinds.setdefault((entry.values[0][0], entry.required), []).append(entry)
         self._groups = [_Group(ir, some, space) for some in kinds.values()]
         self._further = further
         self._colon = colon
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = high
-        self._most = max(low, 0 if high is None else high)
 
     def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
         """Of each group of names its lead, its lexeme and that one's twin."""
@@ -166,14 +162,11 @@ class ManyMembers(Family):
         return self._ir.instance(self, _State(False, (_NONE,) * len(left), left, 0))
 
     def uses(self) -> Iterable[Symbol]:
-        yield from (self._comma, self._colon, *self._closings)
+        yield from (*self._signs_between(), self._colon)
         for group in self._groups:
             yield from (group.lead, group.lexeme, group.twin, group.value)
         for more in self._further:
             yield from (more.key, more.value)
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, _State)
@@ -183,10 +176,10 @@ class ManyMembers(Family):
         assert isinstance(value, _State)
         started, seen, left, count = value.started, value.seen, value.left, value.count
         usable, further = self._usable(productive), list(self._usable_further(productive))
-        lead = (self._comma,) if started else ()
+        lead = self._lead(started)
         if self._missing(left) == 0 and count >= self._low:
             yield (self._closings[started],)
-        if self._high is not None and count >= self._high:
+        if self._is_full(count):
             return
         after_count = min(count + 1, self._most)
         for g, names in enumerate(seen):

@@ -34,6 +34,7 @@ from cdplugin.expr import (
     optional,
     repeat,
 )
+from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
@@ -249,7 +250,7 @@ NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)
 # --- rules --------------------------------------------------------------------------------------------------------------------
 
 
-class Unique(Family):
+class Unique(Bracketed):
     """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` is kept as far as the bounds
     ask for it.
 
@@ -270,15 +271,10 @@ class Unique(Family):
         high: int | None,
         location: str,
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         self._reader = ValueReader(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
         self._lexeme, self._twin = ir.track(item, self._reader, "value")
         self._space = tuple(space)
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = high
-        self._last = max(low, 0 if high is None else high)
         self._more = _More(ir, self)
 
     @property
@@ -291,10 +287,7 @@ class Unique(Family):
         return self._ir.instance(self, (False, 0, NOTHING_SEEN))
 
     def uses(self) -> Iterable[Symbol]:
-        return [self._comma, *self._closings, *self._space, self._lexeme, self._twin]
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
+        return [*self._signs_between(), *self._space, self._lexeme, self._twin]
 
     def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
         assert isinstance(value, tuple)
@@ -304,21 +297,21 @@ class Unique(Family):
         assert isinstance(value, tuple)
         started, index, seen = value
         yield from self._closing(index, started)
-        if (self._high is not None and index >= self._high) or not productive(self._lexeme):
+        if self._is_full(index) or not productive(self._lexeme):
             return
-        following = min(index + 1, self._last)
+        following = min(index + 1, self._most)
 
         def then(item: Hashable) -> Sequence[Part] | None:
             return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
         rest = self._more.after(following, seen.count + 1 < self._reader.enough)
-        yield (*((self._comma,) if started else ()), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
+        yield (*self._lead(started), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
 
     def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
         """What follows ``index`` items whatever they are."""
         yield from self._closing(index, True)
-        if self._high is None or index < self._high:
-            following = self._more.after(min(index + 1, self._last), sure)
+        if not self._is_full(index):
+            following = self._more.after(min(index + 1, self._most), sure)
             yield (self._comma, *self._space, self._lexeme if sure else self._twin, following)
 
     def _closing(self, index: int, started: bool) -> Iterable[Sequence[Part]]:

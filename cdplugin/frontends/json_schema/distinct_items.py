@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, alt, both, literals
+from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, PLAIN_TEXTS, distinct_item
 from cdplugin.frontends.json_schema.distinct_values import (
     KEY,
@@ -236,7 +237,7 @@ class _Inside:
         )
 
 
-class DistinctItems(Family):
+class DistinctItems(Bracketed):
     """The items of an array and its closing bracket. ``item``: the symbol of each. :meth:`finish` once all rules are made."""
 
     name = "distinct items"
@@ -253,14 +254,9 @@ class DistinctItems(Family):
         high: int | None,
         location: str,
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         self._signs = signs
         self._item = item
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = high
-        self._last = max(low, 0 if high is None else high)
         self._location = location
         self._rules: dict[Symbol, list[tuple[Symbol, ...]]] = {}
         self._used: list[Symbol] = []
@@ -308,9 +304,6 @@ class DistinctItems(Family):
     def uses(self) -> Iterable[Symbol]:
         return self._used
 
-    def nullable(self, value: Hashable) -> bool:
-        return False
-
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         place = value.after.place if isinstance(value, _Inside) else value.place if isinstance(value, _Between) else 0
         return place >= self._low or productive(self._item)
@@ -323,12 +316,12 @@ class DistinctItems(Family):
         assert isinstance(value, _Between)
         if value.place >= self._low:
             yield (self._closings[value.started],)
-        if (self._high is not None and value.place >= self._high) or not productive(self._item):
+        if self._is_full(value.place) or not productive(self._item):
             return
-        stack = _pushed((*((self._comma,) if value.started else ()), self._item), None)
+        stack = _pushed((*self._lead(value.started), self._item), None)
         assert stack is not None
         typing = Typing.first(value.values) if isinstance(value.values, Values) else None
-        after = value._replace(started=True, place=min(value.place + 1, self._last))
+        after = value._replace(started=True, place=min(value.place + 1, self._most))
         yield from self._steps(stack, typing, after, False)
 
     # Steps
@@ -637,7 +630,7 @@ class DistinctItems(Family):
             return [value.stack]
         assert isinstance(value, _Between)
         out: list[_Stack | None] = [below] if value.place >= self._low else []
-        if (self._high is None or value.place < self._high) and self._productive(self._item):
+        if not self._is_full(value.place) and self._productive(self._item):
             out.append(_Stack(self._item, None))
         return out
 

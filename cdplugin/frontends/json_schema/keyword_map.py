@@ -187,8 +187,8 @@ def _scalars() -> Iterator[Keyword]:
         (*_STRINGS, "strings.pattern_text"),
         refusals=(
             Refusal("look-behind", {"pattern": "(?<=a)b"}),
-            Refusal("back-references", {"pattern": r"(a)\1"}),
-            Refusal(r"\b and \B", {"pattern": r"\bx"}),
+            Refusal("back-references to groups of more than 512 texts", {"pattern": r"(a+)\1"}),
+            Refusal(r"\b, \B and look-ahead inside an unbounded repetition", {"pattern": r"^(\bx)+$"}),
         ),
     )
     yield Keyword(
@@ -282,7 +282,7 @@ def _objects() -> Iterator[Keyword]:
         (*_NAMES, "strings.pattern_text"),
         refusals=(
             Refusal("more than 8 patterns for one object that share texts, or more than 64", overlapping),
-            Refusal("what `pattern` refuses", {"patternProperties": {r"\b": {}}}),
+            Refusal("what `pattern` refuses", {"patternProperties": {r"(?<=a)b": {}}}),
         ),
     )
     yield Keyword("propertyNames", read, (*_NAMES, "names.allowed_by_names"), since="6")

@@ -15,8 +15,9 @@ from itertools import product
 from operator import or_
 from typing import NamedTuple
 
+from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 
@@ -97,7 +98,7 @@ class BitSet(int):
     __eq__ = int.__eq__
 
 
-class Members(Family):
+class Members(Bracketed):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
     A parameter is ``(started, seen, count, met, firm, names)``. ``ordered``: declared names come in their order, further ones
@@ -122,15 +123,10 @@ class Members(Family):
         high: int | None,
         n_conditions: int = 0,
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         self._entries = entries
         self._further = further
-        self._comma = comma
-        self._closings = closings
         self._ordered = ordered
-        self._low = low
-        self._high = high
-        self._most = max(low, 0 if high is None else high)
         self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
         self._conditions = (1 << n_conditions) - 1
         self._final: _Usable | None = None
@@ -141,8 +137,7 @@ class Members(Family):
         return self._ir.instance(self, (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN))
 
     def uses(self) -> Iterable[Symbol]:
-        yield self._comma
-        yield from self._closings
+        yield from self._signs_between()
         for entry in self._entries:
             yield entry.key
             for symbol, _ in entry.values:
@@ -152,9 +147,6 @@ class Members(Family):
             yield more.value
             if more.distinct is not None:
                 yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, tuple)
@@ -168,11 +160,11 @@ class Members(Family):
             self._final = self._usable(productive)
         usable = self._final
         further = self._usable_further(productive, firm)
-        lead = (self._comma,) if started else ()
+        lead = self._lead(started)
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
             yield (self._closings[started],)
         after_count = min(count + 1, self._most)
-        if self._high is not None and count >= self._high:
+        if self._is_full(count):
             return
         for i, entry in enumerate(self._entries):
             if self._is_past(seen, i) or not usable.names >> i & 1:
@@ -307,7 +299,7 @@ class Wanted:
     high: int | None
 
 
-class Items(Family):
+class Items(Bracketed):
     """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
 
     A parameter is ``(started, index, counts)``; both are kept only as far as they matter. ``choices(i, matched)`` is the
@@ -329,14 +321,10 @@ class Items(Family):
         high: int | None,
         wanted: Sequence[Wanted],
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         self._n_fixed = n_fixed
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = high
         self._wanted = wanted
-        self._last = max(n_fixed, low, 0 if high is None else high)  # from here on, the index does not matter
+        self._last = max(n_fixed, self._most)  # from here on, the index does not matter
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
 
     def start(self) -> Symbol:
@@ -344,15 +332,11 @@ class Items(Family):
         return self._ir.instance(self, (False, 0, (0,) * len(self._wanted)))
 
     def uses(self) -> Iterable[Symbol]:
-        yield self._comma
-        yield from self._closings
+        yield from self._signs_between()
         for row in self._symbols:
             for symbol in row:
                 if symbol is not None:
                     yield symbol
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, tuple)
@@ -364,9 +348,9 @@ class Items(Family):
         started, index, counts = value
         if index >= self._low and self._enough(counts):
             yield (self._closings[started],)
-        if self._high is not None and index >= self._high:
+        if self._is_full(index):
             return
-        lead = (self._comma,) if started else ()
+        lead = self._lead(started)
         for matched, symbol in enumerate(self._symbols[min(index, self._n_fixed)]):
             if symbol is None or not productive(symbol):
                 continue
@@ -472,7 +456,7 @@ def _fewest(need: Sequence[int], masks: Sequence[int]) -> int | None:
     return taken
 
 
-class Distinct(Family):
+class Distinct(Bracketed):
     """Distinct items out of a finite set, and the closing bracket. A parameter is ``(started, seen)``, ``seen`` a bit set."""
 
     name = "distinct items"
@@ -487,22 +471,16 @@ class Distinct(Family):
         low: int,
         high: int | None,
     ) -> None:
-        self._ir = ir
+        super().__init__(ir, comma, closings, low=low, high=high)
         self._values = values
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = len(values) if high is None else min(high, len(values))
+        self._room = len(values) if high is None else min(high, len(values))
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
         return self._ir.instance(self, (False, 0))
 
     def uses(self) -> Iterable[Symbol]:
-        return [self._comma, *self._closings, *self._values]
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
+        return [*self._signs_between(), *self._values]
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
         assert isinstance(value, tuple)
@@ -514,10 +492,10 @@ class Distinct(Family):
         usable = self._usable(productive)
         if seen.bit_count() >= self._low:
             yield (self._closings[started],)
-        lead = (self._comma,) if started else ()
+        lead = self._lead(started)
         for i, symbol in enumerate(self._values):
             after = BitSet(seen | 1 << i)
-            if usable & ~seen & 1 << i and after.bit_count() <= self._high and self._can_close(after, usable):
+            if usable & ~seen & 1 << i and after.bit_count() <= self._room and self._can_close(after, usable):
                 yield (*lead, symbol, self._ir.member(self, (True, after)))
 
     def remaining(self, value: Hashable) -> int:
@@ -528,4 +506,4 @@ class Distinct(Family):
         return sum(1 << i for i, symbol in enumerate(self._values) if productive(symbol))
 
     def _can_close(self, seen: int, usable: int) -> bool:
-        return min((seen | usable).bit_count(), self._high) >= self._low
+        return min((seen | usable).bit_count(), self._room) >= self._low

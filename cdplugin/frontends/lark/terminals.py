@@ -159,7 +159,9 @@ class Terminals:
         made = self._made.get(("regex", pattern, flags))
         if made is None:
             try:
-                made = parse_regex(pattern, "rust", flags.replace("u", ""), self.limits).match_expr(UTF8)
+                parsed = parse_regex(pattern, "rust", flags.replace("u", ""), self.limits)
+                parsed.refuse_looks()  # what stands beside a terminal is not its own
+                made = parsed.match_expr(UTF8)
             except GrammarError as error:
                 raise _in_regex(source, error, at) from None
             self._made["regex", pattern, flags] = made

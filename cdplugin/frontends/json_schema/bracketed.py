@@ -1,0 +1,37 @@
+"""What all families of members and of items share: the brackets, the comma, and bounds on how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from cdplugin.ir import Family, GrammarIR, Symbol
+
+
+class Bracketed(Family):
+    """The members of an object or the items of an array, and the closing bracket after them.
+
+    ``closings``: the bracket of an empty object or array, and of one that is not. ``low``, ``high``: the least and the most
+    that there are (``high`` None: no bound). From ``most`` on, how many there are makes no difference.
+    """
+
+    def __init__(self, ir: GrammarIR, comma: Symbol, closings: tuple[Symbol, Symbol], *, low: int, high: int | None) -> None:
+        self._ir = ir
+        self._comma = comma
+        self._closings = closings
+        self._low = low
+        self._high = high
+        self._most = max(low, 0 if high is None else high)
+
+    def _signs_between(self) -> tuple[Symbol, ...]:
+        """The comma and both closing brackets."""
+        return (self._comma, *self._closings)
+
+    def _lead(self, started: bool) -> tuple[Symbol, ...]:
+        """What stands before the next one: a comma, unless it is the first."""
+        return (self._comma,) if started else ()
+
+    def _is_full(self, count: int) -> bool:
+        return self._high is not None and count >= self._high
+
+    def nullable(self, value: Hashable) -> bool:
+        return False

@@ -1,0 +1,266 @@
+r"""Back-references, written out: ``(['"])x\1`` is ``'x'|"x"``.
+
+A group that is referred to must have few texts. The pattern is read from left to right with the texts that such groups have
+(``Env``): where one ends, there is one way on for each of its texts, until the last reference to it. ECMA-262 (22.2.2.9): a
+group that took no part is the empty text, and each round of a repetition begins with its groups unset. In Python a group that
+took no part matches nothing, and keeps its text in the next round; where that matters, it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cdplugin.regex.scanner import Scanner
+from cdplugin.regex.tree import (
+    ALT,
+    BACK,
+    CAT,
+    CHARS,
+    GROUP,
+    LOOK,
+    NOTHING,
+    REPEAT,
+    TEXT,
+    Node,
+    children_of,
+    choice,
+    repetition,
+    sequence,
+)
+
+Env = frozenset[tuple[int, str]]
+"""The texts of groups."""
+_MOST_TEXTS, _MOST_CHARS = 512, 16_384
+_MOST_STEPS = 20_000
+_MOST_DEPTH = 100
+_NEVER = Node(CHARS, ((),))
+
+
+def without_references(tree: Node, scanner: Scanner) -> tuple[Node, int]:
+    """The tree of a pattern without groups and back-references, and of how many copies it was made.
+
+    Raises ``UnsupportedError`` for groups of many texts, ``LimitExceeded`` for too many copies.
+    """
+    references = _References(scanner)
+    return references.run(tree), references.steps
+
+
+class _References:
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._is_python = scanner.dialect == "python"
+        self.steps = 0
+        self._defined: dict[int, frozenset[int]] = {}  # by node: groups inside it, and groups that it refers to
+        self._used: dict[int, frozenset[int]] = {}
+        self._position = 0
+
+    def run(self, tree: Node) -> Node:
+        self._note(tree)
+        return _union(list(self._ways(tree, frozenset(), frozenset(), frozenset()).values()))
+
+    def _note(self, root: Node) -> None:
+        """Find out which groups each node has and refers to; and that nothing is too deep for recursion."""
+        depth: dict[int, int] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            children = children_of(node)
+            waiting = [child for child in children if id(child) not in depth]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            defined, used = set[int](), set[int]()
+            for child in children:
+                defined |= self._defined[id(child)]
+                used |= self._used[id(child)]
+            if node.op == GROUP:
+                defined.add(node.args[1])
+            elif node.op == BACK:
+                used.add(node.args[0])
+                self._position = node.args[1]
+            self._defined[id(node)], self._used[id(node)] = frozenset(defined), frozenset(used)
+            depth[id(node)] = 1 + max((depth[id(child)] for child in children), default=0)
+        if depth[id(root)] > _MOST_DEPTH:
+            self._scanner.exceed(f"back-reference in a pattern of more than {_MOST_DEPTH} levels", self._position)
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > _MOST_STEPS:
+            self._scanner.exceed(f"back-references need more than {_MOST_STEPS} copies", self._position)
+
+    def _ways(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
+        """What ``node`` matches after groups have the texts in ``env``, by the texts that those in ``live`` have then.
+
+        ``rounds``: groups inside the repetitions around the node.
+        """
+        self._count(1)
+        if not self._defined[id(node)] and not self._used[id(node)]:
+            return {_only(env, live): node}
+        if node.op == BACK:
+            return self._referred(node, env, live, rounds)
+        if node.op == GROUP:
+            return self._group(node, env, live, rounds)
+        if node.op == CAT:
+            return self._cat(node, env, live, rounds)
+        if node.op == ALT:
+            found: dict[Env, list[Node]] = {}
+            for branch in node.args:
+                for after, tree in self._ways(branch, env, live, rounds).items():
+                    found.setdefault(after, []).append(tree)
+            return {after: _union(trees) for after, trees in found.items()}
+        if node.op == LOOK:
+            if self._defined[id(node)] & live:
+                self._refuse("back-reference to a group in a look-ahead")
+            inside = _union(list(self._ways(node.args[0], env, frozenset(), rounds).values()))
+            return {_only(env, live): Node(LOOK, (inside, *node.args[1:]))}
+        assert node.op == REPEAT
+        return self._repeat(node, env, live, rounds)
+
+    def _referred(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
+        number, position, ignores_case = node.args
+        text = dict(env).get(number)
+        if text is None and self._is_python:
+            if number in rounds:
+                self._refuse("back-reference to a group of an earlier round of a repetition", position)
+            return {}
+        if text and ignores_case:
+            self._refuse("back-reference with the flag i", position)
+        return {_only(env, live): Node(TEXT, (text or "",))}
+
+    def _group(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
+        child, number = node.args
+        before = frozenset(entry for entry in env if entry[0] != number)
+        out: dict[Env, list[Node]] = {}
+        for after, tree in self._ways(child, before, live - {number}, rounds).items():
+            if number not in live:
+                out.setdefault(after, []).append(tree)
+                continue
+            for text in self._texts(tree):
+                out.setdefault(after | {(number, text)}, []).append(Node(TEXT, (text,)))
+        return {after: _union(trees) for after, trees in out.items()}
+
+    def _cat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
+        needed = [live]  # what is referred to after each item, from the last one on
+        for item in reversed(node.args[1:]):
+            needed.append(needed[-1] | self._used[id(item)])
+        ways: dict[Env, Node] = {env: NOTHING}
+        for item, wanted in zip(node.args, reversed(needed), strict=True):
+            found: dict[Env, list[Node]] = {}
+            for before, so_far in ways.items():
+                for after, tree in self._ways(item, before, wanted, rounds).items():
+                    self._count(len(so_far.args))
+                    found.setdefault(after, []).append(sequence([*_items(so_far), *_items(tree)]))
+            ways = {after: _union(trees) for after, trees in found.items()}
+        return ways
+
+    def _repeat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
+        child, low, high = node.args
+        groups = self._defined[id(node)]
+        fresh = frozenset(entry for entry in env if entry[0] not in groups)
+        some_round = _union(list(self._ways(child, fresh, frozenset(), rounds | groups).values()))
+        if not groups & live:
+            return {_only(fresh, live): repetition(some_round, low, high)}
+        if self._is_python and fresh != env:
+            self._refuse("back-reference to a group of an earlier round of a repetition")
+        # the last round is one of those that must be there, or a further one, which is not empty (ECMA-262, 22.2.2.3.1)
+        out: dict[Env, list[Node]] = {_only(fresh, live): [NOTHING]} if low == 0 else {}
+        for after, tree in self._ways(child, fresh, live, rounds | groups).items():
+            empty, some = self._parted(tree)
+            unset = not (groups & live) <= {number for number, _ in after}
+            if self._is_python and (high is None or high > 1) and (unset or empty is not _NEVER):
+                self._refuse("back-reference to a group of an earlier round of a repetition")
+            ways = out.setdefault(after, [])
+            if low:
+                ways.append(sequence([*_items(repetition(some_round, low - 1, low - 1)), *_items(tree)]))
+            further = tree if self._is_python else some
+            if further is not _NEVER and (high is None or high > low):
+                earlier = repetition(some_round, low, None if high is None else high - 1)
+                ways.append(sequence([*_items(earlier), *_items(further)]))
+        return {after: _union(trees) for after, trees in out.items() if trees}
+
+    def _parted(self, node: Node) -> tuple[Node, Node]:
+        """What is empty of what a tree matches (with what it asks of the place), and what is not."""
+        self._count(1)
+        if node.op in (TEXT, CHARS):
+            return (NOTHING, _NEVER) if node.args == ("",) else (_NEVER, node)
+        if node.op not in (CAT, ALT, REPEAT):
+            return node, _NEVER
+        if node.op == ALT:
+            pairs = [self._parted(branch) for branch in node.args]
+            return _union([e for e, _ in pairs if e is not _NEVER]), _union([n for _, n in pairs if n is not _NEVER])
+        if node.op == CAT:
+            so_far, parts = NOTHING, list[Node]()  # what is empty of the items so far; ways in which one of them is not
+            for i, item in enumerate(node.args):
+                empty, some = self._parted(item)
+                if so_far is not _NEVER and some is not _NEVER:
+                    parts.append(sequence([*_items(so_far), *_items(some), *node.args[i + 1 :]]))
+                so_far = _NEVER if _NEVER in (so_far, empty) else sequence([*_items(so_far), *_items(empty)])
+            return so_far, _union(parts)
+        child, low, high = node.args
+        empty, some = self._parted(child)
+        if empty is _NEVER:
+            return (NOTHING if low == 0 else _NEVER), repetition(child, max(low, 1), high)
+        if empty is not NOTHING and low:
+            self._refuse("back-reference beside a repeated anchor")
+        return NOTHING, repetition(some, 1, high) if some is not _NEVER else _NEVER
+
+    def _texts(self, root: Node) -> list[str]:
+        """The texts that a tree without anchors matches."""
+        self._count(1)
+        if root.op == TEXT:
+            return [root.args[0]]
+        if root.op == CHARS:
+            if sum(high - low + 1 for low, high in root.args[0]) > _MOST_TEXTS:
+                self._refuse_many()
+            return [chr(c) for low, high in root.args[0] for c in range(low, high + 1)]
+        found: dict[str, None] = {}
+        if root.op == ALT:
+            for child in root.args:
+                found.update(dict.fromkeys(self._texts(child)))
+        elif root.op == CAT:
+            found[""] = None
+            for child in root.args:
+                found = self._products(found, self._texts(child))
+        elif root.op == REPEAT and root.args[2] is not None and root.args[2] <= _MOST_TEXTS:
+            child, low, high = root.args
+            once = self._texts(child)
+            texts: dict[str, None] = {"": None}
+            for n in range(high + 1):
+                if n >= low:
+                    found.update(texts)
+                texts = self._products(texts, once) if n < high else texts
+        else:
+            self._refuse_many()
+        self._check(found)
+        return list(found)
+
+    def _products(self, left: dict[str, None], right: list[str]) -> dict[str, None]:
+        if len(left) * len(right) > _MOST_TEXTS:
+            self._refuse_many()
+        out = {a + b: None for a in left for b in right}
+        self._check(out)
+        return out
+
+    def _check(self, texts: dict[str, None]) -> None:
+        self._count(len(texts))
+        if len(texts) > _MOST_TEXTS or sum(map(len, texts)) > _MOST_CHARS:
+            self._refuse_many()
+
+    def _refuse_many(self) -> NoReturn:
+        self._refuse(f"back-reference to a group that has anchors or more than {_MOST_TEXTS} texts")
+
+    def _refuse(self, message: str, position: int | None = None) -> NoReturn:
+        self._scanner.refuse(message, self._position if position is None else position)
+
+
+def _only(env: Env, live: frozenset[int]) -> Env:
+    return frozenset(entry for entry in env if entry[0] in live)
+
+
+def _items(node: Node) -> list[Node]:
+    return list(node.args) if node.op == CAT else [node]
+
+
+def _union(trees: list[Node]) -> Node:
+    return choice(trees) if trees else _NEVER

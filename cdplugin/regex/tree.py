@@ -1,0 +1,108 @@
+"""The tree of a regular expression, and how its nodes are put together."""
+
+from __future__ import annotations
+
+from cdplugin.expr import normalise_ranges
+
+CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK, WORD, GROUP, BACK = range(11)
+_OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK", "WORD", "GROUP", "BACK")
+
+
+class Node:
+    """A node of the tree, immutable.
+
+    ``args``: CHARS ``(ranges,)``; TEXT ``(str,)``; CAT, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``; START, END
+    ``()``; LOOK ``(child, negated, position)``, a look-ahead; WORD ``(ranges, negated, position)``, a boundary of words of such
+    characters. While a pattern is read: GROUP ``(child, number)``; BACK ``(number, position, whether case is ignored)``.
+    ``anchored``: an anchor is inside; ``looks``: a look-ahead or a word boundary is inside.
+    """
+
+    __slots__ = ("anchored", "args", "looks", "nullable", "op")
+    op: int
+    args: tuple
+    anchored: bool
+    looks: bool
+    nullable: bool
+
+    def __init__(self, op: int, args: tuple) -> None:
+        self.op = op
+        self.args = args
+        if op in (CHARS, TEXT):
+            self.anchored = self.looks = False
+            self.nullable = args == ("",)
+            return
+        children = children_of(self)
+        self.anchored = op in (START, END) or any(c.anchored for c in children)
+        self.looks = op in (LOOK, WORD) or any(c.looks for c in children)
+        if op in (WORD, BACK):
+            self.nullable = True
+        elif op == REPEAT:
+            self.nullable = args[1] == 0 or args[0].nullable
+        else:
+            self.nullable = (any if op == ALT else all)(c.nullable for c in children)
+
+    def __repr__(self) -> str:
+        return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
+
+
+def children_of(node: Node) -> tuple[Node, ...]:
+    """The nodes directly below."""
+    if node.op in (CAT, ALT):
+        return node.args
+    return node.args[:1] if node.op in (REPEAT, LOOK, GROUP) else ()
+
+
+NOTHING = Node(TEXT, ("",))
+"""The empty string."""
+AT_START, AT_END = Node(START, ()), Node(END, ())
+"""The anchors."""
+
+
+def sequence(items: list[Node]) -> Node:
+    """Concatenation; neighbouring texts become one, and so do repeated anchors."""
+    merged: list[Node] = []
+    texts: list[str] = []
+    for item in items:
+        if item.op == TEXT:
+            texts.append(item.args[0])
+            continue
+        if any(texts):
+            merged.append(Node(TEXT, ("".join(texts),)))
+        texts = []
+        if not (merged and item.op in (START, END) and merged[-1].op == item.op):
+            merged.append(item)
+    if any(texts):
+        merged.append(Node(TEXT, ("".join(texts),)))
+    if not merged:
+        return NOTHING
+    return merged[0] if len(merged) == 1 else Node(CAT, tuple(merged))
+
+
+def choice(items: list[Node]) -> Node:
+    """Alternation; alternatives of one character become one class."""
+    if len(items) == 1:
+        return items[0]
+    chars: list[tuple[int, int]] = []
+    rest: list[Node] = []
+    for item in items:
+        if item.op == CHARS:
+            chars += item.args[0]
+        elif item.op == TEXT and len(item.args[0]) == 1:
+            chars.append((ord(item.args[0]), ord(item.args[0])))
+        else:
+            rest.append(item)
+    if chars:
+        rest.insert(0, Node(CHARS, (normalise_ranges(chars),)))
+    return rest[0] if len(rest) == 1 else Node(ALT, tuple(rest))
+
+
+def repetition(child: Node, low: int, high: int | None) -> Node:
+    """Counted repetition; a star of a star, a star of an optional and the like become one star."""
+    if high == 0:
+        return NOTHING
+    if (low, high) == (1, 1):
+        return child
+    if child.op == REPEAT and low <= 1 and child.args[1] <= 1 and {high, child.args[2]} <= {1, None}:
+        unbounded = None in (high, child.args[2])
+        return Node(REPEAT, (child.args[0], min(low, child.args[1]), None if unbounded else 1))
+    return Node(REPEAT, (child, low, high))
