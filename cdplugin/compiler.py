@@ -282,7 +282,8 @@ def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
         if not arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
             return False
     except LimitExceeded as error:
-        raise LimitExceeded("whether an expression with '&' or '~' can match takes too much", expected=error.expected) from None
+        message = "deciding whether an expression with '&' or '~' matches anything takes too much"
+        raise LimitExceeded(message, expected=error.expected) from None
     if not nullable:
         return True
     after = (arena.call(kernels.OP_DERIVE, expression, byte) for byte in range(256))

@@ -311,7 +311,7 @@ class GrammarIR:
         if self.spent.ticks > MOST_TICKS:
             raise LimitExceeded(
                 "max_tokens is too large",
-                expected=f"at most {MOST_TICKS}, added up over the grammar (or more than {BEYOND_TEXT}, which is no bound)",
+                expected=f"at most {MOST_TICKS}, summed over the grammar (or more than {BEYOND_TEXT}, which is no bound)",
                 found=str(self.spent.ticks),
             )
 
@@ -320,7 +320,7 @@ class GrammarIR:
         self.spent.text += size
         if self.spent.text > limits.max_spec_bytes:
             raise LimitExceeded(
-                "the spec, with all that is in it, is too long",
+                "the spec is too long, nested specs included",
                 expected=f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}",
                 found=str(self.spent.text),
             )

@@ -20,6 +20,10 @@ else:
     settings.load_profile("house")
 
 
+# they fork, or set limits of a process
+collect_ignore = ["fuzz/test_faults.py", "hostile/test_hostile.py", "test_forking.py"] if sys.platform == "win32" else []
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything in tests/kernels also runs interpreted and with checked bounds (see `make test`)."""
     for item in items:

@@ -70,6 +70,7 @@ def test_the_order_of_folders(tmp_path: Path) -> None:
     assert run(WHERE, CDPLUGIN_CACHE_DIR="", XDG_CACHE_HOME="", HOME=str(home))[0] == str(home / ".cache" / "cdplugin")
 
 
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="no user ids")
 def test_unwritable_folders_are_passed_over(tmp_path: Path) -> None:
     """Read-only images, users without a home: the temporary folder is used, and the engine works."""
     blocked, temporary = tmp_path / "file", tmp_path / "tmp"
@@ -88,7 +89,7 @@ def test_unwritable_folders_are_passed_over(tmp_path: Path) -> None:
     assert fallback[0] == expected
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes everywhere")
 def test_read_only_folder(tmp_path: Path) -> None:
     locked, temporary = tmp_path / "locked", tmp_path / "tmp"
     locked.mkdir(mode=0o500)

@@ -17,6 +17,7 @@ from naive_infill import Piece, fits, random_pieces, short_words
 import cdplugin as cd
 from cdplugin.infill import tables as infill_tables
 from cdplugin.infill import workspace as infill_workspace
+from cdplugin.infill.parts import Part
 from cdplugin.infill.session import InfillSession
 from cdplugin.kernels.infill import layout as ws
 
@@ -111,12 +112,17 @@ def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]
     return session.completable(), [bits(session.mask(place)) for place in session.open_places()[:2]]
 
 
+@pytest.mark.parametrize("growth", ["twice as large", "by a fifth"])
 @pytest.mark.parametrize("kind", ["random", "json", "arithmetic", "cpp"])
-def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
+def test_what_is_kept_of_the_last_text_changes_nothing(kind: str, growth: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two texts of one grammar are changed in turns: every answer is that of a workspace that knows of no text before. And
-    something is kept.
+    something is kept. An operation may begin again wherever a table grows.
     """
     rng = random.Random(kind)
+    if growth == "by a fifth":
+        monkeypatch.setattr(infill_workspace, "_GROWTH", 1.2)
+        small = {t: n if t in infill_workspace._HASHES else min(n, 64) for t, n in infill_workspace._INITIAL.items()}
+        monkeypatch.setattr(infill_workspace, "_INITIAL", small)
     rounds = {"random": cases(200, 3), "json": cases(8, 1), "arithmetic": cases(40, 2), "cpp": cases(12, 1)}[kind]
     saved = 0
     for _ in range(rounds):
@@ -132,6 +138,21 @@ def test_what_is_kept_of_the_last_text_changes_nothing(kind: str) -> None:
             assert answer == with_rests(session), [part.spelt for part in session._parts]
             saved += (int(header[ws.W_C_ELEMENTS] + header[ws.W_C_FACTS]) - between) > (between - before)
     assert saved > 0 or cases(1, 0) == 0  # a few changes may all be at the first element
+
+
+@pytest.mark.parametrize("growth", [1.05, 1.2, 2.0])
+def test_tables_that_grow_between_two_texts(growth: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node whose facts were cut off, and begun again since a table grew, has all of them. (Found where a block of 20 columns
+    made tables grow at the second text: ``c:`` before the gap was called not completable.)
+    """
+    monkeypatch.setattr(infill_workspace, "_GROWTH", growth)
+    rules = 'start: stmt+\nstmt: NAME _NEWLINE | NAME ":" _NEWLINE _INDENT stmt+ _DEDENT\nNAME: /[cd]/\n%ignore / +/\n'
+    spec = cd.Lark(f'%indent {{"max_width": {cases(20, 9)}}}\n{rules}')
+    answers_of = cd.Infill(cd.Compiler(vocabulary([])).compile(spec)).new([cd.GAP])._answers
+    with answers_of.tables:
+        for before in (b"", b"c", b"c:", b"c:\n", b"c:\n ", b"c:\n c", b"c:\n c:"):
+            parts = [Part(before), Part(gap=True), Part(b"\n  c\n d")]
+            assert answers_of.build(parts[not before :], loose=True) == 1, before
 
 
 def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[InfillSession]]:

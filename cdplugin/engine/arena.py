@@ -25,7 +25,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 
 _LIMIT_MESSAGES = {
     statuses.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
-    statuses.LIMIT_FUEL: ("whether an expression with '&' or '~' can match could not be decided", "emptiness_fuel"),
+    statuses.LIMIT_FUEL: ("could not decide whether an expression with '&' or '~' matches anything", "emptiness_fuel"),
     statuses.LIMIT_ROW: ("the grammar is too ambiguous: too many parser items at one position", "max_row_items"),
     statuses.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
 }
@@ -472,7 +472,7 @@ class Arena:
         elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
             self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
         elif status == statuses.BROKEN:
-            raise CdpluginError("an exception interrupted this grammar's engine in the middle of a change: compile it again")
+            raise CdpluginError("an exception interrupted this grammar's engine during a change: compile it again")
         else:
             message, limit = _LIMIT_MESSAGES[status]
             raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")

@@ -14,6 +14,8 @@ from cdplugin.kernels.store import statuses
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
+_GROWTH = 2.0  # factor by which a table grows
+
 # open addressing: powers of two
 _HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
 
@@ -104,7 +106,7 @@ class Workspace:
         have = int(self.header[2 * table + 1])
         if have >= size:
             return
-        larger = max(size, 2 * have)
+        larger = max(size, int(_GROWTH * have))
         most = _ARENAS * self.arena.limits.max_arena_bytes
         if self.nbytes + 8 * (larger - have) > most:
             larger = size

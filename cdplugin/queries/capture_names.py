@@ -38,7 +38,7 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
         lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
-            raise EngineError("the captures of this text were not found")
+            raise EngineError("no captures of this text were found")
     captured = _captured(arena, tables)
     wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
     stops = _Stops(arena, lexing)

@@ -39,7 +39,10 @@ from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
 _MOST_WANTED = 6
-"""Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
+"""Conditions "some item is such" on one array: each item stands for one of their subsets."""
+_MOST_MET, _MOST_LOOSE = 12, 6
+"""Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
+them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 _MOST_COUNTED = 3
@@ -100,12 +103,18 @@ Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
 
 
-def _subsets(conditions: Sequence[Condition], among: int = -1) -> Iterable[tuple[int, list[Condition]]]:
+def _subsets(conditions: Sequence[Condition], among: int) -> Iterable[tuple[int, list[Condition]]]:
     """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
-    if not conditions:
-        return [(0, [])]
-    subsets = [bits for bits in range(1 << len(conditions)) if not bits & ~among]
-    return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in subsets]
+    numbers = [k for k in range(len(conditions)) if among >> k & 1]
+    for chosen in range(1 << len(numbers)):
+        some = [k for i, k in enumerate(numbers) if chosen >> i & 1]
+        yield sum(1 << k for k in some), [conditions[k] for k in some]
+
+
+def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
+    """Whether a condition is plainly about all names but declared ones."""
+    says_more = named.values is not None or named.text is not None or named.unlike or not named.is_alone()
+    return not says_more and set(named.excluded) <= set(declared)
 
 
 class _Level:
@@ -276,10 +285,6 @@ class _Writer:
             for name in part.required:
                 names[name] = True
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
-        if len(conditions) > _MOST_WANTED:
-            raise LimitExceeded(
-                "too many complements apply to one object", location=pointer, expected=f"at most {_MOST_WANTED}"
-            )
         if len(alternative) > 1:
             self._shaper.count(8 + len(names))
         open_ = 0  # conditions that a member may meet whose name is not declared
@@ -337,18 +342,21 @@ class _Writer:
             return self._plain_entries(names, parts[0], pointer)
         place, holds = self._shaper.place, self._shaper.holds
         bare = self._bare_members
-        self._shaper.count(len(conditions) * len(names) << len(conditions))
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
         for name, required in names.items():
             children = children_of(name, parts)
             values: list[tuple[Symbol, int]] = []
             if not limited or allowed_by_names(name, parts, holds):
-                for marks, met in _subsets(conditions):
-                    if all(holds(named, name) for named, _ in met):
-                        value = self._symbol(place([*children, *(wanted for _, wanted in met)] if met else children), bare)
-                        if value is not None:
-                            values.append((value, marks))
+                may_meet = [holds(named, name) for named, _ in conditions]
+                if conditions:
+                    self._count_subsets(sum(may_meet), len(conditions), pointer)
+                among = sum(may << k for k, may in enumerate(may_meet))
+                for marks, met in _subsets(conditions, among):
+                    unmet = self._not_met(conditions, among & ~marks)
+                    value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), bare)
+                    if value is not None:
+                        values.append((value, marks))
             if values:
                 symbol = self._key(name)
                 if children:
@@ -398,15 +406,35 @@ class _Writer:
             keys[name] = self._signs.note(symbol, (KEY, name))
         return symbol
 
+    def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
+        """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
+        what met some of them could have met fewer, and there would be a state for each way to see it.
+        """
+        if len(conditions) <= _MOST_LOOSE:
+            return []
+        return [self._shaper.complement(wanted) for k, (_, wanted) in enumerate(conditions) if among >> k & 1]
+
+    def _count_subsets(self, n_met: int, n_conditions: int, pointer: str) -> None:
+        """Count the work for the subsets of ``n_met`` conditions out of ``n_conditions``."""
+        if n_met > _MOST_MET:
+            most = f"at most {_MOST_MET} that one member may meet"
+            raise LimitExceeded("too many complements apply to one object", location=pointer, expected=most)
+        self._shaper.count(n_conditions + (n_met << n_met))
+
     def _undeclared(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
     ) -> list[Further]:
         """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
         layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
+        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
+            if open_:
+                self._count_subsets(open_.bit_count(), len(conditions), "")
             for marks, met in _subsets(conditions, open_):
-                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]), bare)
+                unmet = self._not_met(conditions, open_ & ~marks & every)
+                wanted = [one for _, one in met]
+                value = None if text is EMPTY else self._symbol(place([*children, *wanted, *unmet]), bare)
                 if value is not None:
                     name_text = text
                     if met:

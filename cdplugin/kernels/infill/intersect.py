@@ -129,6 +129,9 @@ def _forget_stale(w):
         forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
     head[ws.W_CHANGED] = -1
     head[ws.W_FACTS_FIRST] = last + 1
+    # where a table has to grow in the middle of the next node, that node is begun again: from here
+    head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
+    head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
     charge(w, (head[ws.W_N_DOTS] * head[ws.W_WIDTH]) >> 2)
     nodes = tab(w, ws.REST_NODES)
     width = head[ws.W_WIDTH]
