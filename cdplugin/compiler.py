@@ -1,5 +1,5 @@
-"""From a spec and a vocabulary to a :class:`Grammar`: evaluates the lexemes, has the rules laid out, fills an arena's
-static tables.
+"""From a spec and a vocabulary to a :class:`Grammar`: the compiler has the front end write the rules, evaluates the lexemes,
+lays the rules out and fills the static tables of an arena.
 """
 
 from __future__ import annotations
