@@ -199,7 +199,7 @@ def test_fields(server: Server, request_: Any, says: str) -> None:
 
 def test_no_model(server: Server) -> None:
     status, _, answer = send(server, "POST", "/api/answer", {"kind": "regex", "spec": "a", "text": "", "prompt": "x"})
-    assert status == 400 and answer["refused"].startswith("model: none was named")
+    assert status == 400 and answer["refused"].startswith("model: the playground was started without one")
     assert send(server, "GET", "/api/info")[2]["model"] is None
 
 

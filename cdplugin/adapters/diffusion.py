@@ -85,7 +85,7 @@ def diffuse(
     ids = [mask_token_id] * length if canvas is None else [int(t) for t in canvas]
     session = infill.canvas(ids, mask_token_id)
     if not session.completable():
-        raise ValueError(f"nothing legal fits a canvas of {len(ids)} tokens with what is fixed in it")
+        raise ValueError(f"no legal text fits a canvas of {len(ids)} tokens with its fixed tokens")
     out = Canvas([], "")
     device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
     prompt = torch.as_tensor([int(t) for t in prompt_ids], dtype=torch.int64)
@@ -180,7 +180,7 @@ def _commit(
     while count > 0 and waiting:
         row = max(waiting, key=lambda r: float(certainty[r]))
         if not bool(torch.isfinite(noisy[row, tokens[row]])):
-            raise ValueError("diffuse: a legal token is hard to find: the canvas's mask knows of none")
+            raise ValueError("diffuse: no legal token was found: the canvas's mask is empty")
         if surely(session.set, places[row], int(tokens[row])):
             waiting.remove(row)
             count -= 1

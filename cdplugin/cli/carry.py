@@ -18,13 +18,15 @@ def carry(args: argparse.Namespace) -> int:
     Raises :class:`CommandError` for a level that is not known, or that this machine could not run.
     """
     if not args.target or not args.out:
-        raise CommandError("--target and --out go together: the level to compile for, and the folder that is made")
+        raise CommandError("--target and --out belong together: the level to compile for, and the folder to write")
     target = TARGETS.get(args.target)
     if target is None:
         raise CommandError(f"--target: expected one of {', '.join(TARGETS)}, found {args.target!r}")
     if args.target not in host_targets():
         runs = ", ".join(host_targets()) or "none of the levels"
-        raise CommandError(f"--target: kernels run once as they are compiled; this machine runs {runs}, not {args.target}")
+        raise CommandError(
+            f"--target: kernels are run once after they are compiled; this machine runs {runs}, not {args.target}"
+        )
     out = Path(args.out).absolute()
     environment = {name: value for name, value in os.environ.items() if name != "CDPLUGIN_CARRIED"}
     environment |= {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": "", "CDPLUGIN_CACHE_DIR": str(out)}

@@ -381,7 +381,9 @@ class InfillSession:
                 rng.shuffle(order)
             order.sort(key=lambda token: token not in self._eos)
             if not any(surely(self.set, place, token) for token in order):
-                raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")
+                raise LimitExceeded(
+                    "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
+                )
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
         """With a generator, begin each gap with a few random tokens."""
@@ -399,7 +401,9 @@ class InfillSession:
         with self._asking():
             fillings = self._answers.fillings(self._parts)
         if fillings is None:
-            raise LimitExceeded("complete: a legal text is hard to find", expected=f"one within {MOST_PLACES} places")
+            raise LimitExceeded(
+                "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
+            )
         if max_tokens is not None:
             used = sum(len(self._tokens_in(filling)) for filling in fillings)
             used += sum(len(part.written) for part in self._parts)

@@ -149,7 +149,7 @@ class InfillGrammar:
         while done < len(expander._nullable):
             if len(expander._nullable) > MOST_RULE_INSTANCES:
                 raise LimitExceeded(
-                    "infilling: the grammar's rules are made on demand, and are too many to be made all",
+                    "infilling: the grammar makes rules on demand, and there are too many to make all of them",
                     expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
                 )
             if arena.tables[layout.RULE_HEADS][done] == layout.NOT_EXPANDED:

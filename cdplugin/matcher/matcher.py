@@ -337,8 +337,8 @@ class Matcher:
         known.tell(self._grammar.account)
         if least > budget:
             raise BudgetError(
-                f"a budget of {budget} tokens: expected at least {least}, which the shortest legal ending that was found "
-                f"takes{' with its stop token' if known.last else ''}",
+                f"a budget of {budget} tokens: expected at least {least}, the length of the shortest legal ending that "
+                f"was found{' with its stop token' if known.last else ''}",
                 budget,
                 least,
             )
@@ -379,7 +379,7 @@ class Matcher:
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
             found = self._find_ending(cursor)
         if found is None:
-            raise EngineError("the endings that were found are not followed by the matcher")
+            raise EngineError("the matcher does not follow the endings that were found")
         ending = found
         self._ending = (len(self._tokens), ending)
         return ending.copy()

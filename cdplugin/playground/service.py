@@ -144,9 +144,9 @@ class Playground:
         """The model's constrained answer to ``prompt``, with what it wanted at each step. Raises RequestError."""
         question = Question.read(request, "prompt", MOST_PROMPT)
         if self.model is None:
-            raise RequestError("model: none was named when the playground was started (cdplugin playground --model NAME)")
+            raise RequestError("model: the playground was started without one (cdplugin playground --model NAME)")
         if not self._answering.acquire(blocking=False):
-            raise RequestError("model: it is still answering another request")
+            raise RequestError("model: it is busy with another request")
         try:
             grammar = self._compiler.compile(spec_of(question.kind, question.spec))
             trace = self.model.answer(grammar, question.other, MOST_ANSWER)

@@ -304,7 +304,7 @@ class Budgets:
             path = self._path(cursor, spell(self._arena, edges, self._stops))
             if path is not None:
                 return path
-        raise EngineError("the endings that were found are not followed by the matcher")
+        raise EngineError("the matcher does not follow the endings that were found")
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
         """The cursors of some tokens, ``cursor`` first; None if the text may not end after them."""

@@ -63,7 +63,7 @@ class Lexing:
         self.steps += steps
         if self.steps > self._most:
             raise LimitExceeded(
-                "finding the captures takes too long", expected=f"at most Limits.max_capture_steps = {self._most} steps"
+                "finding the captures takes too many steps", expected=f"at most Limits.max_capture_steps = {self._most} steps"
             )
 
     def kinds(self, lexemes: Iterable[int]) -> tuple[list[int], list[int], list[int], list[int]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from cdplugin import expr
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import evaluate
@@ -40,7 +38,7 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
         lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
-            raise EngineError("the captures of this text were not found")
+            raise EngineError("no captures of this text were found")
     captured = _captured(arena, tables)
     wanted = {number for number, (name, stop) in captured.items() if name is not None or (stop is not None and stop[1])}
     stops = _Stops(arena, lexing)
@@ -103,6 +101,6 @@ class _Stops:
             program = Program(limits)
             result = program.add(stop)
             arena = Arena(self._arena.vocab, limits)
-            evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+            evaluate(arena, program.code(), program.n_results, program.literal_tables())
             known = self._known[id(stop)] = (arena, int(arena.tables[layout.VISIT_STAMPS][result]))
         return known

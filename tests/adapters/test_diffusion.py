@@ -106,7 +106,7 @@ def test_a_legal_text_is_left_alone(shift: bool) -> None:
 def test_errors() -> None:
     infill, mask = infill_for(cd.JsonSchema(SCHEMA))
     model = RandomModel(infill.vocab.size)
-    with pytest.raises(ValueError, match="nothing legal fits a canvas of 3 tokens"):
+    with pytest.raises(ValueError, match="no legal text fits a canvas of 3 tokens"):
         diffuse(model, infill, mask_token_id=mask, length=3)
     with pytest.raises(ValueError, match="order: expected one of confidence"):
         diffuse(model, infill, mask_token_id=mask, order="best")

@@ -97,7 +97,7 @@ def test_lark_with_longest_match() -> None:
 def test_a_budget_that_is_too_small() -> None:
     grammar = COMPILER.compile(cd.Choice(["yes", "maybe"]))
     processor = GrammarLogitsProcessor(grammar, max_new_tokens=3)
-    with pytest.raises(BudgetError, match="row 0: max_new_tokens=3: expected at least 4, .* takes with its stop token"):
+    with pytest.raises(BudgetError, match="row 0: max_new_tokens=3: expected at least 4, .* with its stop token"):
         processor(torch.tensor([[PAD]]), torch.zeros(1, SIZE))
     for wrong in (0, -1, True, 2.5):
         with pytest.raises(ValueError, match="max_new_tokens: expected a positive integer"):

@@ -31,13 +31,13 @@ GBNF = {
     "rule 'vlaue' is not defined: did you mean 'value', which no rule uses?": ['1:10 root ::= vlaue\nvalue ::= "x"'],
     "rule 'my_rule' is not defined: did you mean 'my-rule', which no rule uses?": ['1:10 root ::= my_rule\nmy-rule ::= "x"'],
     "rule 'x' is not defined (and 2 more)": ["1:10 root ::= x y z"],
-    "rule 'root' matches nothing: every text of it would hold another 'root': expected an alternative that ends": [
+    "rule 'root' matches nothing: every derivation of it contains 'root' again: expected an alternative that ends": [
         '1:1 root ::= "a" root',
         "1:1 root ::= root",
         "1:1 root ::= (root)+",
         '1:1 root ::= root "a" | "b" root root{2}',
     ],
-    "rule 'a' matches nothing: every text of it would hold another 'a' (through 'b')": [
+    "rule 'a' matches nothing: every derivation of it contains 'a' again (through 'b')": [
         '2:1 root ::= "x" | a\na ::= "x" b\nb ::= a "y" | b',
         '3:1 root ::= x\nx ::= "1" | "2" a\na ::= "x" b\nb ::= a "y"',
     ],

@@ -12,7 +12,7 @@ import pytest
 from engine_tools import cases, mask, vocabulary
 
 import cdplugin as cd
-from cdplugin.errors import UnsupportedError
+from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.frontends.json_schema import compile_schema
 
 NAMES = ["a", "b", "ab", "1", "2", "5"]
@@ -49,6 +49,8 @@ EXACT = [
         dependencies={"5": {"not": {"required": ["3"]}}},
     ),
     {"type": "object", "patternProperties": {"^[12ab]$": {"const": 1}}, "additionalProperties": False, "minProperties": 3},
+    none_of(*(some_name("1", name) for name in NAMES), {"required": ["a", "b"]}, {"properties": {"1": {"const": 1}}}),
+    none_of(*({"properties": {name: {"const": 1}}} for name in NAMES[:3]), *({"required": [name, "5"]} for name in NAMES)),
 ]
 # One condition on undeclared members: these may repeat, and once one meets it those that follow do so as well.
 IN_SOME_ORDER = [
@@ -147,6 +149,19 @@ def test_unique_names_beside_a_complement() -> None:
     ):
         m.reset()
         assert (m.accept_tokens(list(text.encode())) == len(text) and m.is_accepting()) is found, text
+
+
+def test_many_complements() -> None:
+    """What they cost is counted, not how many they are."""
+    names = [f"n{i}" for i in range(30)]
+    m = matcher(none_of(*({"properties": {name: {"const": 1}}} for name in names)), property_order="any")
+    assert accepts(m, dict.fromkeys(names, 2)) and not accepts(m, dict.fromkeys(names[1:], 2))
+    assert not accepts(m, dict.fromkeys(names, 2) | {"n7": 1})
+    # each undeclared member may meet any of nine conditions
+    m = matcher(none_of(*({"additionalProperties": {"const": i}} for i in range(9))), property_order="any")
+    assert accepts(m, {"a": 10}) and accepts(m, {"a": 10, "b": 11}) and not accepts(m, {"a": 0}) and not accepts(m, {})
+    with pytest.raises(LimitExceeded, match="too many complements apply to one object: expected at most 12 that one member"):
+        matcher(none_of(*({"additionalProperties": {"const": i}} for i in range(14))))
 
 
 def test_names_that_might_run_out_are_refused_by_name() -> None:

@@ -229,8 +229,8 @@ class Engine:
             self._least.put(key, least, _ENTRY_BYTES + size_of(key))
         if budget < least:
             raise BudgetError(
-                f"max_tokens={budget}: expected at least {least}, which the shortest answer that was found takes with its stop "
-                f"token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
+                f"max_tokens={budget}: expected at least {least}, the length of the shortest answer that was found with its "
+                f"stop token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
                 budget,
                 least,
             )

@@ -75,7 +75,7 @@ def fail_unproductive(source: Source, mentioned: dict[str, set[str]], dead: set[
     cycle = list(path)[list(path).index(name) :]
     through = f" (through {', '.join(repr(n) for n in cycle[1:4])})" if len(cycle) > 1 else ""
     raise error(
-        f"rule {name!r} matches nothing: every text of it would hold another {name!r}{through}",
+        f"rule {name!r} matches nothing: every derivation of it contains {name!r} again{through}",
         source.text,
         source.rules[name].at,
         expected="an alternative that ends",

@@ -39,7 +39,10 @@ from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
 _MOST_WANTED = 6
-"""Conditions "some member (or item) is such" on one object (or array): each member stands for one of their subsets."""
+"""Conditions "some item is such" on one array: each item stands for one of their subsets."""
+_MOST_MET, _MOST_LOOSE = 12, 6
+"""Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
+them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 _MOST_COUNTED = 3
@@ -100,12 +103,18 @@ Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
 
 
-def _subsets(conditions: Sequence[Condition], among: int = -1) -> Iterable[tuple[int, list[Condition]]]:
+def _subsets(conditions: Sequence[Condition], among: int) -> Iterable[tuple[int, list[Condition]]]:
     """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
-    if not conditions:
-        return [(0, [])]
-    subsets = [bits for bits in range(1 << len(conditions)) if not bits & ~among]
-    return [(bits, [c for k, c in enumerate(conditions) if bits >> k & 1]) for bits in subsets]
+    numbers = [k for k in range(len(conditions)) if among >> k & 1]
+    for chosen in range(1 << len(numbers)):
+        some = [k for i, k in enumerate(numbers) if chosen >> i & 1]
+        yield sum(1 << k for k in some), [conditions[k] for k in some]
+
+
+def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
+    """Whether a condition is plainly about all names but declared ones."""
+    says_more = named.values is not None or named.text is not None or named.unlike or not named.is_alone()
+    return not says_more and set(named.excluded) <= set(declared)
 
 
 class _Level:
@@ -118,6 +127,9 @@ class _Level:
         self.close_bracket = signs.note(ir.lexeme(layout.close_bracket, "]"), CLOSE)
         self.empty_brace = signs.note(ir.lexeme(layout.empty_brace, "}"), CLOSE)
         self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
+        self.keys: dict[str, Symbol] = {}  # of declared names
+        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
+        self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
 
 
 class _Writer:
@@ -204,22 +216,24 @@ class _Writer:
             if place.parts:
                 self.ir.locate(found, place.pointer)
         else:
-            found = self.ir.nonterminal(place.pointer)
-            if place.parts:
-                self.ir.locate(found, place.pointer)
+            pointer = place.pointer
+            found = self.ir.nonterminal(pointer, pointer if place.parts else None)
             self._pending.append((place, bare, level))
         place.symbols[key] = found
         return found
 
     def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
         """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
-        symbol = self.ir.nonterminal(pointer if name is None else name)
-        self.ir.locate(symbol, pointer)
-        return symbol
+        return self.ir.nonterminal(pointer if name is None else name, pointer)
 
     def _scalar(self, scalar: Expr, bare: bool, level: _Level, constants: Sequence[Any]) -> Symbol:
         """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
-        symbol = self.ir.lexeme(scalar if bare else level.layout.value(scalar), "value")
+        symbol = level.scalars.get((scalar, bare))
+        if symbol is None:
+            expression = scalar if bare else level.layout.value(scalar)
+            symbol = level.scalars[scalar, bare] = self.ir.lexeme(expression, "value")
+        elif not constants:
+            return symbol
         self._signs.note_scalar(symbol, scalar, level.layout, bare, constants)
         return symbol
 
@@ -271,10 +285,6 @@ class _Writer:
             for name in part.required:
                 names[name] = True
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
-        if len(conditions) > _MOST_WANTED:
-            raise LimitExceeded(
-                "too many complements apply to one object", location=pointer, expected=f"at most {_MOST_WANTED}"
-            )
         if len(alternative) > 1:
             self._shaper.count(8 + len(names))
         open_ = 0  # conditions that a member may meet whose name is not declared
@@ -328,22 +338,27 @@ class _Writer:
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
+            return self._plain_entries(names, parts[0], pointer)
         place, holds = self._shaper.place, self._shaper.holds
-        lexeme, key, bare = self.ir.lexeme, self._inner.layout.key, self._bare_members
-        self._shaper.count(len(conditions) * len(names) << len(conditions))
+        bare = self._bare_members
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
         for name, required in names.items():
             children = children_of(name, parts)
             values: list[tuple[Symbol, int]] = []
             if not limited or allowed_by_names(name, parts, holds):
-                for marks, met in _subsets(conditions):
-                    if all(holds(named, name) for named, _ in met):
-                        value = self._symbol(place([*children, *(wanted for _, wanted in met)] if met else children), bare)
-                        if value is not None:
-                            values.append((value, marks))
+                may_meet = [holds(named, name) for named, _ in conditions]
+                if conditions:
+                    self._count_subsets(sum(may_meet), len(conditions), pointer)
+                among = sum(may << k for k, may in enumerate(may_meet))
+                for marks, met in _subsets(conditions, among):
+                    unmet = self._not_met(conditions, among & ~marks)
+                    value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), bare)
+                    if value is not None:
+                        values.append((value, marks))
             if values:
-                symbol = self._signs.note(lexeme(key(name), name), (KEY, name))
+                symbol = self._key(name)
                 if children:
                     self.ir.locate(symbol, place(children).pointer)
                 entries.append(Entry(name, symbol, tuple(values), required))
@@ -352,15 +367,74 @@ class _Writer:
                 return None
         return entries
 
+    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
+        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
+        properties, additional, bare = part.properties, part.additional, self._bare_members
+        plain, locate = self._inner.plain, self.ir.locate
+        entries: list[Entry] = []
+        for name, required in names.items():
+            child = properties.get(name, additional)
+            value = None
+            if child is not None and child.is_plain:
+                value = plain.get((child.types, child.resource.dialect.integral_floats, bare))
+                where = child.pointer
+            if value is None:
+                place = self._shaper.place(() if child is None else (child,))
+                value = self._symbol(place, bare)
+                where = place.pointer
+                if value is None:
+                    if required:
+                        self._culprit.setdefault(pointer, where)
+                        return None
+                    continue
+                if value < 0 and child is not None and child.is_plain:
+                    plain[child.types, child.resource.dialect.integral_floats, bare] = value
+            elif child is not None:
+                locate(value, where)
+            symbol = self._key(name)
+            if child is not None:
+                locate(symbol, where)
+            entries.append(Entry(name, symbol, ((value, 0),), required))
+        return entries
+
+    def _key(self, name: str) -> Symbol:
+        """The lexeme of a declared name and the colon."""
+        keys = self._inner.keys
+        symbol = keys.get(name)
+        if symbol is None:
+            symbol = self.ir.lexeme(self._inner.layout.key(name), name)
+            keys[name] = self._signs.note(symbol, (KEY, name))
+        return symbol
+
+    def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
+        """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
+        what met some of them could have met fewer, and there would be a state for each way to see it.
+        """
+        if len(conditions) <= _MOST_LOOSE:
+            return []
+        return [self._shaper.complement(wanted) for k, (_, wanted) in enumerate(conditions) if among >> k & 1]
+
+    def _count_subsets(self, n_met: int, n_conditions: int, pointer: str) -> None:
+        """Count the work for the subsets of ``n_met`` conditions out of ``n_conditions``."""
+        if n_met > _MOST_MET:
+            most = f"at most {_MOST_MET} that one member may meet"
+            raise LimitExceeded("too many complements apply to one object", location=pointer, expected=most)
+        self._shaper.count(n_conditions + (n_met << n_met))
+
     def _undeclared(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
     ) -> list[Further]:
         """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
         layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
+        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
+            if open_:
+                self._count_subsets(open_.bit_count(), len(conditions), "")
             for marks, met in _subsets(conditions, open_):
-                value = None if text is EMPTY else self._symbol(place([*children, *(wanted for _, wanted in met)]), bare)
+                unmet = self._not_met(conditions, open_ & ~marks & every)
+                wanted = [one for _, one in met]
+                value = None if text is EMPTY else self._symbol(place([*children, *wanted, *unmet]), bare)
                 if value is not None:
                     name_text = text
                     if met:
@@ -610,8 +684,14 @@ class _Writer:
     # What nothing satisfies
 
     def _drop_unproductive(self) -> None:
-        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep.
+
+        Without families it is only made sure that the start derives one, by which nothing else needs to be known: the compiler
+        drops such rules as well.
+        """
         ir = self.ir
+        if not ir.instances and self._is_productive(ir.start):
+            return
         rules = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules)
         productive = rules.known
         families = dict(ir.instances)
@@ -627,6 +707,19 @@ class _Writer:
             raise self._unsatisfiable(self._blame(productive))
         if any(rules.missing):
             ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
+
+    def _is_productive(self, start: Symbol) -> bool:
+        """Whether a text is found that a symbol derives. Rules are looked at from the last to the first, since what is inside
+        is written later: few rounds are enough, most of the time.
+        """
+        known = set(range(-len(self.ir.lexemes), 0))
+        before = -1
+        while start not in known and len(known) > before:
+            before = len(known)
+            for left, right in reversed(self.ir.rules):
+                if left not in known and known.issuperset(right):
+                    known.add(left)
+        return start in known
 
     def _blame(self, productive: set[Symbol]) -> str:
         """The pointer of the innermost place on the way from the start that nothing satisfies."""

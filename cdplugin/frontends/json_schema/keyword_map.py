@@ -105,8 +105,8 @@ def _applicators() -> Iterator[Keyword]:
         ("negation.Logician._atoms",),
         refusals=(
             Refusal(
-                "more than 6 complements that apply to one object",
-                {"type": "object", "allOf": [{"not": {"additionalProperties": {"const": i}}} for i in range(7)]},
+                "complements that apply to one object, where one member may meet more than 12 of what they ask for",
+                {"type": "object", "allOf": [{"not": {"additionalProperties": {"const": i}}} for i in range(14)]},
             ),
         ),
         note="refused " + _NEGATED + "see the keyword that the error names",

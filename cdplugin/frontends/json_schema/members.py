@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import or_
+from typing import NamedTuple
 
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
@@ -24,8 +25,7 @@ _MOST_TOLD_APART = 3
 """Conditions up to which members of any names are told apart without need."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A declared or required name, the symbol of its key, and the values that it may have.
 
     ``values``: ``(symbol, marks)``; ``marks`` is a bit set of the conditions "some member is such" that a member with this
@@ -262,7 +262,7 @@ class Members(Bracketed):
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for i, values in usable.values.items():
-            marks = frozenset(m & unmet for _, m in values if m & unmet)
+            marks = _largest({m & unmet for _, m in values if m & unmet})
             if marks and not self._is_past(seen, i):
                 kind = (bool(missing >> i & 1), marks)
                 kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
@@ -271,7 +271,7 @@ class Members(Bracketed):
             if more.marks & unmet:
                 groups.setdefault((more.group, more.distinct is not None), set()).add(more.marks & unmet)
         for (_, any_number), some in groups.items():
-            kind = (False, frozenset(some))
+            kind = (False, _largest(some))
             kinds[kind] = min(kinds.get(kind, 0) + (unmet.bit_count() if any_number else 1), unmet.bit_count())
         best: int | None = None
         pending = [(unmet, 0, tuple(kinds.items()))]
@@ -289,6 +289,15 @@ class Members(Bracketed):
                     if met & lowest:
                         pending.append((open_ & ~met, cost + (not is_required), rest))
         return best
+
+
+def _largest(sets: set[int]) -> frozenset[int]:
+    """The bit sets that are in no other: what one of them meets, and more, is never worse."""
+    out: list[int] = []
+    for one in sorted(sets, key=int.bit_count, reverse=True):
+        if all(one & ~other for other in out):
+            out.append(one)
+    return frozenset(out)
 
 
 @dataclass(frozen=True)

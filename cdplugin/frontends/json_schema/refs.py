@@ -58,7 +58,7 @@ def _join(base: str, reference: str, location: str) -> tuple[str, str]:
     try:
         uri, fragment = urldefrag(urljoin(base, reference) if base else reference)
     except ValueError as error:
-        raise GrammarError(f"reference {reference!r} is no URI: {error}", location=location) from None
+        raise GrammarError(f"reference {reference!r} is not a URI: {error}", location=location) from None
     if base.startswith("urn:") and reference.startswith("#"):
         uri = base
     return uri, unquote(fragment)

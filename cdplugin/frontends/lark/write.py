@@ -227,7 +227,7 @@ class Writer:
         except OutOfFuel:
             owner = self._draft.rules[member.rule].owner
             raise LimitExceeded(
-                f"the rule {owner.name!r}: too many parameters to look at before it is clear what can be completed",
+                f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed",
                 location=self._draft.scope.source.where(owner.at),
                 expected=f"at most {_FUEL}",
                 found="more",

@@ -216,7 +216,7 @@ class Values:
                     "$ref beside other keywords is not supported here", location=f"{at}/$ref", keyword="$ref"
                 )
             schema = self._target(schema["$ref"], at)
-        raise GrammarError("$ref leads back to itself", location=f"{at}/$ref", keyword="$ref")
+        raise GrammarError("$ref refers to itself", location=f"{at}/$ref", keyword="$ref")
 
     def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
         """``schema`` with the keywords of ``allOf`` beside its own, if that says the same; else as it is."""
@@ -245,7 +245,7 @@ class Values:
         for part in reference[2:].split("/"):
             part = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(target, dict) or part not in target:
-                raise GrammarError("$ref leads nowhere", location=f"{at}/$ref", keyword="$ref", found=reference)
+                raise GrammarError("unresolvable $ref", location=f"{at}/$ref", keyword="$ref", found=reference)
             target = target[part]
         return target
 
