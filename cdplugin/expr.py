@@ -71,6 +71,35 @@ class Expr(Node):
         return nbytes, args[:1]
 
 
+class Names(Expr):
+    """Any one of some texts, each character spelt in every way that is allowed inside the strings of JSON.
+
+    An alternation whose one part, a tree that branches where the texts do, is built when somebody asks for it: an arena that
+    knows the characters writes it by itself (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of
+    printable ASCII; ``build(words)``: the tree.
+    """
+
+    __slots__ = ("_build", "words")
+
+    def __init__(self, words: tuple[str, ...], build: Callable[[tuple[str, ...]], Expr]) -> None:
+        self.op = ALT_OP
+        self.words = words
+        self.holders = 0
+        self._rest = None
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "args":
+            raise AttributeError(name)
+        self.args = (self._build(self.words),)
+        return self.args
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the texts and of their tree."""
+        return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
+
+
+_LETTER_BYTES = 16  # of a text, with its place in the tree
 _NODE_BYTES = 72
 _TEXT_BYTES = 48  # of a bytes object, besides its content
 _MASK_BYTES = 64
@@ -121,7 +150,7 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
         if node not in seen:
             seen.add(node)
             if node.op in (CAT_OP, ALT_OP, AND_OP):
-                pending += node.args
+                pending += () if type(node) is Names else node.args
             elif node.op in (NOT_OP, REPEAT_OP):
                 pending.append(node.args[0])
     return len(seen) - before

@@ -85,6 +85,7 @@ class Subschema:
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
     refused : keywords that are not enforced, with the bits of the types that they constrain.
+    is_plain : whether it is known that nothing but ``type`` is said.
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class Subschema:
         "excluded",
         "formats",
         "high",
+        "is_plain",
         "logic",
         "low",
         "multiples",
@@ -135,6 +137,7 @@ class Subschema:
         self.unlike: tuple[str | strings.Format, ...] = ()
         self.unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
         self.refused: tuple[tuple[str, int], ...] = ()
+        self.is_plain = False
 
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"
