@@ -173,7 +173,8 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         symbol = prefix_symbol.get(id(prefix))
         if symbol is None:
             symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            lexemes.rules += [(symbol, (ir.lexeme(prefix.rest, "whitespace"),)), (symbol, ())]
+            some = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
+            lexemes.rules += [(symbol, (some,)), (symbol, ())]
         lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
     return lexemes
 
