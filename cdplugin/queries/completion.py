@@ -141,7 +141,7 @@ class Endings:
         closed: set[int] = set()
         while pending:
             _, unknown, estimate, _, taken, place = heappop(pending)
-            if isinstance(place, int):
+            if not isinstance(place, _Way):  # a cursor: an int, or NumPy's from interpreted kernels
                 cursor = place
             else:
                 cursor = self._after_word(place.row, place.symbol)
