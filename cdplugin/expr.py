@@ -164,7 +164,9 @@ class _Shown:
 
     def show(self, node: Expr) -> str:
         self.left -= 1
-        op, args = (LITERALS_OP, [w.encode() for w in node.words]) if isinstance(node, Names) else (node.op, node.args)
+        if isinstance(node, Names):
+            return _show_texts([word.encode() for word in node.words])
+        op, args = node.op, node.args
         if op == EMPTY_OP:
             return "empty"
         if op == EPSILON_OP:
@@ -172,8 +174,7 @@ class _Shown:
         if op == BYTES_OP:
             return "[" + _show_mask(args[0]) + "]"
         if op == LITERALS_OP:
-            shown = ['"' + _show_text(a) + '"' for a in args[:4]]
-            return " | ".join(shown) + (f" | … {len(args) - 4} more" if len(args) > 4 else "")
+            return _show_texts(args)
         parts = []
         for arg in args:
             if self.left <= 0:
@@ -186,6 +187,11 @@ class _Shown:
 _NAMES = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}
 _MOST_SHOWN = 100  # nodes
 _MOST_LETTERS = 200  # bytes of one text
+
+
+def _show_texts(texts: Sequence[bytes]) -> str:
+    shown = " | ".join(f'"{_show_text(text)}"' for text in texts[:4])
+    return shown + (f" | … {len(texts) - 4} more" if len(texts) > 4 else "")
 
 
 def _show_text(text: bytes) -> str:
