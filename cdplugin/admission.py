@@ -1,9 +1,9 @@
 """Whether a request can be served: it compiles, and its first steps stay within the budgets.
 
-For a process that answers for requests which another one will follow, and that wants to refuse there and then what would be
-given up later. What is looked at beyond compiling: a few steps from the beginning; and, for every part of a lexeme in which
-much may be at work at once (``&`` and ``~`` between large languages), a few steps of that part alone, wherever in the grammar
-it stands. What only a longer text leads to is not foreseen: it is bounded all the same, step by step.
+For a process that validates requests which another process will serve, and that wants to refuse at once what would fail later.
+Besides compiling, :func:`admit` takes a few steps from the beginning; and, for every part of a lexeme in which much may be at
+work at once (``&`` and ``~`` between large languages), a few steps of that part alone, wherever in the grammar it stands. Work
+that only a longer text causes is not foreseen. It is bounded all the same, step by step.
 """
 
 from __future__ import annotations

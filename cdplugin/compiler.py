@@ -1,10 +1,10 @@
-"""From a spec and a vocabulary to a :class:`Grammar`: evaluates the lexemes, has the rules laid out, fills an arena's
-static tables.
+"""From a spec and a vocabulary to a :class:`Grammar`: the compiler has the front end write the rules, evaluates the lexemes,
+lays the rules out and fills the static tables of an arena.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -91,7 +91,7 @@ class Compiler:
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
-        template = self._template = self._template or base_arena_of(self.vocab, self.limits, _shared_lexemes())
+        template = self._template = self._template or base_arena_of(self.vocab, self.limits, _shared_lexemes(), _characters())
         arena = template.arena.clone()
         with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
             return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
@@ -99,15 +99,22 @@ class Compiler:
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object, those of integers, and the characters of names: nearly every JSON grammar has them, and
-    they live as long as the process.
+    """The lexemes of any JSON object, those of scalars of one type: nearly every JSON grammar has them, and they live as long
+    as the process.
     """
-    shared = list(JsonObject.characters())
-    for spec in (JsonObject(), JsonSchema({"type": "array", "items": {"type": "integer"}})):
+    shared: list[expr.Expr] = []
+    types = ("integer", "number", "boolean", "null")
+    for spec in (JsonObject(), *(JsonSchema({"type": "array", "items": {"type": name}}) for name in types)):
         ir = spec.to_ir(Limits())
         lexemes = _factor_prefixes(ir)
-        shared += [e for t, e in enumerate(ir.lexemes) if ~t not in lexemes.rewrite]
+        shared += lexemes.expressions
     return tuple(dict.fromkeys(shared))
+
+
+@lru_cache(maxsize=1)
+def _characters() -> tuple[expr.Expr, ...]:
+    """The characters of names."""
+    return tuple(JsonObject.characters())
 
 
 def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> StaticTables:
@@ -117,33 +124,36 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
             raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
     lexemes = _factor_prefixes(ir)
     tokens = resolve_tokens(ir, template.arena.vocab)
-    used = [t for t in range(len(ir.lexemes)) if ~t not in lexemes.rewrite]
+    used: Sequence[int] = range(len(ir.lexemes))
+    if not lexemes.is_led:
+        used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
     program = template.program()
     results = []
     for t in used:
-        results.append(program.add(ir.lexemes[t]))
+        results.append(program.add_lexeme(lexemes.expressions[t]))
         if program.n_results > limits.max_expr_nodes:
             raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~t, ("",))[0])
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}
-    words = np.array(program.words, np.int64)
+    code = program.code()
     literals = program.literal_tables()
-    evaluate(arena, words, program.n_results, literals)
-    ids = arena.tables[layout.VISIT_STAMPS][np.array(results, np.int64)]
-    plain_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in plain_results.items()}
-    fence_ids = {symbol: int(arena.tables[layout.VISIT_STAMPS][result]) for symbol, result in fences.items()}
-    nullable = _judge(ir, lexemes, arena, used, ids, tokens)
+    evaluate(arena, code, program.n_results, literals)
+    kept = arena.tables[layout.VISIT_STAMPS].tolist()
+    ids = [kept[result] if result >= 0 else ~result for result in results]
+    plain_ids = {symbol: kept[result] for symbol, result in plain_results.items()}
+    fence_ids = {symbol: kept[result] for symbol, result in fences.items()}
+    id_of = {~t: e for t, e in zip(used, ids, strict=True)}
+    nullable, searched = _judge(ir, lexemes, arena, id_of, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
-    id_of = {~t: e for t, e in zip(used, ids.tolist(), strict=True)}
     return StaticTables(
-        program=words,
+        program=code,
         n_results=program.n_results,
         literals=literals,
-        lexemes=lexeme_table(ir, rules.lexeme_number, id_of, nullable, tokens, fence_ids),
+        lexemes=lexeme_table(ir, rules.lexeme_number, lexemes.expressions, id_of, nullable, tokens, fence_ids),
         rules=rules.compact(),
-        searched=ids[arena.flags(ids) & expressions.PURE == 0].tolist(),
+        searched=searched,
     )
 
 
@@ -156,57 +166,69 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
 
     So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
     """
-    lexemes = Lexemes()
+    expressions = list(ir.lexemes)
+    lexemes = Lexemes(expressions, [-1] * len(expressions))
+    if ir.restriction is not None:
+        return lexemes
     cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.tracked
-    firsts = [e.args[0] if e.op == cat else e for e in ir.lexemes]
-    counts: dict[int, int] = {}
-    for t, first in enumerate(firsts):
-        if first.op == repeat and first.args[1] == 0 and first is not ir.lexemes[t] and ~t not in kept:
-            counts[id(first)] = counts.get(id(first), 0) + 1
-    shared = {prefix for prefix, count in counts.items() if count > 1}
-    prefix_symbol: dict[int, int] = {}
-    for t, prefix in enumerate(firsts if shared else ()):
-        if id(prefix) not in shared or ir.lexings[t] != EXACT or ~t in ir.max_tokens or ~t in kept:
+    with_prefix: dict[int, list[int]] = {}
+    alone: list[int] = []
+    for t, e in enumerate(expressions):
+        first = e.args[0] if e.op == cat else e
+        if first.op == repeat and first.args[1] == 0:
+            if first is e:
+                alone.append(t)
+            elif ~t not in kept:
+                with_prefix.setdefault(id(first), []).append(t)
+    for those in with_prefix.values():
+        if len(those) < 2:
             continue
-        e = ir.lexemes[t]
-        alone = e is prefix
-        symbol = prefix_symbol.get(id(prefix))
-        if symbol is None:
-            symbol = prefix_symbol[id(prefix)] = ir.nonterminal()
-            some = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
-            lexemes.rules += [(symbol, (some,)), (symbol, ())]
-        lexemes.rewrite[~t] = (symbol,) if alone else (symbol, _rest_symbol(ir, t))
+        prefix = expressions[those[0]].args[0]
+        split = [t for t in those if ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
+        written = [t for t in alone if expressions[t] is prefix and ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
+        if not split and not written:
+            continue
+        symbol = ir.nonterminal()
+        space = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
+        if len(expressions) < len(ir.lexemes):
+            expressions.append(prefix.rest)
+            lexemes.leads.append(-1)
+        lexemes.rules += [(symbol, (space,)), (symbol, ())]
+        for t in split:
+            expressions[t] = expressions[t].rest
+            lexemes.leads[t] = symbol
+            lexemes.rewrite[~t] = (symbol, ~t)
+        for t in written:
+            if ~t not in kept:
+                lexemes.rewrite[~t] = (symbol,)
+                lexemes.is_led = False
     return lexemes
 
 
-def _rest_symbol(ir: GrammarIR, t: int) -> Symbol:
-    """The lexeme for what is left of lexeme ``t`` without its prefix."""
-    rest = ir.lexeme(ir.lexemes[t].rest, ir.lexeme_names[t])
-    if ~t in ir.places:
-        ir.locate(rest, *ir.places[~t])
-    return rest
-
-
 def _judge(
-    ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: list[int], ids: np.ndarray, tokens: dict[Symbol, TokenRanges]
-) -> dict[Symbol, None]:
+    ir: GrammarIR, lexemes: Lexemes, arena: Arena, ids: Mapping[Symbol, int], tokens: dict[Symbol, TokenRanges]
+) -> tuple[dict[Symbol, None], list[int]]:
     """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text;
-    these are returned.
+    these are returned, and the expressions of which only a search tells whether they match anything.
 
     Its rules are the lexeme (if it matches any text) and the empty string; a lexeme in a rule never matches the empty string.
     A LAZY one that matches the empty string matches nothing else. A token terminal matches if any token does.
     """
-    flags = arena.flags(ids).tolist()
     productive = lexemes.productive
+    flags = arena.flags(np.array([*ids.values()], np.int64)) & (expressions.NULLABLE | expressions.PURE)
     nullable: dict[Symbol, None] = {}
     unsure: list[tuple[Symbol, int]] = []
-    for lexeme, expression, its_flags in zip(used, ids.tolist(), flags, strict=True):
-        symbol = ~lexeme
-        productive[symbol] = expression != expressions.EMPTY and expression != expressions.EPSILON
+    searched: list[int] = []
+    for (symbol, expression), its_flags in zip(ids.items(), flags.tolist(), strict=True):
+        productive[symbol] = expression > expressions.EPSILON
+        if its_flags == expressions.PURE:
+            continue
         if its_flags & expressions.NULLABLE:
             nullable[symbol] = None
-        if not its_flags & expressions.PURE and productive[symbol]:
-            unsure.append((symbol, expression))
+        if not its_flags & expressions.PURE:
+            searched.append(expression)
+            if productive[symbol]:
+                unsure.append((symbol, expression))
     if unsure:
         arena.max_bytes = min(arena.max_bytes, arena.nbytes + _SEARCH_BYTES)
         for symbol, expression in unsure:
@@ -227,7 +249,7 @@ def _judge(
         lexemes.rules.append((wrapper, ()))
         if productive[symbol]:
             lexemes.rules.append((wrapper, (symbol,)))
-    return nullable
+    return nullable, searched
 
 
 def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[Symbol, int]) -> None:

@@ -53,7 +53,7 @@ class Expr(Node):
         return self._rest
 
     def __repr__(self) -> str:
-        return _show(self)
+        return _Shown(_MOST_SHOWN).show(self)
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
         """Bytes of the node alone, and its parts."""
@@ -71,6 +71,35 @@ class Expr(Node):
         return nbytes, args[:1]
 
 
+class Names(Expr):
+    """Any one of some texts, each character spelt in every way that is allowed inside the strings of JSON.
+
+    An alternation whose one part, a tree that branches where the texts do, is built when somebody asks for it: an arena that
+    knows the characters writes it by itself (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of
+    printable ASCII; ``build(words)``: the tree.
+    """
+
+    __slots__ = ("_build", "words")
+
+    def __init__(self, words: tuple[str, ...], build: Callable[[tuple[str, ...]], Expr]) -> None:
+        self.op = ALT_OP
+        self.words = words
+        self.holders = 0
+        self._rest = None
+        self._build = build
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "args":
+            raise AttributeError(name)
+        self.args = (self._build(self.words),)
+        return self.args
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the texts and of their tree."""
+        return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
+
+
+_LETTER_BYTES = 16  # of a text, with its place in the tree
 _NODE_BYTES = 72
 _TEXT_BYTES = 48  # of a bytes object, besides its content
 _MASK_BYTES = 64
@@ -121,27 +150,53 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
         if node not in seen:
             seen.add(node)
             if node.op in (CAT_OP, ALT_OP, AND_OP):
-                pending += node.args
+                pending += () if type(node) is Names else node.args
             elif node.op in (NOT_OP, REPEAT_OP):
                 pending.append(node.args[0])
     return len(seen) - before
 
 
-def _show(node: Expr, depth: int = 0) -> str:
-    if depth > 20:
-        return "…"
-    op, args = node.op, node.args
-    if op == EMPTY_OP:
-        return "empty"
-    if op == EPSILON_OP:
-        return "epsilon"
-    if op == BYTES_OP:
-        return "[" + _show_mask(args[0]) + "]"
-    if op == LITERALS_OP:
-        shown = ['"' + a.decode("utf-8", "backslashreplace").replace('"', '\\"') + '"' for a in args[:4]]
-        return " | ".join(shown) + (f" | … {len(args) - 4} more" if len(args) > 4 else "")
-    name = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}[op]
-    return name + "(" + ", ".join(_show(a, depth + 1) if isinstance(a, Expr) else str(a) for a in args) + ")"
+class _Shown:
+    """An expression in words, cut off after so many nodes: parts that are shared would be shown without end."""
+
+    def __init__(self, nodes: int) -> None:
+        self.left = nodes
+
+    def show(self, node: Expr) -> str:
+        self.left -= 1
+        if isinstance(node, Names):
+            return _show_texts([word.encode() for word in node.words])
+        op, args = node.op, node.args
+        if op == EMPTY_OP:
+            return "empty"
+        if op == EPSILON_OP:
+            return "epsilon"
+        if op == BYTES_OP:
+            return "[" + _show_mask(args[0]) + "]"
+        if op == LITERALS_OP:
+            return _show_texts(args)
+        parts = []
+        for arg in args:
+            if self.left <= 0:
+                parts.append("…")
+                break
+            parts.append(self.show(arg) if isinstance(arg, Expr) else str(arg))
+        return _NAMES[op] + "(" + ", ".join(parts) + ")"
+
+
+_NAMES = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}
+_MOST_SHOWN = 100  # nodes
+_MOST_LETTERS = 200  # bytes of one text
+
+
+def _show_texts(texts: Sequence[bytes]) -> str:
+    shown = " | ".join(f'"{_show_text(text)}"' for text in texts[:4])
+    return shown + (f" | … {len(texts) - 4} more" if len(texts) > 4 else "")
+
+
+def _show_text(text: bytes) -> str:
+    shown = text[:_MOST_LETTERS].decode("utf-8", "backslashreplace").replace('"', '\\"')
+    return shown + "…" if len(text) > _MOST_LETTERS else shown
 
 
 def _show_mask(mask: int) -> str:

@@ -238,20 +238,25 @@ class GrammarIR:
         self.spent = Spent()
         self._level = 0
         self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None, int], Symbol] = {}
+        self._exact_of: dict[Expr, Symbol] = {}  # the same for those that have no options
         self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
 
-    def nonterminal(self, name: str = "") -> Symbol:
-        """A new nonterminal."""
-        self.names.append(name)
-        return len(self.names) - 1
+    def nonterminal(self, name: str = "", place: str | None = None) -> Symbol:
+        """A new nonterminal. ``place``: where in the spec it comes from (:meth:`locate`)."""
+        names = self.names
+        names.append(name)
+        symbol = len(names) - 1
+        if place is not None:
+            self.places[symbol] = (place,)
+        return symbol
 
     def locate(self, symbol: Symbol, *places: str) -> None:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
         known = self.places.get(symbol, ())
         for place in places:
-            if place not in known and len(known) < PLACES_PER_LEXEME:
+            if len(known) < PLACES_PER_LEXEME and place not in known:
                 known = self.places[symbol] = (*known, place)
 
     def lexeme(
@@ -270,6 +275,11 @@ class GrammarIR:
         no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
         all of them add up to more than :data:`MOST_TICKS`.
         """
+        if lexing is EXACT and skip is max_tokens is fence is self.restriction is None:
+            symbol = self._exact_of.get(expression)
+            if symbol is None:
+                symbol = self._exact_of[expression] = self._new_lexeme(expression, name, lexing)
+            return symbol
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
         key = (id(expression), id(self.restriction), lexing, skip, max_tokens, id(fence))
@@ -279,11 +289,7 @@ class GrammarIR:
             if self.restriction is not None:
                 self._kept_alive.append(self.restriction)
                 expression = both(expression, self.restriction)
-            self.lexemes.append(expression)
-            self.lexeme_names.append(name)
-            self.lexings.append(lexing)
-            symbol = ~(len(self.lexemes) - 1)
-            self._lexeme_of[key] = symbol
+            symbol = self._lexeme_of[key] = self._new_lexeme(expression, name, lexing)
             if skip is not None:
                 self.skips[symbol] = skip
             if fence is not None:
@@ -293,6 +299,12 @@ class GrammarIR:
                 self._count_ticks(max_tokens)
                 self.max_tokens[symbol] = max_tokens
         return symbol
+
+    def _new_lexeme(self, expression: Expr, name: str, lexing: str) -> Symbol:
+        self.lexemes.append(expression)
+        self.lexeme_names.append(name)
+        self.lexings.append(lexing)
+        return -len(self.lexemes)
 
     def _count_ticks(self, max_tokens: int) -> None:
         self.spent.ticks += max_tokens

@@ -6,6 +6,8 @@ Each run generates exactly ``--tokens`` tokens per row by sampling (end tokens a
 the schema, an array of objects without a bound, never has to end). The order rotates from run to run. "ms/step" is the median
 over the runs; "added" is what constraining adds to a step, from the same run's unconstrained time (median of the differences).
 "adapter" is the time inside the processor's own call, masks and waiting included, measured in the same runs.
+
+A folder without weights (config.json and the tokenizer's files) is a model with random ones: a step takes as long.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import torch
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 import cdplugin as cd
@@ -84,11 +86,16 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer = AutoTokenizer.from_pretrained(name)
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
-    model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
+    is_random = Path(name).is_dir() and not any(Path(name).glob("*.safetensors"))
+    if is_random:
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(name), dtype=dtype).to(device).eval()
+    else:
+        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
     vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(SCHEMA))
     card = f" ({torch.cuda.get_device_name()})" if device == "cuda" else ""
-    where = f"{Path(name).name} on {device}{card}, {torch.get_num_threads()} CPU threads, torch {torch.__version__}"
+    what = Path(name).name + (", random weights," if is_random else "")
+    where = f"{what} on {device}{card}, {torch.get_num_threads()} CPU threads, torch {torch.__version__}"
     what = f"{where}, vocabulary {vocab.size}, {arguments.tokens} tokens, {arguments.runs} runs"
     console.print(what)
     results: list[dict[str, Any]] = []

@@ -72,7 +72,7 @@ def steps(args: argparse.Namespace, folder: Path) -> dict[str, Step]:
         server = ["--server=--gpu-memory-utilization=0.25", "--server=--max-num-seqs=128"]
         serving = [data, "--loads", 1, 8, 32, 128, "--runs", 3, "--tokens", 64, "--dtype", "bfloat16", "--graphs", *server]
     return {
-        "tests": Step(pytest, 120, ("torch", "pytest")),
+        "tests": Step(pytest, 120, ("torch", "pytest", "hypothesis")),
         "apply": step("bench_bitmask.py", 200, ("torch", "triton"), *apply),
         "generate": step("bench_generate.py", 240, ("torch", "transformers"), *generate),
         "serving": step("bench_serving.py", 600, ("vllm", "aiohttp"), *serving),

@@ -266,7 +266,7 @@ def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYT
     arena = arena or Arena(EVERY_BYTE, Limits())
     program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
     numbers = [program.add(tree) for tree in trees]
-    evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+    evaluate(arena, program.code(), program.n_results, program.literal_tables())
     return arena, arena.tables[layout.VISIT_STAMPS][np.array(numbers)].tolist()
 
 

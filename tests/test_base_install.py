@@ -35,7 +35,7 @@ def in_base_install(code: str) -> list[str]:
     """The lines that code prints where only the base install is there."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", BASE_ONLY + code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
 

@@ -148,7 +148,8 @@ def bytes_of_tables(arena: Arena, template: Arena) -> int:
     """Bytes of the distinct memory that an arena's own tables lie in: not those of the vocabulary, which all arenas have."""
     assert arena._block is not None
     memory = {id(arena._block.memory): arena._block.memory.nbytes}
-    for table, array in enumerate(arena.tables):
+    for table in range(layout.N_TABLES):
+        array = arena.tables[table]
         is_shared = array is template.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)
         if not is_shared and (array.base is None or table in arena._pages):
             base = array if array.base is None else array.base

@@ -54,6 +54,30 @@ def test_the_dry_run(model_folder: str, tmp_path: Path) -> None:
     assert page in done.stdout and "numbers mean nothing" in page and "| interpreted | float32 | 1000 |" in page
 
 
+@pytest.mark.slow
+def test_a_folder_without_weights(model_folder: str, tmp_path: Path) -> None:
+    pytest.importorskip("rich")
+    for path in Path(model_folder).iterdir():
+        if path.suffix != ".safetensors":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    command = [
+        sys.executable,
+        "perf/bench_generate.py",
+        "--model",
+        str(tmp_path),
+        "--tokens",
+        "2",
+        "--runs",
+        "1",
+        "--batch",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "random weights" in done.stdout and "lookahead" in done.stdout
+
+
 def test_without_a_card_nothing_is_measured(tmp_path: Path) -> None:
     if gpu_run.card():
         pytest.skip("there is a card")

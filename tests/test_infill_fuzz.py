@@ -146,7 +146,7 @@ def test_tables_that_grow_between_two_texts(growth: float, monkeypatch: pytest.M
     made tables grow at the second text: ``c:`` before the gap was called not completable.)
     """
     monkeypatch.setattr(infill_workspace, "_GROWTH", growth)
-    rules = "start: stmt+\nstmt: NAME _NEWLINE | NAME \":\" _NEWLINE _INDENT stmt+ _DEDENT\nNAME: /[cd]/\n%ignore / +/\n"
+    rules = 'start: stmt+\nstmt: NAME _NEWLINE | NAME ":" _NEWLINE _INDENT stmt+ _DEDENT\nNAME: /[cd]/\n%ignore / +/\n'
     spec = cd.Lark(f'%indent {{"max_width": {cases(20, 9)}}}\n{rules}')
     answers_of = cd.Infill(cd.Compiler(vocabulary([])).compile(spec)).new([cd.GAP])._answers
     with answers_of.tables:

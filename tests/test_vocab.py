@@ -670,5 +670,5 @@ def test_self_check_belongs_to_the_key(cache_folder: Path) -> None:
 def test_import_is_light() -> None:
     code = "import sys, cdplugin.vocab.vocabulary; "
     code += "bad = {'torch', 'transformers', 'tokenizers', 'tiktoken'} & set(sys.modules); assert not bad, bad"
-    root = Path(vocab_module.__file__).parent.parent
+    root = Path(vocab_module.__file__).parents[2]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)})

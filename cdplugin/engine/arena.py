@@ -20,7 +20,7 @@ from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
-from cdplugin.memory import Account
+from cdplugin.memory import Account, fixed_cache
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _LIMIT_MESSAGES = {
@@ -37,7 +37,7 @@ _INITIAL = {
     layout.INDEX: 8192,
     layout.MEMO_KEYS: 2048,
     layout.MEMO_RESULTS: 2048,
-    layout.STACK: 8704,
+    layout.STACK: 4608,
     layout.TRANSITIONS: 128 * 256,
     layout.LEXER_STATES: 128 * lexer_layout.LEXER_WORDS,
     layout.ROWS: 1024,
@@ -100,6 +100,8 @@ _NOT_OWNED = frozenset(
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
+_OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
+
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
 
 
@@ -114,57 +116,102 @@ _MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 _HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
 
 
-@dataclass(frozen=True)
+@fixed_cache(64, entry_bytes=2000)
+def _words_of(tables: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The words of the header where it has these tables, two for each, and for each word 1 if it holds an address (int64)."""
+    words = [word for table in tables for word in (2 * table, 2 * table + 1)]
+    return np.array(words, np.int64), np.array((1, 0) * len(tables), np.int64)
+
+
+Span = tuple[int, int, int, type]
+"""Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
+
+
+@dataclass(eq=False, slots=True)
 class Block:
     """Several tables in one piece of memory, so that an arena takes them over at once.
 
-    ``memory``: uint8; ``spans``: of each table its number, where it begins and ends, where what is in use of it ends (all in
-    bytes), and its dtype; ``numbers`` and ``places``: int64, the tables as the header has them: numbers, and pairs (offset in
-    bytes, length in items).
+    ``memory``: uint8; ``header`` and ``is_offset``: see :func:`_words_of`; ``places``: int64, what the header has: each table's
+    offset in bytes and its length in items; ``zeros``: tables that are zeros where they are not in use.
     """
 
     memory: np.ndarray
-    spans: Sequence[tuple[int, int, int, int, type]]
-    numbers: np.ndarray
+    spans: Mapping[int, Span]
+    header: np.ndarray
+    is_offset: np.ndarray
     places: np.ndarray
+    zeros: Sequence[int] = ()
+
+    @classmethod
+    def _laid_out(
+        cls, memory: np.ndarray, spans: Mapping[int, Span], lengths: Sequence[int], zeros: Sequence[int] = ()
+    ) -> Block:
+        places: list[int] = []
+        for (start, _, _, _), length in zip(spans.values(), lengths, strict=True):
+            places += (start, length)
+        return cls(memory, spans, *_words_of(tuple(spans)), np.array(places, np.int64), zeros)
 
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all)."""
+        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros."""
         at = 0
-        spans, places = [], []
+        spans = {}
         for table, array in tables.items():
-            used = in_use.get(table, len(array)) * array.itemsize
-            spans.append((table, at, at + array.nbytes, at + used, _dtype(table)))
-            places.append((at, len(array)))
+            used = in_use[table] if table in in_use else int(np.flatnonzero(array)[-1:].sum()) + 1
+            spans[table] = (at, at + array.nbytes, at + used * array.itemsize, _dtype(table))
             at += -(-array.nbytes // _LINE) * _LINE
-        block = cls(np.zeros(at, np.uint8), spans, np.array(list(tables), np.int64), np.array(places, np.int64))
-        for (_, copy), array in zip(block.tables(), tables.values(), strict=True):
-            copy[:] = array
+        zeros = [table for table in tables if table not in in_use]
+        block = cls._laid_out(np.zeros(at, np.uint8), spans, [*map(len, tables.values())], zeros)
+        for table, array in tables.items():
+            block.table(table)[:] = array
         return block
 
     @classmethod
     def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
         """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
         at = 0
-        spans, places = [], []
+        spans = {}
         for table, size in sizes.items():
-            spans.append((table, at, at + 8 * size, at + 8 * size, np.int64))
-            places.append((at, size))
+            spans[table] = (at, at + 8 * size, at + 8 * size, np.int64)
             at += 8 * size
-        return cls(words.view(np.uint8), spans, np.array(list(sizes), np.int64), np.array(places, np.int64))
+        return cls._laid_out(words.view(np.uint8), spans, [*sizes.values()])
 
-    def copy(self) -> Block:
-        """The same in memory of its own; what is not in use is not initialised."""
-        old, memory = self.memory, np.empty(len(self.memory), np.uint8)
-        for _, start, _, used, _ in self.spans:
+    def copy(self, memory: np.ndarray | None = None, is_zero: bool = False) -> Block:
+        """The same in memory of its own; what is not in use is not initialised. ``memory``: uint8, as large, to be taken for
+        it; ``is_zero``: it is zeros.
+        """
+        old = self.memory
+        if memory is None:
+            memory = np.empty(len(old), np.uint8)
+        for table, (start, end, used, _) in self.spans.items():
             memory[start:used] = old[start:used]
-        return Block(memory, self.spans, self.numbers, self.places)
+            if not is_zero and table in self.zeros:
+                memory[used:end] = 0
+        return Block(memory, self.spans, self.header, self.is_offset, self.places, self.zeros)
 
-    def tables(self) -> list[tuple[int, np.ndarray]]:
-        """The tables by number."""
-        memory = self.memory
-        return [(table, memory[start:end].view(dtype)) for table, start, end, _, dtype in self.spans]
+    def table(self, number: int) -> np.ndarray:
+        """One of the tables."""
+        start, end, _, dtype = self.spans[number]
+        return self.memory[start:end].view(dtype)
+
+
+class Tables(dict[int, np.ndarray]):
+    """An arena's tables by number. Those that lie in ``blocks`` are looked up when they are asked for: a kernel finds them
+    through the header.
+    """
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, tables: Mapping[int, np.ndarray], blocks: Sequence[Block] = ()) -> None:
+        super().__init__(tables)
+        self.blocks = blocks
+
+    def __missing__(self, number: int) -> np.ndarray:
+        for block in self.blocks:
+            if number in block.spans:
+                table = self[number] = block.table(number)
+                return table
+        raise KeyError(number)
 
 
 class _Room(NamedTuple):
@@ -212,10 +259,10 @@ class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
-    then starts a fresh one. ``account``: is told
-    when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
-    rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values of lexemes
-    that keep their text, where some do.
+    then starts a fresh one. ``is_fresh``: whether it took the place of one that had, and nothing was followed in it yet.
+    ``account``: is told when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``:
+    makes the rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values
+    of lexemes that keep their text, where some do.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -225,18 +272,19 @@ class Arena:
         self.vocab = vocab
         self.limits = limits
         self.lock = threading.Lock()
-        self.over_budget = False
+        self.over_budget = self.is_fresh = self._stretched = False
         self.start = 0
         self._limit = "max_step_work"
         self.expand: Expand | None = None
         self.tracker: ValueTracker | None = None
         self.account: Account | None = None
         self._block: Block | None = None
+        self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
-        self.tables: list[np.ndarray] = [np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)]
+        self.tables = Tables({t: np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)})
         for table, size in _INITIAL.items():
             self.set_table(table, np.zeros(size, _dtype(table)))
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
@@ -283,8 +331,11 @@ class Arena:
     def freeze(self) -> None:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
         in_use = {table: int(self.header[counter]) * words for table, (counter, words) in _IN_USE.items()}
+        in_use[layout.STACK] = 0
+        self.set_table(layout.STACK, np.empty(_INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
         self.set_block(self._block)
+        self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}
 
     def clone(self) -> Arena:
         """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
@@ -294,23 +345,24 @@ class Arena:
         other.max_bytes = self.max_bytes
         other._limit = "max_step_work"
         other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
+        other.is_fresh = other._stretched = False
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
-        other.tables = list(self.tables)
-        other._pages, other._own = {}, {}
-        other._block = self._block.copy()
-        other.set_block(other._block)
+        memory, is_zero = pages.acquire(len(self._block.memory))
+        block = other._block = self._block.copy(memory, is_zero)
+        other.tables = Tables(self._fixed, (block,))
+        other._pages, other._own = {_OF_BLOCK: memory}, {}
+        other.header[block.header] = block.places + block.is_offset * memory.ctypes.data
         return other
 
     def set_block(self, block: Block) -> None:
         """Make the tables of a block this arena's."""
-        for table, array in block.tables():
-            self.tables[table] = array
+        for table in block.spans:
+            self.tables.pop(table, None)
             self._own.pop(table, None)
-        entries = self.header[: 2 * layout.N_TABLES].reshape(-1, 2)
-        entries[block.numbers] = block.places
-        entries[block.numbers, 0] += block.memory.ctypes.data
+        self.tables.blocks = (block, *self.tables.blocks)
+        self.header[block.header] = block.places + block.is_offset * block.memory.ctypes.data
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -323,13 +375,14 @@ class Arena:
             self._own[table] = self._pages[table].nbytes
         else:
             self._own.pop(table, None)
-        self.header[2 * table] = array.ctypes.data
-        self.header[2 * table + 1] = len(array)
+        self.header[2 * table : 2 * table + 2] = array.ctypes.data, len(array)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
         if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
             self.tables.clear()
+            self.tables.blocks = ()
+            self._block = None
             freed = list(self._pages.values())
             self._pages.clear()
             pages.release(freed)
@@ -344,10 +397,21 @@ class Arena:
     def note_size(self) -> None:
         """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
         nbytes = self.nbytes
-        if nbytes > self.max_bytes:
+        if nbytes > (self._most_bytes if self._stretched else self.max_bytes):
             self.over_budget = True
         if self.account is not None:
             self.account.note("arena", nbytes)
+
+    def stretch(self) -> None:
+        """Take what one step may take more as room for all: one text, followed alone, has outgrown the budget, and would in any
+        other arena.
+        """
+        if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
+            self._stretched, self.over_budget = True, False
+
+    @property
+    def _most_bytes(self) -> int:
+        return self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.entry`, growing tables as it asks.
@@ -471,7 +535,7 @@ class Arena:
         for table in tables:
             size = items * _DTYPES[table].itemsize
             added += (size if size < pages.LARGE else pages.rounded(size)) - self._own.get(table, 0)
-        return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+        return self.nbytes + added <= self._most_bytes
 
     def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
         """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but

@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin import expr, forking
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.programs import Program, known_words
+from cdplugin.engine.programs import Program, characters_code, known_words
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
@@ -24,17 +24,19 @@ from cdplugin.vocab.vocabulary import Vocabulary
 class BaseArena:
     """A frozen arena: clone it, never step it.
 
-    ``known``: the words (:func:`known_words`) of the nodes of ``kept``; ``literals``: its table of literals.
+    ``known``: the words (:func:`known_words`) of the nodes of ``kept``; ``literals``: its table of literals; ``characters``:
+    see :class:`Program`.
     """
 
     arena: Arena
     known: dict[int, tuple[int, ...]]
     literals: tuple[np.ndarray, np.ndarray]
     kept: list[Expr]
+    characters: np.ndarray | None
 
     def program(self) -> Program:
         """An empty program for a clone of the arena."""
-        return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals)
+        return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals, self.characters)
 
 
 def spellable_bytes(vocab: Vocabulary) -> bytes:
@@ -57,8 +59,11 @@ def _renew_lock() -> None:
     _lock = threading.Lock()
 
 
-def base_arena_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> BaseArena:
-    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known.
+def base_arena_of(
+    vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None = None
+) -> BaseArena:
+    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known, and
+    ``characters``, those of the printable ASCII characters in every spelling.
 
     It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
     """
@@ -66,22 +71,24 @@ def base_arena_of(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> 
     with _lock:
         template = _base_arenas.get(key)
         if template is None:
-            template = _base_arenas[key] = _make(vocab, limits, shared)
+            template = _base_arenas[key] = _make(vocab, limits, shared, characters)
         return template
 
 
-def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr]) -> BaseArena:
+def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None) -> BaseArena:
     arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
     program = Program(arena.limits, spellable_bytes(vocab))
-    for node in shared:
+    kept = [*(characters or ()), *shared]
+    for node in kept:
         program.add(node)
     literals = program.literal_tables()
-    evaluate(arena, np.array(program.words, np.int64), program.n_results, literals)
+    evaluate(arena, program.code(), program.n_results, literals)
     values = arena.tables[layout.VISIT_STAMPS]
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
     arena.set_limits(limits)
     arena.freeze()
-    return BaseArena(arena, known, literals, list(shared))
+    code = None if characters is None else characters_code([known[id(node)][1] for node in characters])
+    return BaseArena(arena, known, literals, kept, code)
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:

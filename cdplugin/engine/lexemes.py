@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cdplugin.errors import GrammarError
+from cdplugin.expr import Expr
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
 from cdplugin.kernels.store import layout
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
 _END_NAME = "end of text"
+
+_PLAIN_RECORD = np.zeros(layout.LEXEME_WORDS, np.int64)
+_PLAIN_RECORD[[layout.X_SKIP, layout.X_TICK, layout.X_TRACKED]] = -1
 
 TokenRanges = tuple[tuple[int, int], ...]
 
@@ -36,22 +40,26 @@ class LexemeTable:
 def lexeme_table(
     ir: GrammarIR,
     numbers: Mapping[Symbol, int],
+    lexemes: Sequence[Expr],
     expressions_of: Mapping[Symbol, int],
     nullable: Iterable[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
     fences: Mapping[Symbol, int],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
+    ``lexemes``: the expressions by the IR's numbers.
 
     A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
     (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
-    names = [ir.lexeme_names[~symbol] or repr(ir.lexemes[~symbol]) for symbol in numbers] + [_END_NAME]
-    places = [ir.places.get(symbol, ()) for symbol in numbers] + [()]
+    names = [ir.lexeme_names[~symbol] or repr(lexemes[~symbol]) for symbol in numbers]
+    names.append(_END_NAME)
+    places = [ir.places.get(symbol, ()) for symbol in numbers]
+    places.append(())
     lexings = {ir.lexings[~symbol] for symbol in numbers}
-    records = np.zeros((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
-    records[:, layout.X_SKIP] = records[:, layout.X_TICK] = records[:, layout.X_TRACKED] = -1
+    records = np.empty((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
+    records[:] = _PLAIN_RECORD
     records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
     records[:-1, layout.X_EXPRESSION] = [expressions_of[symbol] for symbol in numbers]
     if lexings - {EXACT}:

@@ -8,7 +8,7 @@ table of bytes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
 
@@ -16,12 +16,12 @@ import numpy as np
 
 from cdplugin import expr
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr
+from cdplugin.expr import Expr, Names
+from cdplugin.kernels.regex.programs import CHARACTERS, CONSTANT, FIRST_CHARACTER, KEEP, KEYS, LOAD, NAMES
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 
-_LOAD, _KEEP, _CONSTANT = -1, -2, -3
 KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
 _SEQUENCES = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP))
 _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
@@ -46,7 +46,13 @@ def bytes_words(mask: int) -> tuple[int, ...]:
 
 def known_words(known: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
     """The words that stand for expressions an arena has, by the ids of their nodes; ``known``: ``id(node) -> expression``."""
-    return {node: (_CONSTANT, value) for node, value in known.items()}
+    return {node: (CONSTANT, value) for node, value in known.items()}
+
+
+def characters_code(expressions: Sequence[int]) -> np.ndarray:
+    """What a program begins with that writes names; ``expressions``: those of the printable ASCII characters."""
+    assert len(expressions) == 0x7F - FIRST_CHARACTER
+    return np.array((CHARACTERS, len(expressions), *expressions), np.int64)
 
 
 def _children(node: Expr) -> tuple[Expr, ...]:
@@ -62,6 +68,7 @@ class Program:
         no lexeme asks for a byte that no token brings.
     known : the words (:func:`known_words`) of expressions that the arena already has; the nodes are kept alive by the caller.
     literals : the arena's table of literals so far (:meth:`literal_tables`); new ones are added after them.
+    characters : :func:`characters_code`, if the arena has those: it then writes names (:class:`cdplugin.expr.Names`) by itself.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Program:
         spellable: bytes = _EVERY_BYTE,
         known: Mapping[int, tuple[int, ...]] = _NOTHING,
         literals: tuple[np.ndarray, np.ndarray] | None = None,
+        characters: np.ndarray | None = None,
     ) -> None:
         self.words: list[int] = []
         self._first_literals = (np.zeros(1, np.int64), np.zeros(0, np.uint8)) if literals is None else literals
@@ -85,6 +93,43 @@ class Program:
         self._words_of: dict[int, tuple[int, ...]] = {}
         self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
         self._literals_of: dict[int, tuple[int, ...]] = {}  # words that stand for whole sets of literals
+        self._characters = None if self._cut else characters
+        self._has_names = False
+        self._keys_end = (-1, -1, -1, -1)  # where KEYS that goes on would be: its end, literal, result, tail
+
+    def add_lexeme(self, root: Expr) -> int:
+        """Append the evaluation of ``root``, which is to outlive the program: the number of its result, or ``~id`` of an
+        expression that the arena has.
+
+        What most lexemes are, a literal and then an expression that the arena has, is one instruction for as many as follow one
+        another.
+        """
+        known, words = self._known, self.words
+        leaf = known.get(id(root))
+        if leaf is not None:
+            return ~leaf[1]
+        if root.op != expr.CAT_OP or len(root.args) != 2:
+            return self.add(root)
+        first, rest = root.args
+        tail = known.get(id(rest))
+        if tail is None or first.op != expr.LITERALS_OP or len(first.args) != 1:
+            return self.add(root)
+        if self._cut and first.args[0].translate(None, self._spellable):
+            return self.add(root)
+        number, literal = self.n_results, len(self._first_literals[0]) - 1 + len(self._literals)
+        self.n_results += 1
+        self._literals.append(first.args[0])
+        if self._keys_end == (len(words), literal, number, tail[1]):
+            words[-3] += 1
+        else:
+            words += (KEYS, literal, literal + 1, tail[1], number)
+        self._keys_end = (len(words), literal + 1, number + 1, tail[1])
+        return number
+
+    def code(self) -> np.ndarray:
+        """The program as an arena runs it (int64)."""
+        words = np.array(self.words, np.int64)
+        return np.concatenate((self._characters, words)) if self._has_names else words  # type: ignore[arg-type]
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
@@ -114,18 +159,24 @@ class Program:
                 words += leaf
             else:
                 self._emit(op, node.args)
-                words += (_KEEP, self.n_results)
-                (self._words_of if positive else self._uncut_words_of)[id(node)] = (_LOAD, self.n_results)
+                words += (KEEP, self.n_results)
+                (self._words_of if positive else self._uncut_words_of)[id(node)] = (LOAD, self.n_results)
                 self.n_results += 1
         known = self._result(root)
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
-            words += (_KEEP, known)
+            words += (KEEP, known)
             self.n_results += 1
         return known
 
     def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...] | None:
         """The words of a node without children; None for one that has some."""
+        if self._characters is not None and type(node) is Names:
+            self._has_names = True
+            low = len(self._first_literals[0]) - 1 + len(self._literals)
+            self._literals += [word.encode() for word in node.words]
+            found = self._words_of[id(node)] = (NAMES, low, low + len(node.words))
+            return found
         op = node.op
         if op in _COMPOUND:
             return None
@@ -140,11 +191,11 @@ class Program:
 
     def results(self) -> dict[int, int]:
         """``id(node) -> number of its result`` for everything evaluated outside complements."""
-        return {node: words[1] for node, words in self._words_of.items() if words[0] == _LOAD} | self._result_of
+        return {node: words[1] for node, words in self._words_of.items() if words[0] == LOAD} | self._result_of
 
     def _result(self, node: Expr) -> int | None:
         words = self._words_of.get(id(node))
-        return words[1] if words is not None and words[0] == _LOAD else self._result_of.get(id(node))
+        return words[1] if words is not None and words[0] == LOAD else self._result_of.get(id(node))
 
     def _emit(self, op: int, args: tuple) -> None:
         words = self.words

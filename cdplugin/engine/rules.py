@@ -9,9 +9,12 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from sys import getsizeof
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -19,6 +22,7 @@ from cdplugin import forking
 from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
+from cdplugin.expr import Expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
@@ -54,12 +58,17 @@ _REPORTED = 1 << 16
 class Lexemes:
     """What is known of an IR's lexemes.
 
-    ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme itself (it was split, or is nullable);
-    ``rules``: the rules that come with that; ``productive``: whether a lexeme matches any text that is not empty;
-    ``optional``: nonterminals that stand for a lexeme or nothing -> that lexeme.
+    ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
+    before a lexeme for its prefix, or -1; ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme
+    itself (it was split, or is nullable); ``is_led``: whether that is never anything but a lead and the lexeme; ``rules``: the
+    rules that come with that; ``productive``: whether a lexeme matches any text that is not empty; ``optional``: nonterminals
+    that stand for a lexeme or nothing -> that lexeme.
     """
 
+    expressions: list[Expr] = field(default_factory=list)
+    leads: list[int] = field(default_factory=list)
     rewrite: dict[Symbol, tuple[Symbol, ...]] = field(default_factory=dict)
+    is_led: bool = True
     rules: list[Rule] = field(default_factory=list)
     productive: dict[Symbol, bool] = field(default_factory=dict)
     optional: dict[Symbol, Symbol] = field(default_factory=dict)
@@ -83,17 +92,18 @@ class Lexemes:
             if lexeme in right:
                 self.rewrite[symbol] = tuple(t for s in right for t in (by if s == lexeme else (s,)))
         self.rules = [(left, tuple(t for s in right for t in (by if s == lexeme else (s,)))) for left, right in self.rules]
-        self.rewrite[lexeme] = by
+        self.rewrite.setdefault(lexeme, by)
+        self.is_led = False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class RuleSet:
     """The rules of a grammar, numbered.
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``numbers`` and ``lexeme_numbers`` map the IR's nonterminals (0:
     not reached) and lexemes (-1: not used), int64; ``known``: which of its nonterminals are productive, int64; ``block``: an
-    arena's static tables; ``names``: of the nonterminals, by number; ``places``: where the spec has them, by number;
-    ``is_lazy``: whether some rules are made only when they are needed.
+    arena's static tables; ``spec_names`` and ``spec_places``: the IR's; ``is_lazy``: whether some rules are made only when they
+    are needed.
     """
 
     ir: GrammarIR
@@ -102,8 +112,9 @@ class RuleSet:
     lexeme_numbers: np.ndarray
     known: np.ndarray
     block: Block
-    names: list[str]
-    places: list[tuple[str, ...]]
+    spec_names: list[str]
+    spec_places: dict[Symbol, tuple[str, ...]]
+    n_nonterminals: int
     n_lexemes: int
     is_lazy: bool
 
@@ -111,20 +122,42 @@ class RuleSet:
         """The rules without what only making more of them takes: a grammar keeps them for long, and many are kept."""
         if self.is_lazy:
             return self
-        ir, nothing = GrammarIR(), np.empty(0, np.int64)
-        ir.captures, ir.stops = self.ir.captures, self.ir.stops
-        numbers = self.numbers if ir.captures or ir.stops else nothing
-        return replace(self, ir=ir, lexemes=Lexemes(), numbers=numbers, lexeme_numbers=nothing, known=nothing)
+        ir = _NO_IR
+        if self.ir.captures or self.ir.stops:
+            ir = GrammarIR()
+            ir.captures, ir.stops = self.ir.captures, self.ir.stops
+        names, places, n, used = self.spec_names, self.spec_places, self.n_nonterminals, self.n_lexemes
+        return RuleSet(ir, _NO_LEXEMES, self.numbers, _NONE, _NONE, self.block, names, places, n, used, is_lazy=False)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the nonterminals, by number."""
+        names = [""] * self.n_nonterminals
+        for name, number in zip(self.spec_names, self.numbers.tolist(), strict=False):
+            names[number] = name
+        names[0] = ""
+        return names
+
+    @cached_property
+    def places(self) -> list[tuple[str, ...]]:
+        """Where the spec has the nonterminals, by number."""
+        places: list[tuple[str, ...]] = [()] * self.n_nonterminals
+        numbers = self.numbers.tolist()
+        for symbol, of_symbol in self.spec_places.items():
+            if 0 <= symbol < len(numbers):
+                places[numbers[symbol]] = of_symbol
+        places[0] = ()
+        return places
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
         arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
         names = (
-            getsizeof(self.names)
-            + getsizeof(self.places)
-            + places_bytes(self.places)
-            + sum(map(str.__sizeof__, filter(None, self.names)))
+            2 * getsizeof(self.spec_names)
+            + getsizeof(self.spec_places)
+            + places_bytes(self.spec_places.values())
+            + sum(map(str.__sizeof__, self.spec_names))
         )
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
@@ -150,6 +183,9 @@ class RuleSet:
         return _is_productive(symbol, self.lexemes, self.known)
 
 
+_NO_IR, _NO_LEXEMES, _NONE = GrammarIR(), Lexemes(), np.empty(0, np.int64)
+
+
 def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:
     return all(known[part] if part >= 0 else lexemes.productive[part] for part in lexemes.rewrite.get(symbol, (symbol,)))
 
@@ -159,6 +195,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
     The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); what families are asked for is here.
     """
+    if not ir.instances and lexemes.is_led:
+        return _prepared(ir, lexemes)
     lefts, offsets, symbols = _flat(ir, lexemes)
     known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
     start = lexemes.rewritten((ir.start,))[0]
@@ -200,17 +238,38 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
-    names = [""] * n
-    number_of = numbers.tolist()
-    for name, number in zip(ir.names, number_of, strict=True):
-        names[number] = name
-    names[0] = ""
-    places: list[tuple[str, ...]] = [()] * n
-    for symbol, of_symbol in ir.places.items():
-        if symbol >= 0:
-            places[number_of[symbol]] = of_symbol
-    places[0] = ()
-    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, names, places, n_lexemes, is_lazy)
+    return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
+
+
+def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
+    """:func:`build_rules` without families, in one call."""
+    rules = [*dict.fromkeys(lexemes.rules), *dict.fromkeys(ir.rules)]
+    rights = [right for _, right in rules]
+    symbols = list(chain.from_iterable(rights))
+    n, n_lexemes = len(ir.names), len(ir.lexemes)
+    skip_of = [-1] * n_lexemes
+    for symbol, skip in ir.skips.items():
+        skip_of[~symbol] = ~skip
+    productive = lexemes.productive
+    barren = [not productive.get(~lexeme, True) for lexeme in range(n_lexemes)]
+    packed = [len(rules), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules)]
+    packed += [left for left, _ in rules]
+    packed += map(len, rights)
+    packed += symbols
+    packed += lexemes.leads
+    packed += skip_of
+    packed += barren
+    out = kernels.prepare(np.array(packed, np.int64))
+    if not len(out):
+        raise GrammarError("the grammar matches nothing: it is unsatisfiable")
+    n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
+    sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
+    end = len(out) - n - n_lexemes
+    block = Block.around(out[parser_layout.OUT_WORDS : end], dict(zip(STATIC_TABLES, sizes, strict=True)))
+    numbers, lexeme_numbers = out[end : end + n], out[end + n :]
+    return RuleSet(
+        ir, lexemes, numbers, lexeme_numbers, numbers[:0], block, ir.names, ir.places, n_reached, n_used, is_lazy=False
+    )
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -259,13 +318,34 @@ def _productive(
             del pending[symbol]
 
 
-_expanding = threading.Lock()
+class _Turn:
+    """Who makes rules from an IR now: its families are shared by all arenas of a grammar, and by nothing else."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nobody makes rules."""
+        self.lock = threading.Lock()
+
+
+_turns: WeakKeyDictionary[GrammarIR, _Turn] = WeakKeyDictionary()
+_turns_lock = threading.Lock()
 
 
 @forking.in_child
 def _renew_lock() -> None:
-    global _expanding
-    _expanding = threading.Lock()
+    global _turns_lock
+    _turns_lock = threading.Lock()
+
+
+def _turn_of(ir: GrammarIR) -> _Turn:
+    with _turns_lock:
+        turn = _turns.get(ir)
+        if turn is None:
+            turn = _turns[ir] = _Turn()
+        return turn
 
 
 _SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
@@ -279,6 +359,7 @@ class Expander:
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
         self._rules = rules
+        self._turn = _turn_of(rules.ir)
         self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
         self._number = rules.number
         self._symbol = {number: symbol for symbol, number in self._number.items()}
@@ -303,7 +384,7 @@ class Expander:
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
-        with _expanding:  # families are shared by all arenas of a grammar
+        with self._turn.lock:
             family, _ = self._family(nonterminal)
             work, n_dots = family.work, self._n_dots
             self._expand(nonterminal)
@@ -354,7 +435,7 @@ class Expander:
         """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
         if nonterminal not in self._member:
             return nonterminal
-        with _expanding:
+        with self._turn.lock:
             n_before = len(self._nullable)
             family, value = self._family(nonterminal)
             part = family.representative(value)
@@ -439,7 +520,7 @@ class Expander:
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
         """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
-        with _expanding:
+        with self._turn.lock:
             n_before, first = len(self._nullable), self._n_dots
             code = self._encoded(parts, nonterminal)
             assert code is not None

@@ -54,12 +54,13 @@ class StaticTables:
         """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if it is too small for them."""
         records = self.lexemes.records.reshape(-1)
         arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.tracked else records)
-        arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
-        arena.header[layout.HAS_TERMINALS] = len(self.lexemes.ranges) > 0
+        if len(self.lexemes.ranges):
+            arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
+            arena.header[layout.HAS_TERMINALS] = 1
         arena.header[layout.HAS_TRACKED] = bool(self.rules.ir.tracked)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
-        arena.set_table(layout.VISIT_STAMPS, np.zeros(len(self.rules.names), np.int64))
+        arena.set_table(layout.VISIT_STAMPS, np.zeros(self.rules.n_nonterminals, np.int64))
         arena.header[layout.END_SYMBOL] = self.rules.end_symbol
         if not self.lexemes.all_exact:
             arena.reserve_for_walks()

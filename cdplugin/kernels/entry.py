@@ -24,7 +24,8 @@ from cdplugin.kernels.parser.cursors import accept, accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
-from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, evaluate, make_not, nullable, push
+from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable, push
+from cdplugin.kernels.regex.programs import evaluate
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, spend
 

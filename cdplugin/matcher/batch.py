@@ -1,4 +1,4 @@
-"""The rows of a batch filled at once: grammars are shared out among threads, each stepped by one of them at a time."""
+"""Masks of a whole batch: the rows are split over threads by grammar, since only one thread at a time steps a grammar."""
 
 from __future__ import annotations
 

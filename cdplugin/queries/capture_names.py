@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from cdplugin import expr
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import evaluate
@@ -103,6 +101,6 @@ class _Stops:
             program = Program(limits)
             result = program.add(stop)
             arena = Arena(self._arena.vocab, limits)
-            evaluate(arena, np.array(program.words, np.int64), program.n_results, program.literal_tables())
+            evaluate(arena, program.code(), program.n_results, program.literal_tables())
             known = self._known[id(stop)] = (arena, int(arena.tables[layout.VISIT_STAMPS][result]))
         return known

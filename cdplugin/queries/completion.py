@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,12 +25,13 @@ from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import FAR, Budget, Costs
+from cdplugin.queries.costs import FAR, LONG, Budget, Costs
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
+_MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
 _LONGEST_WORD = 1 << 20
 
@@ -37,6 +39,15 @@ _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.
 
 Edge = tuple[bytes | int, int]
 """Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
+
+
+class _Way(NamedTuple):
+    """A word after a cursor that was not followed yet."""
+
+    before: int
+    text: bytes
+    row: int
+    symbol: int
 
 
 class Endings:
@@ -119,15 +130,25 @@ class Endings:
         self._costs.look_for(start)
         estimate = self._estimate(start)
         if _LONGEST < estimate < FAR:
-            raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=str(estimate))
+            found = "more" if estimate >= LONG else str(estimate)
+            raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=found)
         # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to
         # end is looked at when nothing better is left
-        pending = [(weight * estimate, False, estimate, next(order), 0, start)]
+        pending: list[tuple[int, bool, int, int, int, int | _Way]] = []
+        heappush(pending, (weight * estimate, False, estimate, next(order), 0, start))
         best = {start: 0}
         came: dict[int, tuple[int, bytes | int]] = {}
         closed: set[int] = set()
         while pending:
-            _, unknown, estimate, _, taken, cursor = heappop(pending)
+            _, unknown, estimate, _, taken, place = heappop(pending)
+            if not isinstance(place, _Way):  # a cursor: an int, or NumPy's from interpreted kernels
+                cursor = place
+            else:
+                cursor = self._after_word(place.row, place.symbol)
+                if taken >= best.get(cursor, FAR):
+                    continue
+                best[cursor] = taken
+                came[cursor] = (place.before, place.text)
             if cursor in closed:
                 continue
             if unknown:
@@ -139,14 +160,23 @@ class Endings:
             if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
                 return self._remember(start, cursor, came)
             budget.take()
+            if not by_tokens and not self._arena.header[layout.HAS_TERMINALS]:
+                words = self._words_at(cursor) or []
+                if len(words) > _MANY_EDGES:
+                    for text, row, symbol in words:
+                        cost, left = taken + len(text), max(estimate - len(text), 0)
+                        way = _Way(cursor, text, row, symbol)
+                        heappush(pending, (cost + weight * left, True, left, next(order), cost, way))
+                    continue
             edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
+            many = len(edges) > _MANY_EDGES
             for edge, after in edges:
                 cost = taken + (len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1)
                 if after in closed or cost >= best.get(after, FAR):
                     continue
                 best[after] = cost
                 came[after] = (cursor, edge)
-                left = self._estimate(after, demand=False)
+                left = FAR if many else self._estimate(after, demand=False)
                 unknown = left >= FAR
                 if unknown or self._costs.is_bound:
                     left = max(0 if unknown else left, estimate - cost + taken, 0)
@@ -210,15 +240,30 @@ class Endings:
         return found
 
     def _word_edges(self, cursor: int) -> list[Edge] | None:
-        """A shortest word of each lexeme that a cursor is in, with the cursor after it; None where edges have to be bytes.
+        """A shortest word of each lexeme that a cursor is in, with the cursor after it; None where edges have to be bytes."""
+        words = self._words_at(cursor)
+        if words is None:
+            return None
+        out: dict[int, bytes] = {}
+        for text, row, symbol in words:
+            after = self._after_word(row, symbol)
+            if after not in out or len(text) < len(out[after]):
+                out[after] = text
+        return [(text, after) for after, text in out.items()]
 
-        The cursor after a word is that of its lexeme alone, where others may end with it: what it allows is legal.
+    def _after_word(self, row: int, symbol: int) -> int:
+        """The cursor after a lexeme alone, where others may end with it: what it allows is legal."""
+        return self._arena.call(kernels.OP_START_OF, self._arena.call(kernels.OP_SCAN, row, symbol))
+
+    def _words_at(self, cursor: int) -> list[tuple[bytes, int, int]] | None:
+        """A shortest word of each lexeme that a cursor is in, the row before it, and its symbol; None where edges have to be
+        bytes.
         """
         arena = self._arena
         if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
         lexemes = arena.tables[layout.LEXEMES]
-        out: dict[int, bytes] = {}
+        out: list[tuple[bytes, int, int]] = []
         for row, state in self._arena.pairs(cursor):
             for word in arena.sequence(
                 int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
@@ -230,11 +275,8 @@ class Endings:
                 if text is None:
                     return None
                 if text:
-                    after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
-                    after = arena.call(kernels.OP_START_OF, after)
-                    if after not in out or len(text) < len(out[after]):
-                        out[after] = text
-        return [(text, after) for after, text in out.items()]
+                    out.append((text, row, int(lexemes[record + layout.X_SYMBOL])))
+        return out
 
     def _word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that

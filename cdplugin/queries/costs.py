@@ -11,8 +11,9 @@ what completing its rule gives, to the end of the text.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from itertools import count
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,28 @@ from cdplugin.kernels.store import layout
 
 FAR = 1 << 40
 """The cost of what is not known to end."""
+LONG = FAR - 1
+"""The cost of what ends after so many bytes, or more."""
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
 
-_STEP_WORK = 10_000  # units of work (Limits.max_step_work) of one step of the search, which is done in Python
-_RULE_WORK = 1_500  # and of taking in one rule
+# Units of work (Limits.max_step_work), measured, of what is done in Python: one step of the search, looking at what follows a
+# nonterminal, at an expression's derivatives, and taking in one rule.
+_STEP_WORK, _CLOSING_WORK, _DERIVED_WORK, _RULE_WORK = 5_000, 1_500, 10_000, 400
+_FEW_RULES = 50  # up to so many are taken in one by one
+
+
+def total(costs: Iterable[int]) -> int:
+    """The cost of all of some: :data:`FAR` if one of them is, else at most :data:`LONG`."""
+    out = 0
+    for cost in costs:
+        if cost >= FAR:
+            return FAR
+        out += cost
+    return min(out, LONG)
 
 
 class Budget:
@@ -45,14 +60,14 @@ class Budget:
         self.most = most
         self.taken = 0
 
-    def take(self, steps: int = 1) -> None:
-        """Count steps. Raises :class:`LimitExceeded`."""
+    def take(self, steps: int = 1, work: int = _STEP_WORK) -> None:
+        """Count steps of so much work each. Raises :class:`LimitExceeded`."""
         self.taken += steps
         if self.taken > self.most:
             raise LimitExceeded(
                 "no short ending was found in time", expected=f"at most Limits.max_completion_steps = {self.most} steps"
             )
-        self._arena.spend(_STEP_WORK * steps)
+        self._arena.spend(work * steps)
 
 
 class Costs:
@@ -142,17 +157,21 @@ class Costs:
                 if state
                 else 0
             )
+            ways: list[tuple[int, int]] = []
             for word in self._arena.sequence(value) if value else ():
                 record = (word >> 32) * layout.LEXEME_WORDS
                 expression = word & layout.LOW_32
                 bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
                 if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
                     self._bounds.add(key)
-                if bytes_left < known:
-                    after = row
-                    if not lexemes[record + layout.X_IS_SKIP]:
-                        after = self._arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
-                    known = min(known, bytes_left + self.of_row(after))
+                ways.append((bytes_left, record))
+            for bytes_left, record in sorted(ways):  # of many thousands, most are longer than the first text that ends
+                if bytes_left >= known:
+                    break
+                after = row
+                if not lexemes[record + layout.X_IS_SKIP]:
+                    after = self._arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                known = min(known, total((bytes_left, self.of_row(after))))
             if known < FAR:
                 self._of_pair[key] = known
         self.is_bound = self.is_bound or key in self._bounds
@@ -163,9 +182,32 @@ class Costs:
     def of_expression(self, expression: int) -> int:
         """Length of the shortest match, looked for with ``&`` and ``~`` too."""
         if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
-            self._looked_for.add(expression)
-            self._of_expression[expression] = self._derived(expression, self._structure(expression))
+            self._look_into(expression)
         return self._structure(expression)
+
+    def _look_into(self, root: int) -> None:
+        """Look for the shortest matches of the parts with ``&`` and ``~``, which several expressions share; what is made of
+        them by concatenation, alternation and repetition is known from these.
+        """
+        values = self._arena.tables[layout.VALUES]
+        around: list[int] = []
+        pending = [root]
+        while pending:
+            e = pending.pop()
+            if e in self._looked_for or self._flags(e) & expressions.PURE:
+                continue
+            self._looked_for.add(e)
+            kind = int(values[e * layout.VALUE_WORDS + layout.V_KIND])
+            if kind in (layout.K_CAT, layout.K_ALT, layout.K_REPEAT):
+                around.append(e)
+                self._of_expression.pop(e, None)
+                words = self._arena.sequence(e)
+                pending += words[:1] if kind == layout.K_REPEAT else words
+            else:
+                self._of_expression[e] = self._derived(e, self._structure(e))
+                values = self._arena.tables[layout.VALUES]
+        for e in around:
+            self._of_expression.pop(e, None)
 
     def _flags(self, expression: int) -> int:
         return int(self._arena.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS])
@@ -194,13 +236,13 @@ class Costs:
                 continue
             costs = [known[part] if part in known else bounds[part] for part in parts]
             if kind == layout.K_CAT:
-                bound = min(sum(costs), FAR)
+                bound = total(costs)
             elif kind == layout.K_ALT:
                 bound = min(costs)
             elif kind == layout.K_AND:
                 bound = max(costs)
             elif kind == layout.K_REPEAT:
-                bound = min(costs[0] * words[1], FAR)
+                bound = min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
             elif kind == layout.K_LITERALS:
                 offsets = arena.tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
                 bound = int(np.diff(offsets).min()) - words[2]
@@ -228,13 +270,13 @@ class Costs:
             bound, _, taken, e = heappop(pending)
             exact = e in self._looked_for and e != root
             if exact or self._flags(e) & expressions.NULLABLE:
-                total = taken + (self._of_expression[e] if exact else 0)
+                found = taken + (self._structure(e) if exact else 0)
                 while e != root:
-                    self._of_expression[e] = total - depth[e]
+                    self._of_expression[e] = found - depth[e]
                     self._looked_for.add(e)
                     e = came_from[e]
-                return total
-            self.budget.take()
+                return found
+            self.budget.take(work=_DERIVED_WORK)
             children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in _PRINTABLE}
             if children == {expressions.EMPTY}:
                 children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in range(256)}
@@ -271,7 +313,11 @@ class Costs:
         symbols, lefts = tables[layout.DOT_SYMBOL], tables[layout.DOT_LEFT]
         fresh: list[tuple[int, int]] = []
         self._arena.spend(_RULE_WORK * (n - self._n_entries))
-        for dot in tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2].tolist():
+        dots = tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2]
+        if len(dots) > _FEW_RULES:
+            fresh, dots = self._take_in(dots), dots[:0]
+            heapify(fresh)
+        for dot in dots.tolist():
             right: list[int] = []
             left = int(lefts[dot])
             while int(symbols[dot]) != layout.END_OF_RULE:
@@ -281,7 +327,7 @@ class Costs:
             number = len(self._rules)
             self._rules.append((left, right))
             self._rules_of[left].append(number)
-            self._fixed.append(sum(self._lexeme(-2 - symbol) for symbol in right if symbol < 0))
+            self._fixed.append(total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0))
             self._missing.append(sum(symbol >= 0 and self._cost[symbol] >= FAR for symbol in right))
             for symbol in right:
                 if symbol >= 0:
@@ -290,6 +336,41 @@ class Costs:
                 heappush(fresh, (self._sum(number), left))
         self._n_entries = n
         self._lower(fresh)
+
+    def _take_in(self, dots: np.ndarray) -> list[tuple[int, int]]:
+        """Note the rules that begin at ``dots``; what those cost that are known to end, and their left sides."""
+        tables = self._arena.tables
+        symbols = tables[layout.DOT_SYMBOL]
+        ends = np.flatnonzero(symbols[: _end_of(symbols, int(dots.max())) + 1] == layout.END_OF_RULE)
+        lengths = ends[np.searchsorted(ends, dots)] - dots
+        rule_of = np.repeat(np.arange(len(dots)), lengths)
+        offsets = np.concatenate(([0], np.cumsum(lengths)))
+        flat = symbols[np.repeat(dots - offsets[:-1], lengths) + np.arange(offsets[-1])]
+        lefts = tables[layout.DOT_LEFT][dots]
+        first = len(self._rules)
+        self._grow(int(max(lefts.max(initial=-1), flat.max(initial=-1))) + 1)
+        right, cuts = flat.tolist(), offsets.tolist()
+        self._rules += zip(lefts.tolist(), [right[a:b] for a, b in pairwise(cuts)], strict=True)
+        for number, left in enumerate(lefts.tolist(), first):
+            self._rules_of[left].append(number)
+        is_lexeme = flat < 0
+        lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
+        lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
+        fixed = np.zeros(len(dots), np.int64)
+        np.add.at(fixed, rule_of[is_lexeme], lexeme_costs[which.reshape(-1)])
+        endless = np.zeros(len(dots), bool)
+        endless[rule_of[is_lexeme][(lexeme_costs >= FAR)[which.reshape(-1)]]] = True
+        fixed = np.where(endless, FAR, np.minimum(fixed, LONG))
+        self._fixed += fixed.tolist()
+        nonterminals, rules = flat[~is_lexeme], rule_of[~is_lexeme]
+        costs = np.array(self._cost, np.int64)[nonterminals]
+        missing = np.bincount(rules[costs >= FAR], minlength=len(dots))
+        self._missing += missing.tolist()
+        for symbol, rule in zip(nonterminals.tolist(), (rules + first).tolist(), strict=True):
+            self._uses[symbol].append(rule)
+        np.add.at(fixed, rules, costs)
+        fresh = (missing == 0) & ~endless
+        return list(zip(np.minimum(fixed, LONG)[fresh].tolist(), lefts[fresh].tolist(), strict=True))
 
     def _grow(self, n: int) -> None:
         """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
@@ -300,7 +381,8 @@ class Costs:
             self._rules_of.append([])
 
     def _sum(self, rule: int) -> int:
-        return self._fixed[rule] + sum(self._cost[symbol] for symbol in self._rules[rule][1] if symbol >= 0)
+        cost = self._cost
+        return total((self._fixed[rule], *[cost[symbol] for symbol in self._rules[rule][1] if symbol >= 0]))
 
     def _lower(self, pending: list[tuple[int, int]]) -> None:
         """Lower nonterminals' costs, the cheapest first, and what follows from that."""
@@ -317,7 +399,10 @@ class Costs:
                 if first_time:
                     missing[rule] -= 1
                 if not missing[rule]:
-                    heappush(pending, (self._sum(rule), self._rules[rule][0]))
+                    user = self._rules[rule][0]
+                    found = self._sum(rule)
+                    if found < cost[user]:
+                        heappush(pending, (found, user))
         self._stale = self._stale or stale
 
     def _nonterminal(self, nonterminal: int) -> int:
@@ -377,7 +462,7 @@ class Costs:
             while at > dot:  # backwards, so that each dot on the way is known from then on
                 at -= 1
                 symbol = int(symbols[at])
-                known = min(known + (self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)), FAR)
+                known = total((known, self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)))
                 if known < FAR:
                     rest[at] = known
         return known
@@ -391,7 +476,7 @@ class Costs:
             items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
             edges = self._edges(items)
             self._close([node for _, node in edges])
-            known = min((rest + self._of_end.get(node, FAR) for rest, node in edges), default=FAR)
+            known = min((total((rest, self._of_end.get(node, FAR))) for rest, node in edges), default=FAR)
             if known < FAR:
                 self._of_row[row] = known
         return known
@@ -418,7 +503,7 @@ class Costs:
             node = pending.pop()
             if node in fresh:
                 continue
-            self.budget.take()
+            self.budget.take(work=_CLOSING_WORK)
             edges = []
             if node >> 32:
                 edges = self._edges(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32))
@@ -431,7 +516,7 @@ class Costs:
                 heap.append((0, node))  # S' is complete
             for rest, child in edges:
                 if child in ends:
-                    heap.append((rest + ends[child], node))
+                    heap.append((total((rest, ends[child])), node))
                 else:
                     parents.setdefault(child, []).append((rest, node))
         heap.sort()
@@ -444,4 +529,11 @@ class Costs:
             ends[node] = cost
             for rest, parent in parents.get(node, ()):
                 if parent not in settled:
-                    heappush(heap, (cost + rest, parent))
+                    heappush(heap, (total((cost, rest)), parent))
+
+
+def _end_of(symbols: np.ndarray, dot: int) -> int:
+    """The dot at the end of a rule."""
+    while symbols[dot] != layout.END_OF_RULE:
+        dot += 1
+    return dot

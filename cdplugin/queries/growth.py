@@ -1,14 +1,14 @@
-"""How much a token can add to what is left of a text, at most: a budget that is far away is not looked at.
+"""How much a token can add to what is left of a text, at most: where a budget is far away, no ending has to be found.
 
-What is left from a place is bounded by what is left of the rules that are open there. A text that goes on opens others inside
-them. On a way down the nonterminals' graph, where a rule ``A → γ B δ`` costs the ending of ``δ``, whoever leaves a strongly
-connected component does not come back: those costs are bounded by a longest path (:attr:`Growth.base`). Inside a component a
-way may go round: then it passes an edge whose ``γ`` has at least one byte in the text, a *level*. So it costs at most
-:attr:`Growth.level` for every such byte that was written, and every token of the vocabulary has its number of them. Where ``γ``
-may be empty a way never goes round: a nonterminal that holds itself at one place need not be opened twice.
+What is left from a place is bounded by what is left of the rules that are open there. A text that goes on opens further rules
+inside them. Follow the graph of nonterminals down, where a rule ``A → γ B δ`` costs the ending of ``δ``. Who leaves a strongly
+connected component does not come back, so a longest path bounds the costs between components (:attr:`Growth.base`). Inside a
+component a path may go round. Then it passes an edge whose ``γ`` has at least one byte in the text, a *level*, so it costs at
+most :attr:`Growth.level` for every such byte that was written; each token of the vocabulary has its number of them. Where
+``γ`` may be empty a path never goes round: a nonterminal that holds itself at one place need not be opened twice.
 
-All costs are tokens of an ending, each lexeme spelled by itself. That is exact for lexemes without ``&`` and ``~``; for others,
-and for what a lexeme that has begun may need, it is taken from the form of the expression.
+All costs are tokens of an ending, each lexeme spelled by itself. That is exact for lexemes without ``&`` and ``~``. For
+others, and for what a lexeme that has begun may need, the bound is read off the expression.
 
 There is no bound where rules are made late, where tokens are counted, where a lexeme depends on the text of another, and where
 longest match may forbid an ending.

@@ -10,7 +10,7 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends import json_schema, literals
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.source import json_key
+from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 
@@ -56,6 +56,10 @@ def key_of(*parts: Any) -> Hashable | None:
     return None if None in parts else parts
 
 
+_DEFAULT = Options()
+_USUAL = ("flexible", "schema", "enforce", "annotation", "error")
+
+
 class JsonSchema(Spec):
     """JSON that is valid under a JSON Schema (draft 2020-12 unless ``$schema`` says otherwise).
 
@@ -91,6 +95,13 @@ class JsonSchema(Spec):
         registry: Any = None,
     ) -> None:
         self.schema = schema
+        if (
+            (whitespace, property_order, formats, unknown_formats, on_unsupported) == _USUAL
+            and separators is indent is registry is None
+            and unique_names is False
+        ):
+            self.options = _DEFAULT
+            return
         self.options = Options(
             whitespace=whitespace,
             separators=tuple(separators) if isinstance(separators, list) else separators,  # type: ignore[arg-type]
@@ -108,7 +119,7 @@ class JsonSchema(Spec):
             return None
         schema = self.schema
         if not isinstance(schema, (str, type)):
-            schema = json_key(schema)
+            schema = content_key(schema)
         return key_of(JsonSchema, schema, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:

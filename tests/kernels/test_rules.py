@@ -62,7 +62,7 @@ def test_rules_are_cleaned_and_laid_out(seed: int) -> None:
         while more := {s for left, right in good if left in reached for s in right} - reached:
             reached |= more
         good = [rule for rule in good if rule[0] in reached]
-        arrays = {table: array.tolist() for table, array in found.block.tables()}
+        arrays = {table: found.block.table(table).tolist() for table in found.block.spans}
         symbols = arrays[layout.DOT_SYMBOL]
         names = found.names
         lexemes = sorted((s for s in reached if s < 0), reverse=True)

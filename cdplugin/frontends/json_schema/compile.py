@@ -32,7 +32,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subsche
 from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops, located
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.productive import Productive
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
@@ -127,6 +127,9 @@ class _Level:
         self.close_bracket = signs.note(ir.lexeme(layout.close_bracket, "]"), CLOSE)
         self.empty_brace = signs.note(ir.lexeme(layout.empty_brace, "}"), CLOSE)
         self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
+        self.keys: dict[str, Symbol] = {}  # of declared names
+        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
+        self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
 
 
 class _Writer:
@@ -213,22 +216,24 @@ class _Writer:
             if place.parts:
                 self.ir.locate(found, place.pointer)
         else:
-            found = self.ir.nonterminal(place.pointer)
-            if place.parts:
-                self.ir.locate(found, place.pointer)
+            pointer = place.pointer
+            found = self.ir.nonterminal(pointer, pointer if place.parts else None)
             self._pending.append((place, bare, level))
         place.symbols[key] = found
         return found
 
     def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
         """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
-        symbol = self.ir.nonterminal(pointer if name is None else name)
-        self.ir.locate(symbol, pointer)
-        return symbol
+        return self.ir.nonterminal(pointer if name is None else name, pointer)
 
     def _scalar(self, scalar: Expr, bare: bool, level: _Level, constants: Sequence[Any]) -> Symbol:
         """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
-        symbol = self.ir.lexeme(scalar if bare else level.layout.value(scalar), "value")
+        symbol = level.scalars.get((scalar, bare))
+        if symbol is None:
+            expression = scalar if bare else level.layout.value(scalar)
+            symbol = level.scalars[scalar, bare] = self.ir.lexeme(expression, "value")
+        elif not constants:
+            return symbol
         self._signs.note_scalar(symbol, scalar, level.layout, bare, constants)
         return symbol
 
@@ -271,6 +276,9 @@ class _Writer:
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The members and the closing brace, or None if no object fits."""
+        only = alternative[0].object if len(alternative) == 1 else None
+        if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
+            return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
         names: dict[str, bool] = {}  # declared or required names in order; whether required
         for part in parts:
@@ -329,12 +337,35 @@ class _Writer:
             return members.start()
         return self._sequence(entries, further, pointer)
 
+    def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
+        """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""
+        names = dict.fromkeys(part.properties, False)
+        for name in part.required:
+            names[name] = True
+        entries = self._plain_entries(names, part, pointer)
+        if entries is None:
+            return None
+        further: list[Further] = []
+        child = part.additional
+        if child is None or child.types:
+            layout = self._inner.layout
+            value = self._symbol(self._shaper.place(() if child is None else (child,)), self._bare_members)
+            if value is not None:
+                quoted = cat(QUOTE, other_text(names), QUOTE) if names else STRING
+                key = self.ir.lexeme(layout.quoted_key(quoted) if names else layout.any_key, "key")
+                self._quoted[key] = quoted
+                self._signs.note_key(key, quoted, layout)
+                further.append(Further(key, value, 0, 0))
+        return self._sequence(entries, further, pointer)
+
     def _entries(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
+            return self._plain_entries(names, parts[0], pointer)
         place, holds = self._shaper.place, self._shaper.holds
-        lexeme, key, bare = self.ir.lexeme, self._inner.layout.key, self._bare_members
+        bare = self._bare_members
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
         for name, required in names.items():
@@ -351,7 +382,7 @@ class _Writer:
                     if value is not None:
                         values.append((value, marks))
             if values:
-                symbol = self._signs.note(lexeme(key(name), name), (KEY, name))
+                symbol = self._key(name)
                 if children:
                     self.ir.locate(symbol, place(children).pointer)
                 entries.append(Entry(name, symbol, tuple(values), required))
@@ -359,6 +390,45 @@ class _Writer:
                 self._culprit.setdefault(pointer, place(children).pointer)
                 return None
         return entries
+
+    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
+        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
+        properties, additional, bare = part.properties, part.additional, self._bare_members
+        plain, locate = self._inner.plain, self.ir.locate
+        entries: list[Entry] = []
+        for name, required in names.items():
+            child = properties.get(name, additional)
+            value = None
+            if child is not None and child.is_plain:
+                value = plain.get((child.types, child.resource.dialect.integral_floats, bare))
+                where = child.pointer
+            if value is None:
+                place = self._shaper.place(() if child is None else (child,))
+                value = self._symbol(place, bare)
+                where = place.pointer
+                if value is None:
+                    if required:
+                        self._culprit.setdefault(pointer, where)
+                        return None
+                    continue
+                if value < 0 and child is not None and child.is_plain:
+                    plain[child.types, child.resource.dialect.integral_floats, bare] = value
+            elif child is not None:
+                locate(value, where)
+            symbol = self._key(name)
+            if child is not None:
+                locate(symbol, where)
+            entries.append(Entry(name, symbol, ((value, 0),), required))
+        return entries
+
+    def _key(self, name: str) -> Symbol:
+        """The lexeme of a declared name and the colon."""
+        keys = self._inner.keys
+        symbol = keys.get(name)
+        if symbol is None:
+            symbol = self.ir.lexeme(self._inner.layout.key(name), name)
+            keys[name] = self._signs.note(symbol, (KEY, name))
+        return symbol
 
     def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
         """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
@@ -638,8 +708,14 @@ class _Writer:
     # What nothing satisfies
 
     def _drop_unproductive(self) -> None:
-        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+        """Drop rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep.
+
+        Without families it is only made sure that the start derives one, by which nothing else needs to be known: the compiler
+        drops such rules as well.
+        """
         ir = self.ir
+        if not ir.instances and self._is_productive(ir.start):
+            return
         rules = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules)
         productive = rules.known
         families = dict(ir.instances)
@@ -655,6 +731,19 @@ class _Writer:
             raise self._unsatisfiable(self._blame(productive))
         if any(rules.missing):
             ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
+
+    def _is_productive(self, start: Symbol) -> bool:
+        """Whether a text is found that a symbol derives. Rules are looked at from the last to the first, since what is inside
+        is written later: few rounds are enough, most of the time.
+        """
+        known = set(range(-len(self.ir.lexemes), 0))
+        before = -1
+        while start not in known and len(known) > before:
+            before = len(known)
+            for left, right in reversed(self.ir.rules):
+                if left not in known and known.issuperset(right):
+                    known.add(left)
+        return start in known
 
     def _blame(self, productive: set[Symbol]) -> str:
         """The pointer of the innermost place on the way from the start that nothing satisfies."""

@@ -32,7 +32,6 @@ class Layout(Node):
     """The structural lexemes for one choice of whitespace, at one depth of indentation.
 
     ``comma``, ``colon``: the separators as they are written, without what stands before a value or a name (``space``).
-    ``value(expr)`` and ``key(...)`` are memoised: the same expression gives the same object.
     """
 
     def __init__(self, space: Expr, comma: Expr, colon: Expr, indent: bytes | None = None, depth: int = 0) -> None:
@@ -61,12 +60,10 @@ class Layout(Node):
             self._deeper = Layout(self.space, self.comma, self.colon, self.indent, self._depth + 1)
         return self._deeper
 
-    @bounded_cache
     def key(self, name: str) -> Expr:
         """The name of a member, as it is written before its value."""
         return cat(self.space, literals(spellings(name)), self.colon)
 
-    @bounded_cache
     def value(self, expr: Expr) -> Expr:
         """A value that is spelt as ``expr`` says."""
         return cat(self.space, expr)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import or_
+from typing import NamedTuple
 
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
@@ -24,8 +25,7 @@ _MOST_TOLD_APART = 3
 """Conditions up to which members of any names are told apart without need."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A declared or required name, the symbol of its key, and the values that it may have.
 
     ``values``: ``(symbol, marks)``; ``marks`` is a bit set of the conditions "some member is such" that a member with this

@@ -119,6 +119,9 @@ class Reader:
             return
         if groups & TYPE:
             sub.types = self._types(sub, schema["type"])
+            if not groups & ~(IDENTITY | TYPE):
+                sub.is_plain = True
+                return
         if groups & OBJECT:
             self._read_object(sub, schema)
         if groups & STRING:
@@ -165,6 +168,8 @@ class Reader:
     def _child(self, sub: Subschema, keyword: str, value: Any) -> Subschema:
         if type(value) is not bool and not isinstance(value, dict):
             raise self.wrong(sub, keyword, "a schema (object or boolean)", value)
+        if value is True or (not value and value is not False):
+            return self.anything
         return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource, sub.scope)
 
     def _children(self, sub: Subschema, keyword: str, value: Any, empty: bool = False) -> tuple[Subschema, ...]:

@@ -51,6 +51,10 @@ class ObjectPart:
         self.low = 0
         self.high: int | None = None
 
+    def is_usual(self) -> bool:
+        """Whether nothing is said but ``properties``, ``required`` and ``additionalProperties``."""
+        return not (self.patterns or self.some or self.names or self.low) and self.high is None
+
 
 class Logic(NamedTuple):
     """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.
@@ -85,6 +89,7 @@ class Subschema:
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
     refused : keywords that are not enforced, with the bits of the types that they constrain.
+    is_plain : whether it is known that nothing but ``type`` is said.
     """
 
     __slots__ = (
@@ -95,6 +100,7 @@ class Subschema:
         "excluded",
         "formats",
         "high",
+        "is_plain",
         "logic",
         "low",
         "multiples",
@@ -135,6 +141,7 @@ class Subschema:
         self.unlike: tuple[str | strings.Format, ...] = ()
         self.unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
         self.refused: tuple[tuple[str, int], ...] = ()
+        self.is_plain = False
 
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"

@@ -288,11 +288,14 @@ class Shaper:
             alternatives = self._alternatives(place.parts)
         scalars: dict[Expr, None] = {}
         texts: set[bytes] = set()
+        numbers: dict[bool, list[int | float]] = {}
         try:
             for alternative in alternatives:
-                self._split_types(place, alternative, scalars, texts)
+                self._split_types(place, alternative, scalars, texts, numbers)
         except LimitExceeded as error:
             raise located(error, place.pointer) from None
+        for integral_floats, listed in numbers.items():
+            scalars[number_expr(listed, integral_floats)] = None
         if texts:
             scalars[literals(texts)] = None
         if scalars:
@@ -308,7 +311,15 @@ class Shaper:
             found = self._unions[key] = alt(*parts)
         return found
 
-    def _split_types(self, place: Place, alternative: Alternative, scalars: dict[Expr, None], texts: set[bytes]) -> None:
+    def _split_types(
+        self,
+        place: Place,
+        alternative: Alternative,
+        scalars: dict[Expr, None],
+        texts: set[bytes],
+        numbers: dict[bool, list[int | float]],
+    ) -> None:
+        """Add what an alternative allows. ``texts``, ``numbers`` (by ``integral_floats``): fixed ones, of all alternatives."""
         types = ALL_TYPES
         finite: list[Any] | None = None
         for sub in alternative:
@@ -316,7 +327,7 @@ class Shaper:
             if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
                 finite = sub.values
         if finite is not None:
-            self._split_values(place, alternative, finite, scalars, texts)
+            self._split_values(place, alternative, finite, scalars, texts, numbers)
             return
         if not types:
             return
@@ -344,7 +355,13 @@ class Shaper:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
     def _split_values(
-        self, place: Place, alternative: Alternative, values: list[Any], scalars: dict[Expr, None], texts: set[bytes]
+        self,
+        place: Place,
+        alternative: Alternative,
+        values: list[Any],
+        scalars: dict[Expr, None],
+        texts: set[bytes],
+        numbers: dict[bool, list[int | float]],
     ) -> None:
         only_types = all(
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
@@ -361,7 +378,6 @@ class Shaper:
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
-        numbers: list[int | float] = []
 
         def fits(value: Any) -> bool:
             if only_types and not isinstance(value, float):
@@ -377,7 +393,9 @@ class Shaper:
                 seen.add(key)
             self.count(1)
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                numbers += filter(fits, typed(value, integral_floats))
+                fitting = [one for one in typed(value, integral_floats) if fits(one)]
+                if fitting:
+                    numbers.setdefault(integral_floats, []).extend(fitting)
                 continue
             if not fits(value):
                 continue
@@ -390,8 +408,6 @@ class Shaper:
                     place.constants.append(value)
             else:
                 texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
-        if numbers:
-            scalars[number_expr(numbers, integral_floats)] = None
 
     # Alternatives
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import marshal
 import math
 import re
 from typing import Any
@@ -20,6 +21,8 @@ _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
+_WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
+_ONLY_STR = frozenset((str,))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -117,11 +120,11 @@ def check_value(root: Any, limits: Limits) -> int:
         below: list[Any] = []
         for value in level:
             if type(value) is dict:
-                budget -= 2
-                for key, member in value.items():
-                    if type(key) is not str and not isinstance(key, str):
-                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(key))
-                    budget -= len(key) + 4
+                if not _ONLY_STR.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
+                    found = next(key for key in value if not isinstance(key, str))
+                    raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
+                budget -= 2 + 4 * len(value) + sum(map(len, value))
+                for member in value.values():
                     kind = type(member)
                     if kind is str:
                         budget -= len(member) + 2
@@ -191,6 +194,28 @@ def json_key(value: Any) -> str | None:
     try:
         return json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):
+        return None
+
+
+def content_key(value: Any) -> bytes | None:
+    """Bytes that only equal JSON values share, members in the same order; None for what is too deep or too large to be
+    remembered, or has parts of types of its own.
+
+    ``marshal`` tells all types apart, and writes what is not shared once: what would be long is found without writing it.
+    """
+    met = 0
+    level = [value] if type(value) is dict or type(value) is list else []
+    while level:
+        met += len(level)
+        if met > _MOST_WRITTEN:
+            return None
+        below: list[Any] = []
+        for item in level:
+            below += item.values() if type(item) is dict else item
+        level = [item for item in below if type(item) is dict or type(item) is list]
+    try:
+        return marshal.dumps(value, _WITHOUT_REFERENCES)
+    except ValueError:
         return None
 
 

@@ -6,8 +6,8 @@ Free text may be spelt with any legal escape; fixed texts (property names, enume
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import NamedTuple
 
 from cdplugin.expr import (
@@ -21,6 +21,7 @@ from cdplugin.expr import (
     NOT_OP,
     REPEAT_OP,
     Expr,
+    Names,
     alt,
     both,
     byte_class,
@@ -164,12 +165,12 @@ def sizes(expression: Expr) -> tuple[int, int | None]:
 
 def spellings(text: str) -> tuple[bytes, ...]:
     """The canonical spellings of a fixed text, with its quotes."""
-    plain = json.dumps(text, ensure_ascii=False)
+    plain = encode_basestring(text)
     try:
         encoded = plain.encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
-        return (json.dumps(text).encode("ascii"),)
-    return (encoded,) if plain.isascii() else (encoded, json.dumps(text).encode("ascii"))
+        return (encode_basestring_ascii(text).encode("ascii"),)
+    return (encoded,) if plain.isascii() else (encoded, encode_basestring_ascii(text).encode("ascii"))
 
 
 def characters() -> list[Expr]:
@@ -186,9 +187,15 @@ def other_text(names: Iterable[str]) -> Expr:
 def names_text(names: Iterable[str]) -> Expr:
     """All spellings of ``names``, as a tree that branches at each code point, so that a derivative of it stays small."""
     # A lone surrogate is in no JSON text that is UTF-8 throughout.
-    words = sorted({name for name in names if not any("\ud800" <= c <= "\udfff" for c in name)})
-    if not words:
-        return EMPTY
+    words = sorted(set(names))
+    if not all(word.isascii() and word.isprintable() for word in words):
+        words = [word for word in words if not any("\ud800" <= c <= "\udfff" for c in word)]
+        return _names_tree(words) if words else EMPTY
+    return Names(tuple(words), _names_tree) if words else EMPTY
+
+
+def _names_tree(words: Sequence[str]) -> Expr:
+    """:func:`names_text` of sorted, distinct names."""
     # Each frame: words[start:end] share their first `depth` code points.
     root: list[Expr] = []
     stack: list[tuple[int, int, int, list[Expr], Expr | None, list[Expr] | None]] = [(0, len(words), 0, root, None, None)]

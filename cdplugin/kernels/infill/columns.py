@@ -337,6 +337,7 @@ def _add_outs(h, w, index, dot, outer):
         word = nodes[dot * width + i]
         if null_rest:
             word |= tab(w, ws.BITS)[outer + i]
+        # left of the hole nothing can be an end of what begins in it
         word &= _nodes_right(w, i) & ~tab(w, ws.BITS)[into + i]
         if way:
             word = ask(h, w, dot, outer, way, i, word)
@@ -458,6 +459,7 @@ def _complete(h, w, count, nonterminal, origin):
     In a column its items say who waits; at a node ``ITEMS`` does, for each dot before the nonterminal with a row of origins.
     """
     head = whead(w)
+    # an origin above all nodes is a column
     if origin >= 64 * head[ws.W_WIDTH]:
         record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
         first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
@@ -555,6 +557,7 @@ def column_at_nodes(h, w, starts, state):
             count = _waiting_at(w, starts, np.int64(symbol), count)
             if count < 0:
                 return count
+    # node 0 is where the text begins: no skip comes before it
     return make_column(h, w, 0, count, 1, 0 if state == 0 and has_bit(tab(w, ws.BITS), starts, 0) else ws.SKIPS)
 
 

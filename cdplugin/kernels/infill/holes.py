@@ -268,12 +268,14 @@ def _walk(h, w, column, state, out):
         bottom = at[depth]
         byte = np.int64(bytes_[node])
         token = tokens[node]
+        # another state may have allowed the token already
         wanted = token >= 0 and (out[token >> 5] >> (token & 31)) & 1 == 0
         inside = np.int64(0)
         if bottom - first == 1 and walk[PAIR_WORDS * first] == column and walk[PAIR_WORDS * first + 1] != BOUNDARY:
             inside = transition(h, walk[PAIR_WORDS * first + 1], byte)
             if inside < 0:
                 return inside
+            # a lexeme ends: the pairs of both readings are listed below
             if inside & lexer_layout.ENDS_BIT:
                 inside = np.int64(0)
             elif inside == 0:

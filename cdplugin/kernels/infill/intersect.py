@@ -88,6 +88,7 @@ def build_rests(h, w):
         tab(w, ws.PENDING)[i] = 0
     _find_done(w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
+    # right to left: a node's facts refer to nodes right of it, or to itself
     for node in range(last, head[ws.W_FIRST] - 1, -1):
         if not charge(w, 8):
             return np.int64(statuses.W_GROW)
@@ -119,6 +120,7 @@ def _forget_stale(w):
     last = max(head[ws.W_CHANGED], max(head[ws.W_FACTS_FIRST], head[ws.W_FIRST]) - 1)
     if not head[ws.W_REUSE]:
         last = end_node(w)
+    # facts are reused only where every dot that is alive now was asked about then
     last = last_unasked(w, last)
     take_alive(w, last)
     if last >= end_node(w):
@@ -157,6 +159,7 @@ def _find_done(w, last):
         charge(w, 4)
         for node in range(last + 1, until):
             row = _ends_of(w, np.int64(node), np.int64(symbol))
+            # with few ends there is nothing worth taking over
             if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[ws.W_WIDTH]):
                 done[at] = node
                 at += 1
@@ -193,6 +196,7 @@ def _rests_of(h, w, node):
         nonterminal = _first_pending(w)
         if nonterminal < 0:
             return np.int64(0)
+        # since the last time ends may have come that the fixpoint has to follow; the rest is done
         entry = tab(w, ws.DERIVED)[node * n_nonterminals + nonterminal]
         for i in range(node >> 6, width):  # the second row of an entry: what was followed already
             bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
@@ -234,6 +238,7 @@ def _follow(h, w, node, symbol, row):
     charge(w, 4 + width - (node >> 6))
     if many:
         charge(w, LAST_NODES * width)
+        # a node further right whose ends are all ends here: what they lead to is known
         other = _followed_before(h, w, node, symbol, row)
     if other >= 0:
         known = _ends_of(w, other, symbol)
@@ -268,6 +273,7 @@ def _follow(h, w, node, symbol, row):
             status = _take_over(h, w, node, dot, other)
             if status >= 0:
                 status = _gather(h, w, node, dot, fresh)
+        # a rule that begins here with a lexeme of few ends: its row would be read once
         elif is_once and first[dot]:
             status = _derive(h, w, node, dot, row)
         else:
@@ -405,6 +411,7 @@ def _gather(h, w, node, dot, ends):
             bits[into + i] |= word
         if not goes_on:
             continue
+        # only ends at which the next dot has a row, a word of them at a time
         word &= nodes[(dot + 1) * width + i]
         while word:
             end = 64 * i + low_bit(word)
@@ -415,6 +422,7 @@ def _gather(h, w, node, dot, ends):
                 into = rest_row(w, node, dot)
                 if into < 0:
                     return into
+            # a rest ends right of where it begins, so words left of the end's are 0
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
     charge(w, work)
@@ -458,6 +466,7 @@ def _derive(h, w, node, dot, ends):
     work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
+        # the rule may end with the lexeme
         if null_rest:
             grew = grew or (word & ~bits[into + i]) != 0
             bits[into + i] |= word
@@ -515,6 +524,7 @@ def _grown(h, w, node, dot):
         row = tab(w, ws.REST)[node * n_dots + dot]
         charge(w, 1 + width)
         if first[dot]:
+            # the rule's beginning has new ends, so its nonterminal does
             left = i64(h, layout.DOT_LEFT)[dot]
             entry = derived_row(w, node, left)
             if entry < 0:

@@ -73,6 +73,7 @@ def build_lattice(h, w):
             status = _end_matched(h, w, element, outside)
             if status < 0:
                 return status
+        # a byte may have ended LONGEST lexemes at nodes before it: only now are these all
         tab(w, ws.NODE_BEFORE)[k] = first
         tab(w, ws.NODE_LAST)[k] = head[ws.W_NODES]
         status = _start(h, w, first, head[ws.W_NODES])
@@ -174,6 +175,7 @@ def _add_live(w, table, count, set_, starts, stamp):
         return np.int64(statuses.W_GROW)
     slots = tab(w, ws.LIVE_SLOT)
     live = tab(w, table)
+    # the slot is of this list: the set is there already
     if slots[set_] >> 32 == stamp:
         at = slots[set_] & 0xFFFFFFFF
         or_row(tab(w, ws.LIVE_BITS), live[2 * at + 1], starts, whead(w)[ws.W_WIDTH])
@@ -306,6 +308,7 @@ def _pass_gap(h, w, accepts):
     What may start inside the gap is what may follow lexemes that end there, those that started there included. One node stands
     for all places in the gap: a string of any length fits between any two of them, so nothing tells them apart.
     """
+    # the node is made first: what may start there depends on what ends there, which is asked next
     here = fresh_node(w, 0)
     if here < 0:
         return here
@@ -413,6 +416,7 @@ def _pass_slot(h, w, k, accepts):
     for i in range(used, used + n_classes):
         token_class = tab(w, ws.CLASS_LIST)[2 * i]
         set_ = set_of_class(h, w, token_class)
+        # what is left of the token began at the class's node
         row = live_row(w)
         if row < 0 or set_ < 0:
             return min(row, set_)

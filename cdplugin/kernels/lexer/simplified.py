@@ -147,6 +147,7 @@ def _without_exceptions(h, e, own):
     changed = first != word_of(h, e, 0)
     if changed and nullable(h, first) != nullable(h, word_of(h, e, 0)) and _add_first_bytes(h, rest, own) < 0:
         return np.int64(statuses.GROW)
+    # where the second part differs shows only after the first: its bytes are not those by which states differ now
     later = np.zeros(4, np.int64)
     if kind_of(h, rest) == layout.K_CAT:
         second = _without_complements(h, word_of(h, rest, 0), later)

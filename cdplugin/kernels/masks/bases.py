@@ -67,6 +67,7 @@ def close_list(h, start):
     head = header(h)
     count = head[layout.TOKENS_USED] - start
     words = head[layout.WORDS]
+    # an id takes as much room as 32 tokens of a bitmask
     if count <= words:
         return count
     if not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + words):
@@ -128,6 +129,7 @@ def base_after(h, ends, state):
     key = intern_pair(h, layout.K_BASE, ends, state)
     if key < 0:
         return key
+    # the key is a value like any other, so it is found by its hash, and its number needs no memo entry
     known = aux_of(h, key)
     if known > 0:
         return known - 1
@@ -162,6 +164,7 @@ def _new_base(h, state, tops, simplified, parent):
     """
     head = header(h)
     number = head[layout.N_BASES]
+    # room for the record first: a walk that could not be recorded would have to be made again
     if not has_room(h, layout.BASES, (number + 1) * mask_layout.BASE_WORDS):
         return np.int64(statuses.GROW)
     tokens_start = head[layout.TOKENS_USED]
@@ -227,6 +230,7 @@ def _new_base(h, state, tops, simplified, parent):
     head[layout.C_BASES] += 1
     bases = i64(h, layout.BASES)
     record = number * mask_layout.BASE_WORDS
+    # row 0 holds the slice tokens of no characters: none
     bases[record + mask_layout.B_SLICE] = slice_row if slice_row > 0 else -1
     bases[record + mask_layout.B_TOKENS] = tokens_start
     bases[record + mask_layout.B_LENGTH] = length
@@ -284,6 +288,7 @@ def _next_child(h, state, node, at):
         if at < head[layout.SLICE_END]:
             node = nodes
             after = head[layout.SLICE_END]
+    # bisection goes on from where the last head was found: heads ascend, as children do
     low = np.int64(starts[node])
     end = np.int64(starts[node + 1])
     byte = head_from(h, state, np.int64(bytes_[at]))
@@ -336,6 +341,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
     records = i64(h, layout.LEXER_STATES)
+    # slice tokens come first in the trie, so a node's place tells whether the slice mask may hold its subtree
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
     top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
     end = node + skips[node] if node >= 0 else head[layout.N_NODES]
@@ -345,6 +351,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         return np.int64(statuses.GROW)
     head[layout.STACK_TOP] = saved + 4 * levels
     words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, whether few bytes go on
+    # an entry by depth d stands at base + d; the top's own is at saved, whatever its depth
     base = saved - top_depth
     words[saved] = state
     words[saved + levels] = node
@@ -377,6 +384,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if own != lexer_layout.BEFORE:
                 at += skips[at]
                 continue
+        # nearly every byte is known: the row is read here, without the call
         after = np.int64(transitions[before * 256 + byte])
         if after < 0:
             after = transition(h, before, byte)
@@ -403,6 +411,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             used += 1
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
+            # at a leaf nothing can follow the end, and the token itself is in the base
             if skips[at] > 1 and add_end(h, at, accepted_of(h, after), 0) < 0:
                 return np.int64(statuses.GROW)
             after = rest_of(h, after)
@@ -418,6 +427,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             loops = loops_of(h, after)
             if loops < 0:
                 return loops
+        # no byte below leads anywhere but back here, so every token below is allowed
         if loops > 0 and below[at] & ~loops == 0:
             first, last = ranks[at + 1], ranks[at + skips[at]]
             if used + last - first > room:
@@ -472,6 +482,7 @@ def _walk_beside(h, state, simplified, node, begun):
     words[saved] = state
     words[saved + levels] = simplified
     words[saved + 2 * levels] = -1
+    # at the top itself a LONGEST lexeme may end before the first byte
     if longest_of(h, state):
         place = add_end(h, node, 0, 0)
         if place < 0:
@@ -492,6 +503,7 @@ def _walk_beside(h, state, simplified, node, begun):
             if own != lexer_layout.BEFORE:
                 at += skips[at]
                 continue
+        # one of the two may be dead already; below such a node all tokens of the other tell them apart
         after = transition(h, before, byte) if before else np.int64(0)
         beside = transition(h, other, byte) if other else np.int64(0)
         if after < 0 or beside < 0:
@@ -514,6 +526,7 @@ def _walk_beside(h, state, simplified, node, begun):
             used = head[layout.TOKENS_USED]
             if not has_room(h, layout.TOKEN_LISTS, used + 1):
                 return np.int64(statuses.GROW)
+            # ~t is negative for every token, 0 included, which -t would not be
             i32(h, layout.TOKEN_LISTS)[used] = token if after else ~token
             head[layout.TOKENS_USED] = used + 1
         scanned = np.int64(0)

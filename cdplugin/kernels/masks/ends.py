@@ -13,7 +13,18 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, sort_range, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    has_room,
+    header,
+    i32,
+    i64,
+    intern,
+    length_of,
+    lower_bound,
+    sort_range,
+    sort_unique,
+    word_of,
+)
 
 
 @kernel
@@ -61,6 +72,7 @@ def group_ends(h, start, theirs, n_theirs):
     head[layout.WORK_LEFT] -= 8 * own
     for other in range(theirs, theirs + mask_layout.GROUP_WORDS * n_theirs, mask_layout.GROUP_WORDS):
         head[layout.WORK_LEFT] -= length_of(h, ends[other + mask_layout.G_ENDS])
+        # most groups of the parent are untouched: the own nodes lie along a few words
         if not _meets(h, ends[other + mask_layout.G_ENDS], base, own):
             for k in range(mask_layout.GROUP_WORDS):
                 ends[group + k] = ends[other + k]
@@ -133,6 +145,7 @@ def _write_groups(h, group, first):
             node = words[source + mask_layout.E_NODE]
             words[pairs + size] = node
             words[pairs + size + 1] = words[source + mask_layout.E_BEGUN]
+            # what a walk below the group would cost decides whether a row walks it or follows a base
             below += skips[node] if node >= 0 else head[layout.N_NODES]
             size += 2
             i += 1
@@ -150,12 +163,5 @@ def _write_groups(h, group, first):
 @kernel
 def _is_among(words, start, count, word):
     """Whether the sorted ``words[start:start + count]`` hold ``word``."""
-    low = start
-    high = start + count
-    while low < high:
-        middle = (low + high) >> 1
-        if words[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low < start + count and words[low] == word
+    at = lower_bound(words, start, start + count, word)
+    return at < start + count and words[at] == word

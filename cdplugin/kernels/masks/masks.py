@@ -75,6 +75,7 @@ def mask_of(h, row, state):
     number = head[layout.N_MASKS]
     if not has_room(h, layout.MASKS, (number + 1) * mask_layout.MASK_WORDS):
         return np.int64(statuses.GROW)
+    # the pairs that _reach finds stay on the stack for _delta and _doubts
     bottom = head[layout.STACK_TOP]
     status = _reach(h, row, base)
     if status < 0:
@@ -121,6 +122,7 @@ def _reach(h, row, base):
         groups = groups_of(h, base)
         for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
+            # ENDS is read anew each time: advance and base_after may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 # bases are shared by all rows, but what a shadow allows depends on a text
@@ -154,6 +156,7 @@ def _delta(h, bottom, start):
         groups = groups_of(h, base)
         for g in range(n_groups_of(h, base)):
             group = groups + mask_layout.GROUP_WORDS * g
+            # rows are memoised, so asking for one that _reach has made costs a look-up
             small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
             if small or head[layout.HAS_TRACKED]:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
@@ -268,6 +271,7 @@ def _add_base(h, base, start, dense):
         if length == 0:
             continue
         used = head[layout.TOKENS_USED]
+        # as ids the list would be longer than a bitmask: from here on it is one
         if not dense and (length == mask_layout.AS_BITMASK or used - start + length > words):
             if not has_room(h, layout.TOKEN_LISTS, used + words):
                 return np.int64(statuses.GROW)
@@ -353,6 +357,7 @@ def _walk_below(h, cursor, top_node, begun):
             continue
         token = tokens[node]
         if token >= 0:
+            # the list is written through a view; when it is full the walk begins again with a larger one
             if used == room:
                 has_room(h, layout.TOKEN_LISTS, room + 1)
                 return np.int64(statuses.GROW)
@@ -406,6 +411,7 @@ def _write_mask(h, number, out):
             out[i] = 0
     _add_list(h, tokens_of(h, whole), n_tokens_of(h, whole), out)
     if parent >= 0:
+        # first less, then plus: a token that is in both lists is allowed
         tokens = i32(h, layout.TOKEN_LISTS)
         first = bases[base * mask_layout.BASE_WORDS + mask_layout.B_LESS]
         for i in range(first, first + bases[base * mask_layout.BASE_WORDS + mask_layout.B_N_LESS]):
@@ -428,6 +434,7 @@ def _add_doubts(h, number, pair, out):
     first = masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS]
     last = first + masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]
     cursor = single(pair >> 32, pair & layout.LOW_32, np.int64(0))
+    # a pair with a text is no cursor by itself, but a set of one pair is
     if pair & lexer_layout.TEXT_BIT:
         top = header(h)[layout.STACK_TOP]
         if push(h, pair) < 0:
@@ -474,6 +481,7 @@ def fill(h, cursor, out):
                     return number
                 # a second pair: the first one's tokens are in out already
                 if count == 1:
+                    # a mask is written whole, so the second one needs a row of its own before the two are united
                     beside = np.empty(len(out), np.int32)
                 _write_mask(h, number, beside)
                 if count:

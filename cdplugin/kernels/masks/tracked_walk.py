@@ -92,6 +92,7 @@ def _walk(h, cursor, top_node, begun, doubtful):
             sure = np.int64(1) if mark == 0 else _is_rich(h, after, mark)
             if sure < 0:
                 return sure
+            # sure tokens are wanted where doubtful is False, the others where it is True
             if (sure == 0) == doubtful:
                 used = head[layout.TOKENS_USED]
                 if not has_room(h, layout.TOKEN_LISTS, used + 1):

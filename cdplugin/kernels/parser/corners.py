@@ -10,8 +10,6 @@ Left corners are only taken over nonterminals that have their rules: where one h
 
 from __future__ import annotations
 
-import numpy as np
-
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
@@ -21,6 +19,7 @@ from cdplugin.kernels.store.arena import (
     i64,
     intern,
     length_of,
+    lower_bound,
     memo_get,
     memo_put,
     offset_of,
@@ -131,16 +130,10 @@ def need_rules(h, start, end):
 def contains(h, value, word):
     """Whether the sorted sequence of ``value`` holds ``word``, by bisection."""
     data = i64(h, layout.DATA)
-    low = offset_of(h, value)
-    high = low + length_of(h, value)
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if data[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low < end and data[low] == word
+    first = offset_of(h, value)
+    end = first + length_of(h, value)
+    at = lower_bound(data, first, end, word)
+    return at < end and data[at] == word
 
 
 @kernel
@@ -148,18 +141,8 @@ def first_at(h, value, high_word):
     """Position in a sorted sequence of pairs of the first one whose first word is ``high_word`` (or of what follows it):
     of a lexeme in a ``K_FIRST``, of a nonterminal in a ``K_ORIGIN``.
     """
-    data = i64(h, layout.DATA)
     offset = offset_of(h, value)
-    low = np.int64(0)
-    high = length_of(h, value)
-    word = pack(high_word, 0)
-    while low < high:
-        middle = (low + high) >> 1
-        if data[offset + middle] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return lower_bound(i64(h, layout.DATA), offset, offset + length_of(h, value), pack(high_word, 0)) - offset
 
 
 @kernel

@@ -84,6 +84,7 @@ def start_of(h, row):
     """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
+    # one of the two states is 0, so their sum is the other
     if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
         return single(row, exact + longest, accepts_of(h, row))
     head = header(h)
@@ -118,6 +119,7 @@ def accepts_at(h, cursor):
     if cursor >> 32:
         if cursor & parser_layout.ACCEPT_BIT:
             return np.int64(1)
+        # inside a LONGEST lexeme that matches, the end of the text ends it
         return _accepts_after(h, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
     if cursor == 0:
         return np.int64(0)
@@ -319,6 +321,7 @@ def _follow_text(h, base, row, text, byte):
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
+        # the value is that of the text with this byte; the lexer state in it tells how the lexeme stood
         whole = text_after(h, text, byte, after)
         if whole < 0:
             return whole
@@ -497,6 +500,7 @@ def accept(h, cursor, token, as_text):
                 accepts |= status
     if accepts < 0:
         return accepts
+    # no terminal stands for the token: what its bytes lead to is all
     if head[layout.STACK_TOP] == base and not accepts:
         return after
     if after >> 32:

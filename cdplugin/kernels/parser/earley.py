@@ -125,6 +125,7 @@ def complete(h, nonterminal, origin):
     head[layout.STAMP] += 1
     stamp = head[layout.STAMP]
     marks = i64(h, layout.VISIT_STAMPS)
+    # a stamp per nonterminal instead of a set: nothing has to be cleared
     marks[nonterminal] = stamp
     if push(h, nonterminal) < 0:
         return statuses.GROW
@@ -154,6 +155,7 @@ def complete(h, nonterminal, origin):
         done = i64(h, layout.STACK)[at]
         i = first_at(h, origin, done)
         if i < waiting:
+            # the origin's entry says what completing gives outside; a nonterminal that nobody waits for outside has none
             waits = word_of(h, origin, i)
             if waits >> 32 == done and _push_items(h, waits & layout.LOW_32) < 0:
                 return statuses.GROW
@@ -174,6 +176,7 @@ def complete(h, nonterminal, origin):
                 restricted = restrict(h, origin, left)
                 if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
                     return statuses.GROW
+    # the worklist below the items is dropped with them; only the items are the value
     count = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
     items = intern(h, layout.K_ITEMS, end, count)
     head[layout.STACK_TOP] = base
@@ -208,6 +211,7 @@ def _is_predicted(h, origin, waiting, nonterminal):
     That is: whether the row that the origin belongs to predicts it. Origins with many entries are restricted to all their
     corners at once (:func:`restrict`), which answers each later question by one look-up.
     """
+    # one question would look at all entries, and there are as many questions as corners
     if waiting >= MANY:
         restricted = restrict(h, origin, nonterminal)
         return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
@@ -285,6 +289,7 @@ def row_of(h, items):
             if not nullable[symbols[dot]]:
                 break
             dot += 1
+        # past what may be empty stands the end of the text
         if symbols[dot] == -2 - head[layout.END_SYMBOL]:
             accepts = 1
     # pairs (nonterminal, place of an item): sorted, the items that wait for one nonterminal stand together
@@ -297,6 +302,7 @@ def row_of(h, items):
     n_waited = 0
     pair = base
     while pair < entries:
+        # one entry of the origin for each nonterminal: what all items that wait for it become
         waited = i64(h, layout.STACK)[pair] >> 32
         top = head[layout.STACK_TOP]
         if not spend(h, 8):
@@ -320,6 +326,7 @@ def row_of(h, items):
         gives = intern(h, layout.K_ITEMS, top, given)
         if gives < 0:
             return gives
+        # entries overwrite room that was reserved above the pairs, so both lists survive the calls in between
         i64(h, layout.STACK)[entries + n_waited] = pack(waited, gives)
         n_waited += 1
         head[layout.STACK_TOP] = top
@@ -350,6 +357,7 @@ def row_of(h, items):
     records[record + parser_layout.R_START] = first_state
     records[record + parser_layout.R_LONGEST] = longest_state
     records[record + parser_layout.R_ACCEPTS] = accepts
+    # last of all: a row with a number is complete
     set_aux(h, items, number)
     head[layout.N_ROWS] = number + 1
     return number
@@ -398,6 +406,7 @@ def _start_state(h, items, waited, n_waited, field):
         words = i64(h, layout.STACK)
         data = i64(h, layout.DATA)
         offset = offset_of(h, first)
+        # K_FIRST is sorted by lexeme, so repetitions of one stand together
         previous = np.int64(-1)
         for i in range(count):
             lexeme = data[offset + i] >> 32
@@ -426,6 +435,7 @@ def _start_state(h, items, waited, n_waited, field):
     head[layout.STACK_TOP] = base + kept
     state = lexer_state(h, base, kept)
     head[layout.STACK_TOP] = base
+    # in row 1 no skip starts, so its state is not that of other rows which wait for the same nonterminal
     if state >= 0 and only >= 0 and not first_row:
         return memo_put(h, layout.M_START, only, field, state)
     return state
@@ -444,6 +454,7 @@ def _after_skip(h, row, accepted):
     base = head[layout.STACK_TOP]
     if _push_items(h, items_of(h, row)) < 0:
         return statuses.GROW
+    # a second skip after the first: only the last one says what may follow
     drop_skip_items(h, base)
     if push_skip_items(h, accepted) < 0:
         return statuses.GROW
@@ -472,6 +483,7 @@ def advance(h, row, accepted):
     nullable = i64(h, layout.NULLABLE)
     lefts = i64(h, layout.DOT_LEFT)
     items = items_of(h, row)
+    # items that are predicted in the row have this origin, restricted to their nonterminal
     origin = origin_of(h, row)
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
@@ -500,6 +512,7 @@ def advance(h, row, accepted):
             if corners < 0:
                 return corners
             first = memo_get(h, layout.M_FIRST, nonterminal, 0)
+            # the dots before this lexeme in what the nonterminal may begin with, found without expanding a rule
             for f in range(first_at(h, first, lexeme), length_of(h, first)):
                 entry = word_of(h, first, f)
                 if entry >> 32 != lexeme:
@@ -522,6 +535,7 @@ def advance(h, row, accepted):
         status = _push_after(h, move >> 32, move & layout.LOW_32)
         if status < 0:
             return status
+    # the moves stay below: they are the work list, not items
     after = make_row(h, base + moves, head[layout.STACK_TOP] - base - moves)
     head[layout.STACK_TOP] = base
     if after < 0:
@@ -582,6 +596,7 @@ def _tracked_dot(h, dot, lexeme, ended):
         return np.int64(0)
     if tracked_of(h, lexeme) != tracked_of(h, ended):
         return np.int64(0)
+    # in masks no value is known, and the rule's own rest, for any value, follows
     if role_of(h, ended) != layout.VALUE:
         return dot
     known = memo_get(h, layout.M_REST, lexeme, ended)

@@ -37,3 +37,6 @@ cursor.
 
 O_NONTERMINALS, O_LEXEMES, O_DOTS, O_RULES, O_CORNERS, OUT_WORDS = range(6)
 """The counts that the answer of rules.arrange begins with; the tables follow, each as long as its count says."""
+P_RULES, P_SYMBOLS, P_NONTERMINALS, P_LEXEMES, P_START, P_AS_THEY_ARE, PACKED_WORDS = range(7)
+"""The counts that the question of rules.prepare begins with. P_AS_THEY_ARE: of the first rules, in which nothing is put before
+lexemes."""

@@ -19,7 +19,68 @@ _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches noth
 
 
 @entry_kernel
+def prepare(packed):
+    """All passes at once, for rules without families: what :func:`arrange` returns, then the numbers of the nonterminals and
+    those of the lexemes; nothing if the start derives no text.
+
+    ``packed``, int64: ``PACKED_WORDS`` counts, then of each rule its left side, of each its length, the right sides one after
+    the other, and of each lexeme: the nonterminal that stands before it wherever a rule has it, or -1; its skip, or -1; 1 if
+    it matches nothing. The first rules (``P_AS_THEY_ARE``) have their lexemes without what stands before those.
+    """
+    n_rules, n_symbols = packed[parser_layout.P_RULES], packed[parser_layout.P_SYMBOLS]
+    n, n_lexemes = packed[parser_layout.P_NONTERMINALS], packed[parser_layout.P_LEXEMES]
+    at = parser_layout.PACKED_WORDS + n_rules
+    lefts, lengths = packed[parser_layout.PACKED_WORDS : at], packed[at : at + n_rules]
+    at += n_rules
+    short = packed[at : at + n_symbols]
+    at += n_symbols
+    lead = packed[at : at + n_lexemes]
+    skip_of = packed[at + n_lexemes : at + 2 * n_lexemes]
+    barren = packed[at + 2 * n_lexemes : at + 3 * n_lexemes]
+    offsets = np.empty(n_rules + 1, np.int64)
+    symbols = np.empty(2 * n_symbols, np.int64)
+    offsets[0] = 0
+    place = np.int64(0)
+    size = np.int64(0)
+    for rule in range(n_rules):
+        for _ in range(lengths[rule]):
+            symbol = short[place]
+            place += 1
+            if symbol < 0 and lead[~symbol] >= 0 and rule >= packed[parser_layout.P_AS_THEY_ARE]:
+                symbols[size] = lead[~symbol]
+                size += 1
+            symbols[size] = symbol
+            size += 1
+        offsets[rule + 1] = size
+    symbols = symbols[:size]
+    known = np.zeros(n, np.int64)
+    work = np.empty(n_rules + 2 * size + 2 * n, np.int64)
+    nothing = np.empty(0, np.int64)
+    _find_productive(lefts, offsets, symbols, barren, known, work, nothing)
+    start = packed[parser_layout.P_START]
+    if known[start] == 0:
+        return nothing
+    numbers = np.empty(n + n_lexemes, np.int64)
+    no_family = np.full(n, -1, np.int64)
+    nullable = np.zeros(n, np.int64)
+    missing = work[:n_rules]
+    tables = _arrange(
+        lefts, offsets, symbols, missing, start, no_family, nothing, nothing, skip_of, nullable, numbers[:n], numbers[n:]
+    )
+    out = np.empty(len(tables) + len(numbers), np.int64)
+    out[: len(tables)] = tables
+    out[len(tables) :] = numbers
+    return out
+
+
+@entry_kernel
 def find_productive(lefts, offsets, symbols, barren, known, work, seeds):
+    """:func:`_find_productive`, for rules with families."""
+    _find_productive(lefts, offsets, symbols, barren, known, work, seeds)
+
+
+@kernel
+def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
     """Set ``known`` to 1 for each nonterminal that derives a text. ``work[:len(lefts)]`` is 0 afterwards for the rules that do.
 
     ``barren``: 1 for a lexeme that matches nothing; ``seeds``: nonterminals that are known from elsewhere since the last call;
@@ -94,6 +155,12 @@ def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
 
 @entry_kernel
 def arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
+    """:func:`_arrange`, for rules with families."""
+    return _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number)
+
+
+@kernel
+def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
     """Number what ``start`` reaches by productive rules, and lay it out. Arrays are int64.
 
     ``missing``: 0 for the productive rules; ``family_of``: nonterminal -> family, or -1; ``uses[uses_at[f]:uses_at[f + 1]]``:

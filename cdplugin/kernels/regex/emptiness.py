@@ -90,6 +90,7 @@ def _decide(h, e, fuel):
         return 1
     if flags & IS_EMPTY:
         return 0
+    # without a graph: only where another question has measured it
     status = by_length(h, e, 0)
     if status == UNDECIDED:
         status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
@@ -308,6 +309,7 @@ def _enter(h, e, origin, most_nodes):
             continue
         if flags & KNOWN_NONEMPTY:
             return 1
+        # a part whose length is measured ends the search below it
         status = by_length(h, part, most_nodes)
         if status < 0:
             return status

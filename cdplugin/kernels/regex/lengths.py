@@ -36,6 +36,7 @@ from cdplugin.kernels.store.arena import (
     intern,
     kind_of,
     length_of,
+    lower_bound,
     memo_get,
     memo_put,
     pack,
@@ -325,13 +326,4 @@ def _number_of(words, by_id, count, node):
     """The number of a node, looked up by bisection in the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It
     is there.
     """
-    low = by_id
-    high = by_id + count
-    least = pack(node, 0)
-    while low < high:
-        middle = (low + high) >> 1
-        if words[middle] < least:
-            low = middle + 1
-        else:
-            high = middle
-    return words[low] & 0xFFFFFFFF
+    return words[lower_bound(words, by_id, by_id + count, pack(node, 0))] & 0xFFFFFFFF

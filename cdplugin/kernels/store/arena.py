@@ -201,6 +201,18 @@ def sort_unique(array, start, count):
     return kept
 
 
+@kernel
+def lower_bound(array, low, high, word):
+    """The first place in the ascending ``array[low:high]`` whose word is not below ``word``; ``high`` if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if array[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 # --- values ---------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,193 @@
+"""Programs: expressions written down as words, which an arena evaluates in one call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.regex.expressions import (
+    EMPTY,
+    EPSILON,
+    make_alt,
+    make_and,
+    make_bytes,
+    make_cat,
+    make_literals,
+    make_not,
+    make_repeat,
+    push,
+)
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i64, u8
+
+LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS = -1, -2, -3, -4, -5, -6  # instructions besides the kinds of expressions
+FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
+
+
+@kernel
+def evaluate(h, start, count):
+    """Run a postfix program ``STACK[start:start + count]`` that builds expressions: the id of the last one, or a status.
+
+    Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
+    n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``LOAD slot``: load a result; ``KEEP
+    slot``: keep the top as a result; ``CONSTANT id``: an expression that the arena has; ``CHARACTERS n id…``: what ``NAMES``
+    writes characters as from now on, leaves nothing; ``NAMES low high``: see :func:`_names`; ``KEYS low high tail slot``: for
+    each of the literals, itself and then the expression ``tail``, as results from ``slot`` on, leaves nothing. Results lie in
+    VISIT_STAMPS, which the owner has made large enough.
+
+    For example, ``(a|b){0,3}`` with the byte sets of a and b is ``K_BYTES … K_BYTES … K_ALT 2 K_REPEAT 0 3``. Operands stand
+    above the program on the same stack, so a program of any depth needs no recursion.
+    """
+    head = header(h)
+    saved = head[layout.STACK_TOP]
+    head[layout.STACK_TOP] = max(saved, start + count)
+    results = i64(h, layout.VISIT_STAMPS)
+    at = start
+    end = start + count
+    characters = start
+    result = np.int64(EMPTY)
+    while at < end:
+        words = i64(h, layout.STACK)
+        code = words[at]
+        at += 1
+        if code == KEEP:
+            results[words[at]] = words[head[layout.STACK_TOP] - 1]
+            at += 1
+            continue
+        if code == CHARACTERS:
+            characters = at + 1
+            at += 1 + words[at]
+            continue
+        if code == KEYS:
+            slot = words[at + 3]
+            for i in range(words[at], words[at + 1]):
+                result = make_literals(h, i, i + 1, 0)
+                if result >= 0:
+                    result = make_cat(h, result, words[at + 2])
+                if result < 0:
+                    return result
+                results[slot] = result
+                slot += 1
+            at += 4
+            continue
+        if code == LOAD:
+            result = results[words[at]]
+            at += 1
+        elif code == CONSTANT:
+            result = words[at]
+            at += 1
+        elif code == NAMES:
+            result = _names(h, words[at], words[at + 1], characters)
+            at += 2
+        elif code == layout.K_EMPTY:
+            result = np.int64(EMPTY)
+        elif code == layout.K_EPSILON:
+            result = np.int64(EPSILON)
+        elif code == layout.K_BYTES:
+            result = make_bytes(h, words[at], words[at + 1], words[at + 2], words[at + 3])
+            at += 4
+        elif code == layout.K_LITERALS:
+            result = make_literals(h, words[at], words[at + 1], words[at + 2])
+            at += 3
+        elif code == layout.K_NOT:
+            head[layout.STACK_TOP] -= 1
+            result = make_not(h, words[head[layout.STACK_TOP]])
+        elif code == layout.K_REPEAT:
+            head[layout.STACK_TOP] -= 1
+            result = make_repeat(h, words[head[layout.STACK_TOP]], words[at], words[at + 1])
+            at += 2
+        else:
+            n = words[at]
+            at += 1
+            base = head[layout.STACK_TOP] - n
+            if code == layout.K_CAT:
+                result = words[head[layout.STACK_TOP] - 1]
+                for i in range(head[layout.STACK_TOP] - 2, base - 1, -1):
+                    result = make_cat(h, i64(h, layout.STACK)[i], result)
+                    if result < 0:
+                        return result
+            elif code == layout.K_ALT:
+                result = make_alt(h, base, n)
+            else:
+                result = make_and(h, base, n)
+            head[layout.STACK_TOP] = base
+        if result < 0:
+            return result
+        if push(h, result) < 0:
+            return statuses.GROW
+    head[layout.STACK_TOP] = saved
+    return result
+
+
+@kernel
+def _names(h, low, high, characters):
+    """The literals ``low .. high - 1``, at least one, each of their bytes ``b`` written as the expression ``STACK[characters +
+    b - FIRST_CHARACTER]``: a tree that branches where they do. An id or a status.
+
+    An open branching is a *frame* on the stack: its depth, the frame around it, its branches so far. Of two neighbours among
+    the sorted literals, the bytes that they share say which frames end between them, and whether one begins. So ``ab``,
+    ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b | c)``; at
+    the end the outer one becomes ``a (b | c) | b``.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    frame = base - 1  # none is open
+    depth = np.int64(-1)  # of the frame
+    result = np.int64(EMPTY)
+    for i in range(low, high):
+        first = offsets[i]
+        shared = _shared(h, i) if i + 1 < high else np.int64(-1)
+        if shared > depth:
+            if push(h, shared) < 0 or push(h, frame) < 0:
+                return statuses.GROW
+            frame = head[layout.STACK_TOP] - 2
+            depth = shared
+        result = _written(h, first + max(depth, 0), offsets[i + 1], EPSILON, characters)
+        while result >= 0 and depth > shared:
+            if push(h, result) < 0:
+                return statuses.GROW
+            result = make_alt(h, frame + 2, head[layout.STACK_TOP] - frame - 2)
+            if result < 0:
+                return result
+            end = first + depth
+            head[layout.STACK_TOP] = frame
+            frame = i64(h, layout.STACK)[frame + 1]
+            depth = i64(h, layout.STACK)[frame] if frame >= base else np.int64(-1)
+            if shared > depth:
+                if push(h, shared) < 0 or push(h, frame) < 0:
+                    return statuses.GROW
+                frame = head[layout.STACK_TOP] - 2
+                depth = shared
+            result = _written(h, first + max(depth, 0), end, result, characters)
+        if result < 0:
+            return result
+        if frame >= base and push(h, result) < 0:
+            return statuses.GROW
+    head[layout.STACK_TOP] = base
+    return result
+
+
+@kernel
+def _shared(h, i):
+    """How many bytes literal ``i`` and the next one have in common at their beginnings."""
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    text = u8(h, layout.LITERAL_BYTES)
+    first, second, end = offsets[i], offsets[i + 1], offsets[i + 2]
+    n = min(second - first, end - second)
+    count = np.int64(0)
+    while count < n and text[first + count] == text[second + count]:
+        count += 1
+    return count
+
+
+@kernel
+def _written(h, start, end, tail, characters):
+    """``LITERAL_BYTES[start:end]`` as :func:`_names` writes them, then ``tail``: an id or a status."""
+    text = u8(h, layout.LITERAL_BYTES)
+    result = np.int64(tail)
+    for at in range(end - 1, start - 1, -1):
+        result = make_cat(h, i64(h, layout.STACK)[characters + np.int64(text[at]) - FIRST_CHARACTER], result)
+        if result < 0:
+            return result
+    return result

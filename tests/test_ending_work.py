@@ -1,0 +1,114 @@
+"""What looking for a short ending costs: counted, in grammars that are large, and clear where there is none of any use."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_tools import cases, ir_of, vocabulary
+from naive import Naive, random_grammar, random_tokens
+
+import cdplugin as cd
+from cdplugin import expr
+from cdplugin.queries import completion, costs
+
+VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
+
+
+def ending(spec: cd.Spec, text: bytes, most_work: int = 100_000_000) -> list[int]:
+    """The ending after a text, which is to take at most so much work."""
+    grammar = cd.Compiler(VOCAB).compile(spec)
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(list(text)) == len(text)
+    before = grammar.counters()["work"]
+    found = matcher.shortest_completion()
+    assert grammar.counters()["work"] - before <= most_work
+    assert matcher.accept_tokens(found) == len(found) and matcher.is_accepting()
+    return found
+
+
+DOUBLING = "root ::= r60\nr0 ::= " + '"ab"\n' + "".join(f"r{i + 1} ::= r{i} r{i}\n" for i in range(60))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        cd.Gbnf(DOUBLING),
+        cd.Lark('start: a{100000}\na: b{100000}\nb: c{100000}\nc: "ab"'),
+        cd.Lark('start: a{100000}\na: b{100000}\nb: "ab"{1000000}'),
+    ],
+)
+def test_an_ending_that_nobody_can_wait_for_is_refused_at_once(spec: cd.Spec) -> None:
+    """Its length is more than an estimate holds: it was taken for unknown, and looked for until the budget was gone."""
+    grammar = cd.Compiler(VOCAB).compile(spec)
+    matcher = grammar.matcher()
+    with pytest.raises(cd.LimitExceeded, match=r"the shortest ending is too long: expected at most 4194304 bytes, found more"):
+        matcher.shortest_completion()
+    assert grammar.counters()["work"] < 2_000_000
+
+
+def test_sums_of_what_ends_stay_below_what_does_not() -> None:
+    assert costs.total((costs.LONG, costs.LONG, 1)) == costs.LONG == costs.FAR - 1
+    assert costs.total((1, costs.FAR, 1)) == costs.FAR
+    assert costs.total((2, 3)) == 5
+
+
+def test_a_grammar_of_many_rules() -> None:
+    """Of 20,000, taking in the rules was counted as more than a question may take, and every word was followed."""
+    count = 6_000
+    rules = "".join(f'r{i} ::= "<{i}>" (root | "")\n' for i in range(count))
+    spec = cd.Gbnf("root ::= " + " | ".join(f"r{i}" for i in range(count)) + "\n" + rules)
+    assert bytes(ending(spec, b"<2258><4", 15_000_000)) == b">"
+    assert len(ending(spec, b"", 15_000_000)) == 3
+
+
+def test_parts_that_many_lexemes_share_are_looked_into_once() -> None:
+    """Parameters of any text without its end: the endings of each were looked for alone, derivative by derivative."""
+    names = [f"p{i}" for i in range(300)]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names[:30]}
+    tag = {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}}
+    assert ending(cd.StructuralTag(tag), b"<parameter=", 12_000_000)
+
+
+def test_fixed_numbers_of_many_branches_are_one_set() -> None:
+    """3,000 alternatives with a number each were refused: one derivative of them had more than 4,096 parts."""
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema({"oneOf": [{"const": i} for i in range(3_000)]})).matcher()
+    assert matcher.accept_tokens(list(b"2999")) == 4 and matcher.is_accepting()
+    matcher.reset()
+    assert matcher.accept_tokens(list(b"3000")) == 3
+
+
+@pytest.mark.parametrize("seed", range(cases(60, slow=6, quick=15)))
+def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    rules = random_grammar(rng)
+    while not Naive(rules).viable(b""):
+        rules = random_grammar(rng)
+    vocab = cd.Vocabulary.from_bytes([*random_tokens(rng), b"</s>"], eos_token_ids=0)
+    found = []
+    for few in (0, 1 << 30):
+        monkeypatch.setattr(costs, "_FEW_RULES", few)
+        matcher = cd.Compiler(vocab).compile_ir(rules).matcher()
+        estimates = completion.Endings(matcher._arena).costs
+        estimates.of_cursor(matcher._cursor())
+        found.append(
+            (estimates._rules, estimates._cost, estimates._fixed, estimates._uses, estimates._rules_of, estimates._missing)
+        )
+    assert found[0] == found[1] and found[0][0]
+
+
+@pytest.mark.parametrize("seed", range(cases(60, slow=6, quick=15)))
+def test_words_that_wait_lead_to_endings_as_short(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a place has many words, each is followed only when it is the best that is left."""
+    rng = random.Random(seed)
+    texts = [bytes(rng.choices(b"abc", k=rng.randint(1, 6))) for _ in range(8)]
+    symbols = [[expr.literal(text), *rng.choice([[], ["S"], [expr.literal(b"x" * rng.randint(1, 9))]])] for text in texts]
+    rules = ir_of({"S": symbols})
+    lengths = []
+    for many in (0, 1 << 30):
+        monkeypatch.setattr(completion, "_MANY_EDGES", many)
+        matcher = cd.Compiler(VOCAB).compile_ir(rules).matcher()
+        arena = matcher._arena
+        with arena.lock:
+            lengths.append(len(completion.Endings(arena).find(arena.start)))
+    assert lengths[0] == lengths[1]
