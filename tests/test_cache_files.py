@@ -324,3 +324,72 @@ def test_no_folder_at_all(places: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(cache_files.tempfile, "tempdir", str(places / "file" / "nowhere"))
     found = folders()
     assert found.writable is None and found.readable == () and len(found.refused) == 2
+
+
+# ---- folders of earlier versions -------------------------------------------------------------------------------------------
+
+
+def versions(folder: Path, ages: dict[str, float]) -> None:
+    """Folders of machine code, last used so many days ago."""
+    for name, days in ages.items():
+        assert cache_files.write(f"kernels/{name}/kernel.code", [CONTENT])
+        os.utime(folder / "kernels" / name, (time.time() - 86400 * days,) * 2)
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder / "kernels"))
+
+
+def test_old_versions_go_when_a_new_one_is_made(folder: Path) -> None:
+    """They were never removed: 27 of 8 MB each on the machine where this was found."""
+    versions(folder, {f"v{days:02}": days for days in range(4, 16)} | {"mine": 30})
+    gone = cache_files.prune("kernels", "mine")
+    assert left(folder) == ["mine", "v04", "v05", "v06", "v07"] and sorted(gone) == [f"v{days:02}" for days in range(8, 16)]
+    assert cache_files.prune("kernels", "mine") == []
+
+
+def test_what_was_used_lately_stays(folder: Path) -> None:
+    versions(folder, {f"v{number:02}": number / 10 for number in range(20)} | {"old": 9, "used": 9})
+    cache_files.note_use("kernels/used")
+    assert cache_files.prune("kernels", "v00") == ["old"] and "used" in left(folder)
+    versions(folder, {f"w{number:02}": number / 100 for number in range(20)})
+    assert len(cache_files.prune("kernels", "w00")) == 41 - 1 - 24  # but not any number
+
+
+def test_pruning_touches_only_what_was_made_here(folder: Path, tmp_path: Path) -> None:
+    versions(folder, {f"v{days:02}": days for days in range(10, 20)})
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious.code").write_bytes(b"x")
+    (folder / "kernels" / "link").symlink_to(elsewhere)
+    os.utime(folder / "kernels" / "link", (0, 0), follow_symlinks=False)
+    (folder / "kernels" / "v19" / "notes.txt").write_text("mine")
+    (folder / "kernels" / "v18" / "inner.code").mkdir()
+    for name in ("v18", "v19"):
+        os.utime(folder / "kernels" / name, (0, 0))
+    gone = cache_files.prune("kernels", "")
+    assert gone == ["v14", "v15", "v16", "v17"]
+    assert (elsewhere / "precious.code").exists() and (folder / "kernels" / "link").is_symlink()
+    assert os.listdir(folder / "kernels" / "v19") == ["notes.txt"] and (folder / "kernels" / "v18" / "inner.code").exists()
+
+
+def test_pruning_beside_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that another process removes, and fills, in the middle."""
+    versions(folder, {f"v{days:02}": days for days in range(10, 20)})
+    listed, written = os.scandir, []
+
+    def meanwhile(path: Any) -> Any:
+        entries = list(listed(path))
+        if str(path).endswith("v19"):
+            (folder / "kernels/v19/kernel.code").unlink()
+            (folder / "kernels/v19").rmdir()
+        if str(path).endswith("v18") and not written:
+            written.append(path)
+            cache_files.write("kernels/v18/other.code", [CONTENT])
+        return iter(entries)
+
+    monkeypatch.setattr(os, "scandir", meanwhile)
+    gone = cache_files.prune("kernels", "")
+    assert "v19" in gone and "v18" not in gone and "v17" in gone
+    monkeypatch.undo()
+    assert os.listdir(folder / "kernels" / "v18") == ["other.code"]

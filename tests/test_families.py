@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import random
+import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
@@ -17,6 +18,7 @@ from cdplugin import expr
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError
 from cdplugin.ir import Family, GrammarIR, Symbol
+from cdplugin.matcher import Grammar
 from cdplugin.specs.base import JsonSchema
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -178,3 +180,53 @@ def test_a_grammar_that_nobody_holds_is_gone() -> None:
         assert arena() is None
     finally:
         gc.enable()
+
+
+class Slow(Family):
+    """A family whose rules take until somebody says so."""
+
+    name = "slow"
+
+    def __init__(self, then: int) -> None:
+        self.then = then
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def uses(self) -> Iterable[Symbol]:
+        return (self.then,)
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
+
+    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+        return productive(self.then)
+
+    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Symbol]]:
+        self.began.set()
+        assert self.go_on.wait(60)
+        return [(self.then,)]
+
+
+def test_rules_of_one_grammar_do_not_wait_for_those_of_another() -> None:
+    """One lock for the process: while a spec's rules were made, every other request that needed rules stood still."""
+    compiler = Compiler(VOCAB)
+
+    def grammar() -> tuple[Grammar, Slow]:
+        ir = GrammarIR()
+        family = Slow(ir.lexeme(expr.literal(b"b"), "b"))
+        ir.start = ir.nonterminal("start")
+        ir.rule(ir.start, [ir.lexeme(expr.literal(b"a"), "a"), ir.instance(family, 0)])
+        return compiler.compile_ir(ir), family
+
+    (slow, waits), (quick, goes) = grammar(), grammar()
+    goes.go_on.set()
+    answers: list[int] = []
+    held = threading.Thread(target=lambda: answers.append(slow.matcher().accept_tokens(b"ab")))
+    held.start()
+    assert waits.began.wait(60)
+    other = threading.Thread(target=lambda: answers.append(quick.matcher().accept_tokens(b"ab")), daemon=True)
+    other.start()
+    other.join(30)
+    assert answers == [2], "the other grammar's rules waited"
+    waits.go_on.set()
+    held.join(60)
+    assert answers == [2, 2]

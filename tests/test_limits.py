@@ -140,8 +140,8 @@ def test_a_fresh_arena_has_the_same_masks(spec: cd.Spec | GrammarIR, budget: int
         a, b = pairs[rng.randrange(len(pairs))]
         bits = mask_bits(b)
         assert mask_bits(a) == bits
-        if budget == 1 << 30 or not cases(1, 0):  # else the budget does it
-            small._arena.over_budget = step % 5 == 4
+        if step % 5 == 4:
+            small._arena.over_budget = True
         before = small._arena
         action = rng.random()
         allowed = sorted(members(bits) - set(VOCAB.eos_token_ids))
@@ -388,3 +388,43 @@ def test_masks_do_not_depend_on_what_ran_before(spec: cd.Spec | GrammarIR) -> No
     for tokens in itertools.islice(texts, 0, None, 9):  # alone
         matcher = compiled(spec).matcher()
         assert matcher.accept_tokens(tokens) == len(tokens) and mask_bits(matcher) == texts[tokens]
+
+
+def test_a_text_that_takes_more_than_the_budget_alone_is_followed_once() -> None:
+    """It found its place anew at every step: each arena was over the budget when the text had been followed."""
+    spec = cd.Choice([bytes(random.Random(1).choices(b"abcdefgh", k=8_000)).decode()])
+    grammar = compiled(spec, max_arena_bytes=4_000_000)
+    matcher = grammar.matcher()
+    text, arenas = spec.choices[0].encode(), []
+    for i in range(4_000):
+        assert matcher.accept_token(text[i])
+        if grammar._arena not in arenas:
+            arenas.append(grammar._arena)
+    assert grammar._arena.nbytes > 4_000_000
+    assert len(arenas) == 2, "replaced once, when the budget was crossed"
+    other = grammar.matcher()
+    assert other.accept_tokens(text[:100]) == 100 and text[100] in mask(other)
+
+
+def test_a_text_that_takes_more_than_a_step_may_is_refused() -> None:
+    spec = cd.Choice([bytes(random.Random(1).choices(b"abcdefgh", k=20_000)).decode()])
+    grammar = compiled(spec, max_arena_bytes=4_000_000)
+    matcher = grammar.matcher()
+    with pytest.raises(cd.LimitExceeded, match="too much memory: expected at most Limits.max_arena_bytes = 4000000"):
+        matcher.accept_tokens(spec.choices[0].encode())
+    place = len(matcher.tokens)
+    assert place > 4_000 and grammar._arena.nbytes <= 4_000_000 + (4 << 20)
+    matcher.rollback(place - 100)
+    assert matcher.accept_token(spec.choices[0].encode()[100])
+
+
+def test_a_shared_expression_is_shown_in_few_words() -> None:
+    """Found by ``perf/soak.py``: 20 levels that each name the level below twice were spelled out a million times."""
+    shared = expr.byte_class(b"ab")
+    for byte in b"abcd" * 16:
+        shared = expr.alt(expr.cat(shared, expr.byte_class(bytes([byte]))), expr.cat(expr.literal(b"x"), shared))
+    assert len(repr(shared)) < 4_000
+    assert len(repr(expr.literal(b"x" * 10**6))) < 1_000
+    letter = expr.byte_class(b"ab")
+    wide = expr.alt(*(expr.cat(expr.byte_class(bytes([i % 256])), expr.repeat(letter, i)) for i in range(5_000)))
+    assert len(repr(wide)) < 4_000

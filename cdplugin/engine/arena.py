@@ -259,10 +259,10 @@ class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
-    then starts a fresh one. ``account``: is told
-    when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``: makes the
-    rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values of lexemes
-    that keep their text, where some do.
+    then starts a fresh one. ``is_fresh``: whether it took the place of one that had, and nothing was followed in it yet.
+    ``account``: is told when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``:
+    makes the rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values
+    of lexemes that keep their text, where some do.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -272,7 +272,7 @@ class Arena:
         self.vocab = vocab
         self.limits = limits
         self.lock = threading.Lock()
-        self.over_budget = False
+        self.over_budget = self.is_fresh = self._stretched = False
         self.start = 0
         self._limit = "max_step_work"
         self.expand: Expand | None = None
@@ -345,6 +345,7 @@ class Arena:
         other.max_bytes = self.max_bytes
         other._limit = "max_step_work"
         other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
+        other.is_fresh = other._stretched = False
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
@@ -396,10 +397,21 @@ class Arena:
     def note_size(self) -> None:
         """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
         nbytes = self.nbytes
-        if nbytes > self.max_bytes:
+        if nbytes > (self._most_bytes if self._stretched else self.max_bytes):
             self.over_budget = True
         if self.account is not None:
             self.account.note("arena", nbytes)
+
+    def stretch(self) -> None:
+        """Take what one step may take more as room for all: one text, followed alone, has outgrown the budget, and would in any
+        other arena.
+        """
+        if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
+            self._stretched, self.over_budget = True, False
+
+    @property
+    def _most_bytes(self) -> int:
+        return self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
         """Run an operation of :mod:`cdplugin.kernels.entry`, growing tables as it asks.
@@ -523,7 +535,7 @@ class Arena:
         for table in tables:
             size = items * _DTYPES[table].itemsize
             added += (size if size < pages.LARGE else pages.rounded(size)) - self._own.get(table, 0)
-        return self.nbytes + added <= self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+        return self.nbytes + added <= self._most_bytes
 
     def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
         """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but

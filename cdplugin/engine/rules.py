@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import chain
 from sys import getsizeof
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -315,13 +316,34 @@ def _productive(
             del pending[symbol]
 
 
-_expanding = threading.Lock()
+class _Turn:
+    """Who makes rules from an IR now: its families are shared by all arenas of a grammar, and by nothing else."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nobody makes rules."""
+        self.lock = threading.Lock()
+
+
+_turns: WeakKeyDictionary[GrammarIR, _Turn] = WeakKeyDictionary()
+_turns_lock = threading.Lock()
 
 
 @forking.in_child
 def _renew_lock() -> None:
-    global _expanding
-    _expanding = threading.Lock()
+    global _turns_lock
+    _turns_lock = threading.Lock()
+
+
+def _turn_of(ir: GrammarIR) -> _Turn:
+    with _turns_lock:
+        turn = _turns.get(ir)
+        if turn is None:
+            turn = _turns[ir] = _Turn()
+        return turn
 
 
 _SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
@@ -335,6 +357,7 @@ class Expander:
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
         self._rules = rules
+        self._turn = _turn_of(rules.ir)
         self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
         self._number = rules.number
         self._symbol = {number: symbol for symbol, number in self._number.items()}
@@ -353,7 +376,7 @@ class Expander:
 
     def __call__(self, nonterminal: int) -> None:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
-        with _expanding:  # families are shared by all arenas of a grammar
+        with self._turn.lock:
             family, _ = self._family(nonterminal)
             work, n_dots = family.work, self._n_dots
             self._expand(nonterminal)
@@ -404,7 +427,7 @@ class Expander:
         """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
         if nonterminal not in self._member:
             return nonterminal
-        with _expanding:
+        with self._turn.lock:
             n_before = len(self._nullable)
             family, value = self._family(nonterminal)
             part = family.representative(value)
@@ -478,7 +501,7 @@ class Expander:
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
         """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
-        with _expanding:
+        with self._turn.lock:
             n_before, first = len(self._nullable), self._n_dots
             code = self._encoded(parts, nonterminal)
             assert code is not None

@@ -240,7 +240,7 @@ class Seen:
             else:
                 others = {**self._others, value: spellings_of(value)}
                 found = Seen(self._texts, others, self.count + 1, getsizeof(others) + nbytes_of([others[value]]))
-            self._with[value] = found
+            return self._with.setdefault(value, found)  # another thread's, if that was faster
         return found
 
 

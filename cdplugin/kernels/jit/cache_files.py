@@ -36,6 +36,11 @@ from typing import NamedTuple
 _DIGEST_BYTES = 32
 _WRITING = ".writing-"
 _ABANDONED_SECONDS = 3600  # a temporary file that nobody writes any more
+_USED_SECONDS = 3600  # a folder's time is renewed when it is so old
+_UNUSED_SECONDS = 7 * 86400  # a folder that nobody uses any more
+_KEPT, _MOST = 4, 24  # folders that are kept in any case, and in no case
+SUFFIX = ".code"
+"""Of the files of machine code."""
 _own_folders: list[Path] = []  # private ones of this process
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
@@ -158,6 +163,49 @@ def names(folder: str, prefix: str = "", *, carried: bool = False) -> list[str]:
         with contextlib.suppress(OSError):
             found.update(entry for entry in os.listdir(root / folder) if not entry.startswith(_WRITING))
     return [f"{folder}/{entry}" for entry in sorted(found) if entry.startswith(prefix)]
+
+
+def note_use(folder: str) -> None:
+    """Note that files of ``folder`` are used, so that :func:`prune` keeps it: its time is that of its last use, to the hour."""
+    root = cache_root()
+    if root is not None:
+        with contextlib.suppress(OSError):
+            if time.time() - (root / folder).stat().st_mtime > _USED_SECONDS:
+                os.utime(root / folder)
+
+
+def prune(folder: str, kept: str) -> list[str]:
+    """Remove the subfolders of ``folder`` that nobody has used for long, but for the newest few and ``kept``; returns the names
+    of those that are gone.
+
+    Each version of the sources leaves one behind. Only folders and files of this user are touched, no link is followed, and
+    nothing but the files that :func:`write` makes is removed. Other processes may do the same at the same time, and use what
+    goes: they have read whole files, and make again what is missing.
+    """
+    root = cache_root()
+    if root is None:
+        return []
+    found: list[tuple[float, os.DirEntry[str]]] = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(root / folder):
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if entry.name != kept and stat.S_ISDIR(status.st_mode) and _user() in (None, status.st_uid):
+                    found.append((status.st_mtime, entry))
+    found.sort(key=lambda pair: pair[0], reverse=True)
+    oldest = time.time() - _UNUSED_SECONDS
+    return [e.name for i, (used, e) in enumerate(found) if i >= _KEPT and (used < oldest or i >= _MOST) and _remove(e.path)]
+
+
+def _remove(folder: str) -> bool:
+    """Remove a folder of cached files; whether it is gone."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith(SUFFIX) or entry.name.startswith(_WRITING):
+                _unlink(Path(entry.path))
+        os.rmdir(folder)
+        return True
+    return not os.path.lexists(folder)
 
 
 def is_removed_at_exit(folder: Path) -> bool:

@@ -94,7 +94,9 @@ class KernelCache(NullCache):
         content = cache_files.read(name)
         if content is not None:
             try:
-                return CompileResult._rebuild(target_context, *pickle.loads(content))
+                found = CompileResult._rebuild(target_context, *pickle.loads(content))
+                cache_files.note_use(self._folder())
+                return found
             except Exception:  # whole, but of no use to this Numba: compiled anew, as if it were absent
                 cache_files.remove(name)
         for target in self._targets():
@@ -112,7 +114,9 @@ class KernelCache(NullCache):
             content = dumps(data._reduce())
         except ValueError:  # no object code: the signal that ended Numba's call was taken as it was handed over
             return
-        cache_files.write(self._file(sig), [content])
+        if cache_files.write(self._file(sig), [content]):
+            parent, _, own = self._folder().partition("/")
+            cache_files.prune(parent, own)
 
     @staticmethod
     def _targets() -> tuple[str, ...]:
@@ -135,7 +139,7 @@ class KernelCache(NullCache):
     def _file(self, sig: Any, target: str | None = None) -> str:
         """The name of the file for a signature."""
         signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
-        return f"{self._folder(target)}/{self._prefix(target)}{signature}.code"
+        return f"{self._folder(target)}/{self._prefix(target)}{signature}{cache_files.SUFFIX}"
 
 
 def _own_source(function: Callable[..., Any]) -> str:
