@@ -9,8 +9,8 @@
 >>> session.complete()
 '1+0=00'
 
-``docs/infilling.md`` says what is decided and how. Everything that is accepted is completable, and stays so: there is always a
-token that may come next, until the text is legal.
+``docs/infilling.md`` says what is decided and how. Every change that is accepted leaves a completable text, so some token may
+always come next, until the text is legal.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ QUESTION_STEPS, COMPLETION_STEPS = 20, 80
 class Infill:
     """Infilling for a compiled grammar; threads may share it, sessions belong to one thread each.
 
-    ``threads``: how many sessions may compute at once (:meth:`map`). Each has tables of its own, with what it found out of the
-    grammar and of its last text; sessions are given them in turn.
+    ``threads``: how many sessions may compute at once (:meth:`map`). There are as many sets of tables, each with what it found
+    out about the grammar and about its last text; sessions get them in turn.
 
     Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``,
-    :class:`cdplugin.LimitExceeded` for grammars whose rules are made on demand and are too many to be made all, and
+    :class:`cdplugin.LimitExceeded` for grammars that make rules on demand and have too many to make all of them, and
     ``ValueError`` for ``threads`` below 1.
     """
 
@@ -106,8 +106,8 @@ class Infill:
     def map(self, function: Callable[[InfillSession], T], sessions: Sequence[InfillSession]) -> list[T]:
         """``[function(session) for session in sessions]``, up to ``threads`` at once; the kernels run without the GIL.
 
-        Sessions that have tables in common come one after another, in their order. If calls raise, the others are made all the
-        same; then the first error is raised.
+        Sessions that share tables run one after another, in their order. If calls raise, the other calls are still made; then
+        the first error is raised.
         """
         groups: dict[int, list[int]] = {}
         for i, session in enumerate(sessions):
@@ -164,10 +164,10 @@ class Infill:
 
 
 class InfillSession:
-    """One text with gaps or slots. Changes that leave nothing legal are refused, and change nothing.
+    """One text with gaps or slots. A change that would leave no legal text is refused and changes nothing.
 
-    Where lexemes compete, whether anything legal is left may take too long to find out; then :meth:`completable`, :meth:`set`,
-    :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded`, and change nothing either.
+    Where lexemes compete, it may take too long to find out whether a legal text is left. Then :meth:`completable`,
+    :meth:`set`, :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded`, and change nothing either.
     """
 
     undecided: int = 0

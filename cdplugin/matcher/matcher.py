@@ -312,9 +312,9 @@ class Matcher:
         ending was found that fits after it (:mod:`cdplugin.queries.budgets` says how), so that a text whose first budget is
         enough always ends in time.
 
-        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask, index or budget, :class:`cdplugin.BudgetError` for a budget
-        in which no ending fits that was found; then the row is what it is without one; and :class:`LimitExceeded` where a limit
-        is crossed; then the row's content is undefined.
+        Raises ``TypeError`` or ``ValueError`` for a wrong bitmask, index or budget, :class:`cdplugin.BudgetError` if no ending
+        that was found fits into the budget (the row is then that without a budget), and :class:`LimitExceeded` where a limit
+        is crossed (the row's content is then undefined).
         """
         row = row_address(bitmask, index, self._size)
         cursor = self._cursor()
@@ -347,11 +347,10 @@ class Matcher:
     def forced_tokens(self, canonical: bool = False, *, limit: int = 256) -> list[int]:
         """The tokens that must come now, one after the other; the matcher stays where it is.
 
-        ``canonical=False``: tokens whose masks are singletons, up to where the text may end; taking them without a forward pass
-        cannot change the text. ``canonical=True``: the *text* that must come, in the tokenizer's own tokens (the longest ones
-        where the vocabulary has no tokenizer), as far as they are the same whatever follows. A model that is left to itself
-        may spell that text in other ways, so taking it may change what follows; it skips more.
-        ``limit``: at most so many tokens.
+        ``canonical=False``: tokens whose masks are singletons, up to where the text may end; taking them without a forward
+        pass cannot change the text. ``canonical=True``: the *text* that must come, in the tokenizer's own tokens (the longest
+        ones where the vocabulary has no tokenizer), as far as they are the same whatever follows. This skips more, but a model
+        left to itself may spell the text in other tokens, so what follows may change. ``limit``: at most so many tokens.
         """
         if not canonical:
             return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
@@ -364,9 +363,9 @@ class Matcher:
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
 
-        Each answer was followed by the matcher. Once its first token is followed, the next answer is shorter by one at least,
-        so it bounds a budget of tokens. It is the fewest tokens for a shortest text in most grammars, but this is not promised.
-        Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``, and
+        The matcher has followed each answer. Once its first token is followed, the next answer is shorter by at least one, so
+        its length bounds a budget of tokens. In most grammars it is the fewest tokens of a shortest text, but this is not
+        promised. Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``, and
         :class:`EngineError` where there is none: longest match may lead to a dead end.
         """
         cursor = self._cursor()
@@ -399,8 +398,8 @@ class Matcher:
     def ends_within(self, budget: int) -> Callable[[int], bool]:
         """:meth:`can_end_within` as a function of the token, for this place in the text.
 
-        Tokens that lead to one place are judged once; False where looking for an ending takes too long. Not to be called after
-        the matcher has moved on.
+        Tokens that lead to one place are judged once. False where the search for an ending takes too long. Do not call it
+        after the matcher has moved on.
         """
         cursor = self._cursor()
         known = {0: False}
@@ -439,10 +438,10 @@ class Matcher:
         return ending if self._ends(ending, cursor) else None
 
     def partial(self, strings: str = "open") -> Any:
-        """The value of the JSON text so far, with everything that is open closed; None before anything can be told.
+        """The value of the JSON text so far, with everything open closed; None before there is a value.
 
         Reads the bytes of new tokens only; after a rollback, all of them. For ``strings``, what is left out and who owns the
-        value see :class:`cdplugin.PartialJson`. Raises ``ValueError`` where the text is no JSON.
+        value see :class:`cdplugin.PartialJson`. Raises ``ValueError`` where the text is not JSON.
         """
         if self._partial is None or self._partial[0] != strings:
             self._partial = (strings, 0, PartialJson(strings))
@@ -465,10 +464,10 @@ class Matcher:
     def all_captures(self) -> list[tuple[str, bytes]]:
         """``(name, text)`` of every occurrence of a named rule, in the order in which they end, inner ones first.
 
-        The text is the bytes that the rule derived, without what is ignored before it and, for a Lark rule with ``suffix`` or
-        ``stop``, without that; a special token has no bytes. Where the grammar is ambiguous, earlier parts of a rule take the
-        longer text. The text is parsed again, in time proportional to its length where it is not ambiguous. Raises
-        ``ValueError`` if the text is not complete, :class:`LimitExceeded` beyond ``Limits.max_capture_steps``.
+        The text is the bytes that the rule derived, without ignored text before it and, for a Lark rule with ``suffix`` or
+        ``stop``, without that suffix; a special token has no bytes. Where the grammar is ambiguous, earlier parts of a rule
+        take the longer text. The text is parsed again, in linear time where it is not ambiguous. Raises ``ValueError`` if the
+        text is not complete, :class:`LimitExceeded` beyond ``Limits.max_capture_steps``.
         """
         if not self.is_accepting():
             raise ValueError("captures: expected a complete text, found one that may not end here")

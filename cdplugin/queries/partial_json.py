@@ -1,9 +1,8 @@
 """The value of JSON that is still being written: for user interfaces that show an answer as it grows.
 
-A :class:`PartialJson` reads a text piece by piece, each byte once, without recursion. Its value is what the text would be if
-everything that is open were closed now: arrays and objects hold what they have so far, an open string what it says so far. What
-cannot be told yet is left out: a member whose value has not begun, a number that may go on, half a literal, half a character or
-escape.
+A :class:`PartialJson` reads a text piece by piece, each byte once, without recursion. Its value is that of the text with
+everything open closed now: arrays and objects hold what they have so far, an open string its text so far. What is not certain
+yet is left out: a member whose value has not begun, a number that may go on, half a literal, half a character or escape.
 
 >>> reader = PartialJson()
 >>> reader.feed(b'{"name": "Al')

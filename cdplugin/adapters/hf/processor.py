@@ -60,10 +60,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
     trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
         softmax over the vocabulary per row and step; off, it costs nothing.
 
-    A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids, and takes a call for the
+    A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids. It treats a call as the
     continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it
-    has seen; anything else is a new prompt. A new prompt that repeats the old one *and* the text generated from it would be
-    taken for a continuation: call :meth:`reset` before it.
+    has seen; anything else is a new prompt. A new prompt that repeats the old one *and* the text generated from it looks like
+    a continuation: call :meth:`reset` before it.
 
     After its end token a row may only repeat it (``generate()`` pads it). The logits that are passed in are not changed. Logits
     beyond the vocabulary's size are masked in constrained rows. A step costs a few microseconds per row beside the masks
@@ -93,7 +93,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         forking.watch(self)
 
     def after_fork(self) -> None:
-        """In a forked child: nobody ends the work that was begun on the thread, and the rows may stand anywhere in it."""
+        """In a forked child: the thread that had begun work is gone, and the rows may stand anywhere in that work."""
         if self._pending is not None:
             self._pending.give_up()
 

@@ -32,7 +32,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subsche
 from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops, located
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.productive import Productive
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Symbol, ValueReader
 from cdplugin.limits import Limits
@@ -276,6 +276,9 @@ class _Writer:
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The members and the closing brace, or None if no object fits."""
+        only = alternative[0].object if len(alternative) == 1 else None
+        if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
+            return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
         names: dict[str, bool] = {}  # declared or required names in order; whether required
         for part in parts:
@@ -332,6 +335,27 @@ class _Writer:
                 n_conditions=len(conditions),
             )
             return members.start()
+        return self._sequence(entries, further, pointer)
+
+    def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
+        """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""
+        names = dict.fromkeys(part.properties, False)
+        for name in part.required:
+            names[name] = True
+        entries = self._plain_entries(names, part, pointer)
+        if entries is None:
+            return None
+        further: list[Further] = []
+        child = part.additional
+        if child is None or child.types:
+            layout = self._inner.layout
+            value = self._symbol(self._shaper.place(() if child is None else (child,)), self._bare_members)
+            if value is not None:
+                quoted = cat(QUOTE, other_text(names), QUOTE) if names else STRING
+                key = self.ir.lexeme(layout.quoted_key(quoted) if names else layout.any_key, "key")
+                self._quoted[key] = quoted
+                self._signs.note_key(key, quoted, layout)
+                further.append(Further(key, value, 0, 0))
         return self._sequence(entries, further, pointer)
 
     def _entries(

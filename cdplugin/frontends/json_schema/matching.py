@@ -84,7 +84,7 @@ class Matcher:
             state = stack.pop()
             if self._accepts(state):
                 return False, self.taken
-            for byte_class in _classes(state):
+            for byte_class in self._classes(state):
                 if self.taken > fuel:
                     return False, self.taken
                 following = self._derive(state, _lowest(byte_class))
@@ -105,7 +105,7 @@ class Matcher:
             state, text = stack.pop()
             if self._accepts(state):
                 out.append(text)
-            for byte_class in sorted(_classes(state), key=int.bit_count, reverse=True):  # too many are soon found
+            for byte_class in sorted(self._classes(state), key=int.bit_count, reverse=True):  # too many are soon found
                 following = self._derive(state, _lowest(byte_class))
                 if following is not EMPTY:
                     if len(out) + len(stack) + byte_class.bit_count() > most or self.taken > fuel:
@@ -176,6 +176,32 @@ class Matcher:
             return EMPTY
         return result if result is EMPTY or result is EPSILON else self._intern(result)
 
+    def _classes(self, expression: Expr) -> list[int]:
+        """Classes of bytes, as bit sets, by which an expression has the same derivatives: its beginning tells."""
+        masks: set[int] = set()
+        seen: set[int] = set()
+        stack = [expression]
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if node.op == BYTES_OP:
+                masks.add(node.args[0])
+            elif node.op == LITERALS_OP:
+                masks.update(1 << text[0] for text in node.args if text)
+            elif node.op == CAT_OP:
+                for part in node.args:
+                    stack.append(part)
+                    if not self._accepts(part):
+                        break
+            else:
+                stack += [a for a in node.args if isinstance(a, Expr)]
+        classes = [ALL_BYTES]
+        for mask in masks:
+            classes = [part for c in classes for part in (c & mask, c & ~mask) if part]
+        return classes
+
     def _union(self, parts: list[Expr]) -> Expr:
         flat: list[Expr] = []
         for part in parts:
@@ -187,28 +213,6 @@ def _lowest(byte_class: int) -> int:
     return (byte_class & -byte_class).bit_length() - 1
 
 
-def _classes(expression: Expr) -> list[int]:
-    """Classes of bytes, as bit sets, that the expression does not tell apart."""
-    masks: set[int] = set()
-    seen: set[int] = set()
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.op == BYTES_OP:
-            masks.add(node.args[0])
-        elif node.op == LITERALS_OP:
-            masks.update(1 << text[0] for text in node.args if text)
-        else:
-            stack += [a for a in node.args if isinstance(a, Expr)]
-    classes = [ALL_BYTES]
-    for mask in masks:
-        classes = [part for c in classes for part in (c & mask, c & ~mask) if part]
-    return classes
-
-
 def texts_of(expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
     """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took."""
     matcher = Matcher(expression)
@@ -218,10 +222,31 @@ def texts_of(expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
         return None, _SEARCH
 
 
+def _head(expression: Expr) -> bytes:
+    """Bytes with which all texts of an expression begin, as far as that is plain."""
+    head = b""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if node.op == CAT_OP:
+            pending += reversed(node.args)
+        elif node.op == LITERALS_OP and len(node.args) == 1:
+            head += node.args[0]
+        elif node.op == BYTES_OP and node.args[0].bit_count() == 1:
+            head += bytes((_lowest(node.args[0]),))
+        else:
+            break
+    return head
+
+
 @bounded_cache
 def share_no_text(first: str, second: str) -> tuple[bool, int]:
     """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
-    parts = (regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second))
+    parts = [regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second)]
+    heads = [_head(part) for part in parts]
+    n = min(map(len, heads))
+    if heads[0][:n] != heads[1][:n]:
+        return True, n
     try:
         return Matcher(both(*parts)).matches_nothing(_SEARCH)
     except (RecursionError, LimitExceeded):

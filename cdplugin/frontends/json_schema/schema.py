@@ -51,6 +51,10 @@ class ObjectPart:
         self.low = 0
         self.high: int | None = None
 
+    def is_usual(self) -> bool:
+        """Whether nothing is said but ``properties``, ``required`` and ``additionalProperties``."""
+        return not (self.patterns or self.some or self.names or self.low) and self.high is None
+
 
 class Logic(NamedTuple):
     """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.

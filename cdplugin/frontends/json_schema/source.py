@@ -22,6 +22,7 @@ _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
+_ONLY_STR = frozenset((str,))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -119,11 +120,11 @@ def check_value(root: Any, limits: Limits) -> int:
         below: list[Any] = []
         for value in level:
             if type(value) is dict:
-                budget -= 2
-                for key, member in value.items():
-                    if type(key) is not str and not isinstance(key, str):
-                        raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(key))
-                    budget -= len(key) + 4
+                if not _ONLY_STR.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
+                    found = next(key for key in value if not isinstance(key, str))
+                    raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
+                budget -= 2 + 4 * len(value) + sum(map(len, value))
+                for member in value.values():
                     kind = type(member)
                     if kind is str:
                         budget -= len(member) + 2
