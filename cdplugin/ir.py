@@ -309,10 +309,11 @@ class GrammarIR:
         return symbol
 
     def _new_lexeme(self, expression: Expr, name: str, lexing: str) -> Symbol:
-        self.lexemes.append(expression)
+        lexemes = self.lexemes
+        lexemes.append(expression)
         self.lexeme_names.append(name)
         self.lexings.append(lexing)
-        return -len(self.lexemes)
+        return -len(lexemes)
 
     def _count_ticks(self, max_tokens: int) -> None:
         self.spent.ticks += max_tokens
