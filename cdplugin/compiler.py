@@ -189,7 +189,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if not split and not written:
             continue
         symbol = ir.nonterminal()
-        space = ir.lexeme(prefix.rest, "whitespace")
+        space = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
         if len(expressions) < len(ir.lexemes):
             expressions.append(prefix.rest)
             lexemes.leads.append(-1)

@@ -53,7 +53,7 @@ class Expr(Node):
         return self._rest
 
     def __repr__(self) -> str:
-        return _show(self)
+        return _Shown(_MOST_SHOWN).show(self)
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
         """Bytes of the node alone, and its parts."""
@@ -156,21 +156,47 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
     return len(seen) - before
 
 
-def _show(node: Expr, depth: int = 0) -> str:
-    if depth > 20:
-        return "…"
-    op, args = node.op, node.args
-    if op == EMPTY_OP:
-        return "empty"
-    if op == EPSILON_OP:
-        return "epsilon"
-    if op == BYTES_OP:
-        return "[" + _show_mask(args[0]) + "]"
-    if op == LITERALS_OP:
-        shown = ['"' + a.decode("utf-8", "backslashreplace").replace('"', '\\"') + '"' for a in args[:4]]
-        return " | ".join(shown) + (f" | … {len(args) - 4} more" if len(args) > 4 else "")
-    name = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}[op]
-    return name + "(" + ", ".join(_show(a, depth + 1) if isinstance(a, Expr) else str(a) for a in args) + ")"
+class _Shown:
+    """An expression in words, cut off after so many nodes: parts that are shared would be shown without end."""
+
+    def __init__(self, nodes: int) -> None:
+        self.left = nodes
+
+    def show(self, node: Expr) -> str:
+        self.left -= 1
+        if isinstance(node, Names):
+            return _show_texts([word.encode() for word in node.words])
+        op, args = node.op, node.args
+        if op == EMPTY_OP:
+            return "empty"
+        if op == EPSILON_OP:
+            return "epsilon"
+        if op == BYTES_OP:
+            return "[" + _show_mask(args[0]) + "]"
+        if op == LITERALS_OP:
+            return _show_texts(args)
+        parts = []
+        for arg in args:
+            if self.left <= 0:
+                parts.append("…")
+                break
+            parts.append(self.show(arg) if isinstance(arg, Expr) else str(arg))
+        return _NAMES[op] + "(" + ", ".join(parts) + ")"
+
+
+_NAMES = {CAT_OP: "cat", ALT_OP: "alt", AND_OP: "both", NOT_OP: "complement", REPEAT_OP: "repeat"}
+_MOST_SHOWN = 100  # nodes
+_MOST_LETTERS = 200  # bytes of one text
+
+
+def _show_texts(texts: Sequence[bytes]) -> str:
+    shown = " | ".join(f'"{_show_text(text)}"' for text in texts[:4])
+    return shown + (f" | … {len(texts) - 4} more" if len(texts) > 4 else "")
+
+
+def _show_text(text: bytes) -> str:
+    shown = text[:_MOST_LETTERS].decode("utf-8", "backslashreplace").replace('"', '\\"')
+    return shown + "…" if len(text) > _MOST_LETTERS else shown
 
 
 def _show_mask(mask: int) -> str:

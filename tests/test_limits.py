@@ -416,3 +416,15 @@ def test_a_text_that_takes_more_than_a_step_may_is_refused() -> None:
     assert place > 4_000 and grammar._arena.nbytes <= 4_000_000 + (4 << 20)
     matcher.rollback(place - 100)
     assert matcher.accept_token(spec.choices[0].encode()[100])
+
+
+def test_a_shared_expression_is_shown_in_few_words() -> None:
+    """Found by ``perf/soak.py``: 20 levels that each name the level below twice were spelled out a million times."""
+    shared = expr.byte_class(b"ab")
+    for byte in b"abcd" * 16:
+        shared = expr.alt(expr.cat(shared, expr.byte_class(bytes([byte]))), expr.cat(expr.literal(b"x"), shared))
+    assert len(repr(shared)) < 4_000
+    assert len(repr(expr.literal(b"x" * 10**6))) < 1_000
+    letter = expr.byte_class(b"ab")
+    wide = expr.alt(*(expr.cat(expr.byte_class(bytes([i % 256])), expr.repeat(letter, i)) for i in range(5_000)))
+    assert len(repr(wide)) < 4_000

@@ -23,7 +23,7 @@ from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
-from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, TrackedLexeme, places_bytes, texts_bytes
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -61,7 +61,8 @@ class Lexemes:
     ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
     before a lexeme for its prefix, or -1; ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme
     itself (it was split, or is nullable); ``is_led``: whether that is never anything but a lead and the lexeme; ``rules``: the
-    rules that come with that; ``productive``: whether a lexeme matches any text that is not empty.
+    rules that come with that; ``productive``: whether a lexeme matches any text that is not empty; ``optional``: nonterminals
+    that stand for a lexeme or nothing -> that lexeme.
     """
 
     expressions: list[Expr] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Lexemes:
     is_led: bool = True
     rules: list[Rule] = field(default_factory=list)
     productive: dict[Symbol, bool] = field(default_factory=dict)
+    optional: dict[Symbol, Symbol] = field(default_factory=dict)
 
     def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
         """A right side with every lexeme replaced by what stands for it."""
@@ -364,6 +366,12 @@ class Expander:
         self._member: dict[int, Member] = {}
         self._member_number: dict[Member, int] = {}
         self._tracker: ValueTracker | None = None
+        self._code: dict[Symbol, list[int]] = {}
+        self._optional = {
+            self._number[symbol]: self._encode(lexeme)
+            for symbol, lexeme in rules.lexemes.optional.items()
+            if symbol in self._number and lexeme not in rules.lexemes.rewrite
+        }
         self._nbytes = _NUMBER_BYTES * len(self._number)
         self._reported = 0
         if rules.ir.tracked:
@@ -445,7 +453,7 @@ class Expander:
         family, value = self._family(nonterminal)
         n_before = len(self._nullable)
         codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
-        rights = [code for code in codes if code is not None]
+        rights = [way for code in codes if code is not None for way in self._ways(code)]
         offsets = np.cumsum([0, *map(len, rights)])
         symbols = np.array([symbol for right in rights for symbol in right], np.int64)
         self._number_new(n_before)
@@ -478,6 +486,17 @@ class Expander:
         self._n_dots += n_dots
         self._n_rules += len(rights)
         self._n_corners += n_corners
+
+    def _ways(self, code: list[int]) -> list[list[int]]:
+        """A right side, or two of them where it begins with optional white space: with and without it.
+
+        Else the parser would find all rules that were ever made behind the one nonterminal that begins them.
+        """
+        ways = []
+        while len(code) > 1 and code[0] in self._optional:
+            ways.append([self._optional[code[0]], *code[1:]])
+            code = code[1:]
+        return [*ways, code]
 
     def _number_new(self, n_before: int) -> None:
         """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
@@ -515,25 +534,27 @@ class Expander:
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
         """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
-        if self._tracker is None:
-            return [self._encode(part) for part in self._rules.lexemes.rewritten(parts)]
         code: list[int] = []
-        rewrite = self._rules.lexemes.rewrite
         pending = list(reversed(parts))
         while pending:
             part = pending.pop()
-            if isinstance(part, TrackedLexeme):
+            if isinstance(part, int):
+                known = self._code.get(part)
+                code += self._codes(part) if known is None else known
+            elif isinstance(part, Member):
+                code.append(self._member_code(part))
+            else:
+                assert self._tracker is not None
                 lexeme = self._tracker.lexeme(part, nonterminal)
                 if lexeme is None:
                     return None
                 code.append(-2 - lexeme)
                 pending = list(reversed(part.rest))
-            elif isinstance(part, Member):
-                code.append(self._member_code(part))
-            elif part in rewrite:
-                code += map(self._encode, rewrite[part])
-            else:
-                code.append(self._encode(part))
+        return code
+
+    def _codes(self, symbol: Symbol) -> list[int]:
+        """A symbol of the IR as it stands after dots."""
+        code = self._code[symbol] = list(map(self._encode, self._rules.lexemes.rewrite.get(symbol, (symbol,))))
         return code
 
     def _member_code(self, member: Member) -> int:
@@ -561,5 +582,7 @@ class Expander:
         return number
 
     def _append(self, table: int, at: int, words: np.ndarray) -> None:
-        self._arena.reserve(table, at + len(words))
-        self._arena.tables[table][at : at + len(words)] = words
+        end = at + len(words)
+        if len(self._arena.tables[table]) < end:
+            self._arena.reserve(table, end)
+        self._arena.tables[table][at:end] = words

@@ -6,7 +6,7 @@ The owner's side of :mod:`cdplugin.kernels.lexer.tracked`. Everything here belon
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ _VALUE_BYTES, _NODE_BYTES = 700, 120
 """A value or a place, and a node of an expression, with what is known of them."""
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     """Where a lexeme that keeps its text stands: in a rule of which nonterminal, and what is to follow it."""
 
     nonterminal: int
@@ -53,6 +52,8 @@ class ValueTracker:
         self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
         self._places: dict[int, _Place] = {}
+        self._template: dict[int, np.ndarray] = {}  # the record of lexemes that track, and their expressions, by number
+        self._expressions: dict[int, int] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
         self._last: dict[int, tuple[Expr, int]] = {}
@@ -69,15 +70,21 @@ class ValueTracker:
         Raises :class:`LimitExceeded` where that cannot be decided.
         """
         number = self._number[tracked.lexeme]
-        record = self._record(number)
+        record = self._template.get(number)
+        if record is None:
+            record = self._record(number)
+            record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
+            record[layout.X_ROLE] = layout.TRACKS
+            self._template[number] = record
+        expression = self._expressions.get(number)
+        if expression is None:
+            expression = self._expressions[number] = int(record[layout.X_EXPRESSION])
         if tracked.excluded is not None:
-            expression = self._without(number, int(record[layout.X_EXPRESSION]), tracked.excluded)
+            expression = self._without(number, expression, tracked.excluded)
             if expression == EMPTY:
                 return None
-            record[layout.X_EXPRESSION] = expression
-        record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
-        record[layout.X_ROLE] = layout.TRACKS
         lexeme = self._append(record)
+        self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_EXPRESSION] = expression
         self._places[lexeme] = _Place(nonterminal, tracked)
         return lexeme
 
@@ -121,8 +128,10 @@ class ValueTracker:
 
     def _append(self, record: np.ndarray) -> int:
         number = self._n_records
-        self._arena.reserve(layout.LEXEMES, (number + 1) * layout.LEXEME_WORDS)
-        self._arena.tables[layout.LEXEMES][number * layout.LEXEME_WORDS : (number + 1) * layout.LEXEME_WORDS] = record
+        start, end = number * layout.LEXEME_WORDS, (number + 1) * layout.LEXEME_WORDS
+        if len(self._arena.tables[layout.LEXEMES]) < end:
+            self._arena.reserve(layout.LEXEMES, end)
+        self._arena.tables[layout.LEXEMES][start:end] = record
         self._n_records = number + 1
         return number
 

@@ -151,6 +151,7 @@ class ManyMembers(Bracketed):
         self._groups = [_Group(ir, some, space) for some in kinds.values()]
         self._further = further
         self._colon = colon
+        self._final: tuple[list[bool], list[Further]] | None = None
 
     def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
         """Of each group of names its lead, its lexeme and that one's twin."""
@@ -175,17 +176,20 @@ class ManyMembers(Bracketed):
     def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
         assert isinstance(value, _State)
         started, seen, left, count = value.started, value.seen, value.left, value.count
-        usable, further = self._usable(productive), list(self._usable_further(productive))
+        if self._final is None:  # rules are made when it is settled what is productive
+            self._final = self._usable(productive), list(self._usable_further(productive))
+        usable, further = self._final
         lead = self._lead(started)
         if self._missing(left) == 0 and count >= self._low:
             yield (self._closings[started],)
         if self._is_full(count):
             return
         after_count = min(count + 1, self._most)
+        is_simple = self._high is None and after_count >= self._low and all(usable)  # then the rest can always be closed
         for g, names in enumerate(seen):
             if left[g] and usable[g]:
                 after = (*left[:g], left[g] - 1, *left[g + 1 :])
-                if self._can_close(after, after_count, usable, bool(further)):
+                if is_simple or self._can_close(after, after_count, usable, bool(further)):
                     yield (*lead, self._groups[g].lead, *self._member(g, seen, names, after, after_count))
         if further and self._can_close(left, after_count, usable, True):
             following = self._ir.member(self, _State(True, seen, left, after_count))
