@@ -1,7 +1,7 @@
 """Runs the hostile corpus: each entry in a forked process of its own, whose memory and time are watched.
 
-``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*'``: a JSON line for each entry. ``--summarise LINES… --out FILE``:
-such lines as one table (``perf/results/*-hostile.json``), without running anything.
+``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*'``: a JSON line for each entry. ``--summarise LINES… --out
+FILE``: such lines as one table (``perf/results/*-hostile.json``), without running anything.
 """
 
 from __future__ import annotations
