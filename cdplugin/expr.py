@@ -249,7 +249,7 @@ def literal(text: bytes) -> Expr:
 
 def literals(texts: Iterable[bytes]) -> Expr:
     """Any one of ``texts`` (a set; may hold the empty string)."""
-    members = tuple(sorted(set(texts)))
+    members = texts if type(texts) is tuple and len(texts) == 1 else tuple(sorted(set(texts)))
     if not members:
         return EMPTY
     return EPSILON if members == (b"",) else Expr(LITERALS_OP, members)
@@ -265,6 +265,17 @@ def cat(*parts: Expr) -> Expr:
     if len(parts) > 1:
         return Expr(CAT_OP, parts)
     return parts[0] if parts else EPSILON
+
+
+def led(lead: Expr, *parts: Expr) -> Expr:
+    """:func:`cat`, for a lead that is split off most of the time (:attr:`Expr.rest`) and parts that are neither ``EMPTY`` nor
+    ``EPSILON``.
+    """
+    if lead.op != REPEAT_OP:
+        return cat(lead, *parts)
+    found = Expr(CAT_OP, (lead, *parts))
+    found._rest = Expr(CAT_OP, parts) if len(parts) > 1 else parts[0]
+    return found
 
 
 def alt(*parts: Expr) -> Expr:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from sys import getsizeof
 from typing import NamedTuple, Union
 
 from cdplugin.errors import LimitExceeded
@@ -99,14 +100,21 @@ class Member:
     value: Hashable
 
 
+_TUPLE_BYTES, _TEXT_BYTES = 40, 56
 _RULE_BYTES, _LEXEME_BYTES, _ENTRY_BYTES = 200, 400, 160
 """A rule without its symbols, a lexeme without its expression, an entry of a table: with their places in lists and tables."""
 
 
 def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
     """Bytes of places in the spec, those that symbols share counted once for each."""
-    known = [of_symbol for of_symbol in places if of_symbol]
-    return sum(map(tuple.__sizeof__, known)) + sum(map(str.__sizeof__, chain.from_iterable(known)))
+    of_symbols = [*places]
+    texts = [*chain.from_iterable(of_symbols)]
+    return texts_bytes(texts) + _TUPLE_BYTES * len(of_symbols) + 8 * len(texts)
+
+
+def texts_bytes(texts: Sequence[str]) -> int:
+    """Bytes of texts: all of them counted as wide as the widest, which is quickly found."""
+    return getsizeof("".join(texts)) + _TEXT_BYTES * len(texts)
 
 
 Part = Union[Symbol, TrackedLexeme, "Member"]
@@ -232,6 +240,7 @@ class GrammarIR:
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.places: dict[Symbol, tuple[str, ...]] = {}
+        self._last: tuple[str, ...] = ("",)
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
         self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
@@ -249,12 +258,21 @@ class GrammarIR:
         names.append(name)
         symbol = len(names) - 1
         if place is not None:
-            self.places[symbol] = (place,)
+            self.places[symbol] = self._only(place)
         return symbol
+
+    def _only(self, place: str) -> tuple[str, ...]:
+        """``(place,)``; symbols of one place that are noted one after the other share it."""
+        if self._last[0] is not place:
+            self._last = (place,)
+        return self._last
 
     def locate(self, symbol: Symbol, *places: str) -> None:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
         known = self.places.get(symbol, ())
+        if not known and len(places) == 1:
+            self.places[symbol] = self._only(places[0])
+            return
         for place in places:
             if len(known) < PLACES_PER_LEXEME and place not in known:
                 known = self.places[symbol] = (*known, place)
@@ -301,10 +319,11 @@ class GrammarIR:
         return symbol
 
     def _new_lexeme(self, expression: Expr, name: str, lexing: str) -> Symbol:
-        self.lexemes.append(expression)
+        lexemes = self.lexemes
+        lexemes.append(expression)
         self.lexeme_names.append(name)
         self.lexings.append(lexing)
-        return -len(self.lexemes)
+        return -len(lexemes)
 
     def _count_ticks(self, max_tokens: int) -> None:
         self.spent.ticks += max_tokens

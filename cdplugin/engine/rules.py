@@ -23,7 +23,7 @@ from cdplugin.engine.arena import Arena, Block
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
-from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -153,12 +153,8 @@ class RuleSet:
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
         arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
-        names = (
-            2 * getsizeof(self.spec_names)
-            + getsizeof(self.spec_places)
-            + places_bytes(self.spec_places.values())
-            + sum(map(str.__sizeof__, self.spec_names))
-        )
+        names = 2 * getsizeof(self.spec_names) + getsizeof(self.spec_places)
+        names += texts_bytes(self.spec_names) + places_bytes(self.spec_places.values())
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
         return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)

@@ -11,7 +11,7 @@ from cdplugin.engine.base_arena import evaluate
 from cdplugin.engine.lexemes import LexemeTable
 from cdplugin.engine.rules import Expander, RuleSet
 from cdplugin.errors import LimitExceeded
-from cdplugin.ir import places_bytes
+from cdplugin.ir import texts_bytes
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
 
@@ -40,7 +40,7 @@ class StaticTables:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
         arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
         trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        names = sum(map(str.__sizeof__, self.lexemes.names)) + places_bytes(self.lexemes.places)
+        names = texts_bytes(self.lexemes.names) + 16 * len(self.lexemes.names)  # the places are counted with the rules
         tables = sum(array.nbytes for array in arrays) + names + self.rules.nbytes
         return tables + (trees if self.rules.is_lazy else 0)
 

@@ -34,6 +34,7 @@ _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
 _LONGEST_WORD = 1 << 20
+_SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
 
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
@@ -293,7 +294,11 @@ class Endings:
         arena = self._arena
         out = bytearray()
         pending: list[int | tuple[int, int]] = [root]
+        written = 0
         while pending:
+            written += 1
+            if written % _SPELT_AT_ONCE == 0:
+                arena.spend(_SPELT_AT_ONCE * _SPELT_WORK)
             e = pending.pop()
             if isinstance(e, tuple):
                 start, times = e

@@ -37,8 +37,8 @@ _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one w
 
 
 # Units of work (Limits.max_step_work), measured, of what is done in Python: one step of the search, looking at what follows a
-# nonterminal, at an expression's derivatives, and taking in one rule.
-_STEP_WORK, _CLOSING_WORK, _DERIVED_WORK, _RULE_WORK = 5_000, 1_500, 10_000, 400
+# nonterminal, at an expression's derivatives, at a node of an expression, and taking in one rule.
+_STEP_WORK, _CLOSING_WORK, _DERIVED_WORK, _NODE_WORK, _RULE_WORK = 5_000, 1_500, 10_000, 300, 400
 _FEW_RULES = 50  # up to so many are taken in one by one
 
 
@@ -255,6 +255,7 @@ class Costs:
             bounds[e] = bound
             pending.pop()
         known.update(bounds)
+        arena.spend(_NODE_WORK * len(bounds))
         return bounds[root]
 
     def _derived(self, root: int, bound: int) -> int:

@@ -33,6 +33,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 ALL_BYTES = (1 << 256) - 1
 _BESIDE_NOT = 4  # bytes by which a text gets out of the way of some words that are forbidden
 _MOST_RULES = 100_000  # beyond which no bound is looked for
+_NODE_WORK = 500  # units of work (Limits.max_step_work) of a node of an expression
 
 Edge = tuple[int, int, int]
 """From a nonterminal, to one, and what comes after that in tokens."""
@@ -230,7 +231,7 @@ class Growth:
             if missing:
                 pending += missing
                 continue
-            arena.spend(20)
+            arena.spend(_NODE_WORK)
             known[e] = of(kind, e, words)
         return known[root]
 

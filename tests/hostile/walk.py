@@ -26,8 +26,9 @@ class Report:
 
     ``outcome``: "ok", "refused" (at compile), "limit" (in a step), "dead end" (the grammar's longest match finds no end, see
     docs/grammars.md), or what must not be: "foreign" (another exception), "wrong" (an answer that contradicts another); the
-    parent adds "timeout", "memory" and "crash". ``work``: of the costliest step; ``seconds`` of the processor: of the slowest
-    call of each name.
+    parent adds "timeout", "memory" and "crash". ``work``: of the costliest step; ``asked``: of the costliest question of each
+    kind that consists of several (a mask under a budget, a step of a trace); ``crossed``: those of them whose answer was a
+    ``LimitExceeded``. ``seconds`` of the processor: of the slowest call of each name.
     """
 
     entry: str
@@ -37,6 +38,8 @@ class Report:
     work: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     megabytes: float = 0.0
+    asked: dict[str, int] = field(default_factory=dict)
+    crossed: list[str] = field(default_factory=list)
 
 
 class Walk:
@@ -46,6 +49,7 @@ class Walk:
         self.report = report
         self.tell = tell
         self.grammar: cd.Grammar | None = None
+        self.entry_kind = ""
 
     def timed(self, name: str, call: Callable[[], Any]) -> Any:
         self.report.message = f"in {name}"
@@ -58,6 +62,19 @@ class Walk:
             took = time.process_time() - began
             self.report.seconds[name] = max(round(took, 3), self.report.seconds.get(name, 0.0))
             self.report.work = max(self.report.work, self._work() - before)
+
+    def ask(self, name: str, call: Callable[[], Any]) -> Any:
+        """A question of several parts, each of which has a budget: that one is crossed is an answer, too."""
+        before, of_steps = self._work(), self.report.work
+        try:
+            return self.timed(name, call)
+        except cd.LimitExceeded:
+            if name not in self.report.crossed:
+                self.report.crossed.append(name)
+            return None
+        finally:
+            self.report.work = of_steps
+            self.report.asked[name] = max(self._work() - before, self.report.asked.get(name, 0))
 
     def _work(self) -> int:
         return work_of(self.grammar.counters()) if self.grammar is not None else 0
@@ -75,6 +92,7 @@ def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[R
     """Compile an entry and walk through it; never raises."""
     report = Report(entry["id"])
     walk = Walk(report, tell)
+    walk.entry_kind = entry["kind"]
     try:
         spec = walk.timed("spec", lambda: spec_of(entry))
         walk.grammar = walk.timed("compile", lambda: compiler.compile(spec))
@@ -176,11 +194,42 @@ def _questions(walk: Walk, matcher: cd.Matcher, row: np.ndarray, token: int, rng
     other = walk.timed("fork", matcher.fork)
     back = rng.randint(0, len(place))
     walk.timed("rollback", lambda: other.rollback(back))
-    if walk.timed("accept", lambda: other.accept_tokens(place[len(place) - back :])) != back:
+    if walk.timed("accept again", lambda: other.accept_tokens(place[len(place) - back :])) != back:
         return "tokens are not accepted again after a rollback"
     again = np.zeros_like(row)
     walk.timed("fill", lambda: other.fill_next_token_bitmask(again))
-    return "" if (again == row).all() else "another mask after a rollback"
+    if not (again == row).all():
+        return "another mask after a rollback"
+    return _several(walk, matcher, row, len(ending))
+
+
+def _several(walk: Walk, matcher: cd.Matcher, row: np.ndarray, ending: int) -> str:
+    """Masks under budgets of tokens, near and far; a step of a trace; the value so far."""
+    for name, budget in (("near budget", ending + 1), ("budget", ending + 8), ("far budget", ending + 100_000)):
+        other, within = matcher.fork(), row.copy()
+        if walk.ask(name, lambda m=other, w=within, b=budget: _within(m, w, b)) == "legal" and (within & ~row).any():
+            return f"a {name} allows what no mask does"
+    if matcher.tokens:
+        probe = matcher.fork()
+        probe.rollback(1)
+        trace = walk.ask("trace", lambda: probe.trace(matcher.tokens[-1:], limit=1))
+        if trace is not None and not trace.stopped and len(trace.steps) != 1:
+            return "a trace without the token that was followed"
+        if trace is not None:
+            trace.text()
+            trace.html()
+    if walk.entry_kind in ("JsonSchema", "JsonObject"):
+        walk.ask("partial", matcher.partial)
+    return ""
+
+
+def _within(matcher: cd.Matcher, row: np.ndarray, budget: int) -> str:
+    """A mask under a budget; "too small" where no ending was found that fits."""
+    try:
+        matcher.fill_next_token_bitmask(row, budget=budget)
+    except cd.BudgetError:
+        return "too small"
+    return "legal"
 
 
 def _infill(walk: Walk, entry: Mapping[str, Any]) -> str:

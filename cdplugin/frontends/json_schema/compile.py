@@ -523,30 +523,30 @@ class _Writer:
         Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
         brace. Both are kept reversed, as they grow at their front.
         """
-        ir = self.ir
+        rule, nonterminal, comma = self.ir.rules.append, self.ir.nonterminal, self._comma
         after, first = self._further(further, pointer)
         # The last entry that may come first is the first required one.
         opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
         for i in range(len(entries) - 1, -1, -1):
-            key, item, required = entries[i].key, entries[i].values[0][0], entries[i].required
+            _, key, ((item, _), *_), required = entries[i]
             if i <= opening:
                 member = [*after, item, key]
                 if required:
                     first = member
                 else:
-                    choice = self._nonterminal(pointer)
-                    ir.rule(choice, member[::-1])
-                    ir.rule(choice, first[::-1])
+                    choice = nonterminal(pointer, pointer)
+                    rule((choice, (*member[::-1],)))
+                    rule((choice, (*first[::-1],)))
                     first = [choice]
             if required:
-                after += (item, key, self._comma)
+                after += (item, key, comma)
             else:
-                choice = self._nonterminal(pointer)
-                ir.rule(choice, [self._comma, key, item, *reversed(after)])
-                ir.rule(choice, after[::-1])
+                choice = nonterminal(pointer, pointer)
+                rule((choice, (comma, key, item, *after[::-1])))
+                rule((choice, (*after[::-1],)))
                 after = [choice]
-        body = self._nonterminal(pointer)
-        ir.rule(body, first[::-1])
+        body = nonterminal(pointer, pointer)
+        rule((body, (*first[::-1],)))
         return body
 
     def _further(self, further: list[Further], pointer: str) -> tuple[list[Symbol], list[Symbol]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdplugin.errors import GrammarError
-from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, literal, literals, repeat
+from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, led, literal, literals, repeat
 from cdplugin.frontends.json_schema.options import Gaps
 from cdplugin.frontends.json_schema.strings import QUOTE, spellings
 from cdplugin.memory import Node, bounded_cache
@@ -62,11 +62,11 @@ class Layout(Node):
 
     def key(self, name: str) -> Expr:
         """The name of a member, as it is written before its value."""
-        return cat(self.space, literals(spellings(name)), self.colon)
+        return led(self.space, literals(spellings(name)), self.colon)
 
     def value(self, expr: Expr) -> Expr:
         """A value that is spelt as ``expr`` says."""
-        return cat(self.space, expr)
+        return led(self.space, expr)
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
         """Bytes of the layout itself, with those for further levels, and its expressions."""

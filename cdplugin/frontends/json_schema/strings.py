@@ -179,11 +179,13 @@ def sizes(expression: Expr) -> tuple[int, int | None]:
 def spellings(text: str) -> tuple[bytes, ...]:
     """The canonical spellings of a fixed text, with its quotes."""
     plain = encode_basestring(text)
+    if text.isascii():
+        return (plain.encode(),)
     try:
         encoded = plain.encode("utf-8")
     except UnicodeEncodeError:  # a lone surrogate can only be written as an escape
         return (encode_basestring_ascii(text).encode("ascii"),)
-    return (encoded,) if plain.isascii() else (encoded, encode_basestring_ascii(text).encode("ascii"))
+    return (encoded, encode_basestring_ascii(text).encode("ascii"))
 
 
 def characters() -> list[Expr]:
