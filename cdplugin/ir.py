@@ -240,6 +240,7 @@ class GrammarIR:
         self.start: int = -1
         self.relaxed: list[tuple[str, str]] = []
         self.places: dict[Symbol, tuple[str, ...]] = {}
+        self._last: tuple[str, ...] = ("",)
         self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
         self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
@@ -257,12 +258,21 @@ class GrammarIR:
         names.append(name)
         symbol = len(names) - 1
         if place is not None:
-            self.places[symbol] = (place,)
+            self.places[symbol] = self._only(place)
         return symbol
+
+    def _only(self, place: str) -> tuple[str, ...]:
+        """``(place,)``; symbols of one place that are noted one after the other share it."""
+        if self._last[0] is not place:
+            self._last = (place,)
+        return self._last
 
     def locate(self, symbol: Symbol, *places: str) -> None:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
         known = self.places.get(symbol, ())
+        if not known and len(places) == 1:
+            self.places[symbol] = self._only(places[0])
+            return
         for place in places:
             if len(known) < PLACES_PER_LEXEME and place not in known:
                 known = self.places[symbol] = (*known, place)

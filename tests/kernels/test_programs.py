@@ -1,0 +1,85 @@
+"""Programs: names and keys that kernels write, beside the trees that they stand for, and what an arena makes of those."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_tools import EVERY_BYTE, cases
+from naive_regex import accepts
+
+from cdplugin import expr
+from cdplugin.engine.base_arena import base_arena_of, evaluate
+from cdplugin.engine.programs import Program
+from cdplugin.frontends.json_schema.strings import characters, names_text
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.store import layout
+from cdplugin.limits import Limits
+
+COLON = expr.literal(b'": ')
+LETTERS = 'ab"\\/ ~c'
+
+
+def random_names(rng: random.Random) -> list[str]:
+    return ["".join(rng.choices(LETTERS, k=rng.randint(0, 5))) for _ in range(rng.randint(1, 9))]
+
+
+def spelt(rng: random.Random, name: str) -> bytes:
+    """One of the spellings of a name in JSON."""
+    return b"".join(f"\\u{ord(c):04x}".encode() if c in '"\\' or rng.random() < 0.3 else c.encode() for c in name)
+
+
+@pytest.mark.parametrize("seed", range(cases(20, 4)))
+def test_names_are_the_tree_that_they_stand_for(seed: int) -> None:
+    """The kernel's expression is the very value that the tree gives, and the tree matches all spellings and no other text."""
+    rng = random.Random(seed)
+    template = base_arena_of(EVERY_BYTE, Limits(), (), characters())
+    for _ in range(10):
+        names = random_names(rng)
+        node = names_text(names)
+        assert isinstance(node, expr.Names)
+        program = template.program()
+        found, tree = program.add(node), program.add(node.args[0])
+        arena = template.arena.clone()
+        evaluate(arena, program.code(), program.n_results, program.literal_tables())
+        results = arena.tables[layout.VISIT_STAMPS]
+        assert results[found] == results[tree]
+        for name in names:
+            assert accepts(node, spelt(rng, name))
+        for other in random_names(rng):
+            assert accepts(node, spelt(rng, other)) == (other in names)
+
+
+@pytest.mark.parametrize("seed", range(cases(20, 4)))
+def test_a_run_of_keys_is_evaluated_as_one_by_one(seed: int) -> None:
+    """Literals before an expression that the arena has, mixed with others, give what the same trees give on their own."""
+    rng = random.Random(seed)
+    template = base_arena_of(EVERY_BYTE, Limits(), (COLON, expr.ANY_TEXT), characters())
+    literals = [expr.literal(text) for text in (b'"a', b'"bb', b"x", b'"')]
+    roots = [
+        rng.choice((lambda: expr.cat(rng.choice(literals), COLON), lambda: rng.choice(literals), lambda: expr.ANY_TEXT))()
+        for _ in range(12)
+    ]
+    together = template.program()
+    arena = template.arena.clone()
+    numbers = [together.add_lexeme(root) for root in roots]
+    evaluate(arena, together.code(), together.n_results, together.literal_tables())
+    kept = arena.tables[layout.VISIT_STAMPS].tolist()
+    ids = [kept[number] if number >= 0 else ~number for number in numbers]
+    for root, found in zip(roots, ids, strict=True):
+        for text in (b'"a": ', b'"bb": ', b"x", b'x": ', b'"": ', b'"a', b""):
+            state = found
+            for byte in text:
+                state = arena.call(kernels.OP_DERIVE, state, byte)
+            assert bool(arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY) == accepts(root, text)
+
+
+def test_a_cut_vocabulary_has_no_names_of_its_own() -> None:
+    """Where some byte cannot be spelt, names are written out, and texts that need that byte are gone."""
+    program = Program(
+        Limits(),
+        bytes(b for b in range(256) if b != ord("b")),
+        characters=base_arena_of(EVERY_BYTE, Limits(), (), characters()).characters,
+    )
+    program.add(names_text(["ab", "c"]))
+    assert not program._has_names
