@@ -41,6 +41,7 @@ def fmt(name: str, **options: Any) -> Callable[[], cd.Spec]:
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 ASCII = 'start: %json {"type": "string", "x-guidance": {"json_allow_general_unicode_escapes": false}}'
+GUIDED_TIME = 'start: %json {"type": "string", "format": "date-time", "x-guidance": {}}'
 OVERLAP = {"type": "object", "patternProperties": {"^a": INTEGER, "b$": {"minimum": 3}}}
 COUNTED = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "minProperties": 2, "additionalProperties": False}
 TWO = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
@@ -58,6 +59,7 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
     "leap seconds": [
         (fmt("time"), ['"23:59:59Z"'], ['"23:59:60Z"']),
         (fmt("time", formats="rfc"), ['"23:59:60Z"', '"01:29:60+01:30"'], ['"22:59:60Z"']),
+        (lambda: cd.Lark(GUIDED_TIME), ['"1998-12-31T23:59:60Z"'], ['"1998-12-31T22:59:60Z"']),
     ],
     "IPv6 addresses that end in an IPv4 address": [(fmt("ipv6"), [ADDRESS, '"1:2::192.168.0.1"'], ['"::192.168.0"'])],
     r"escapes in formats (`\u002f` in `iri`)": [

@@ -54,7 +54,8 @@ def json_options(source: Source, schema: dict, at: int) -> Guided:
             source.fail(f"x-guidance option {key}", at, expected=expected, found=shown(setting))
         settings[key] = setting
     # coerce_one_of has no effect: oneOf is enforced exactly, which is never less strict
-    out = replace(_laid_out(source, settings, at), on_unsupported="relax" if settings.get("lenient") else "error")
+    relaxes = "relax" if settings.get("lenient") else "error"
+    out = replace(_laid_out(source, settings, at), on_unsupported=relaxes, formats="rfc")  # LLGuidance's formats are the RFCs'
     rest = {name: member for name, member in schema.items() if name != "x-guidance"}
     return Guided(rest, out, _escapes(source, settings, at))
 
