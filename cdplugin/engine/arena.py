@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -273,6 +274,7 @@ class Arena:
         self.limits = limits
         self.lock = threading.Lock()
         self.over_budget = self.is_fresh = self._stretched = False
+        self._broken_by: LimitExceeded | None = None
         self.start = 0
         self._limit = "max_step_work"
         self.expand: Expand | None = None
@@ -346,6 +348,7 @@ class Arena:
         other._limit = "max_step_work"
         other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
         other.is_fresh = other._stretched = False
+        other._broken_by = None
         other.account = None
         other.header = self.header.copy()
         other.address = other.header.ctypes.data
@@ -484,6 +487,8 @@ class Arena:
         elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
             self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
         elif status == statuses.BROKEN:
+            if self._broken_by is not None:  # for who goes on with the question that crossed it
+                raise copy(self._broken_by)
             raise CdpluginError("an exception interrupted this grammar's engine during a change: compile it again")
         else:
             message, limit = _LIMIT_MESSAGES[status]
@@ -497,6 +502,10 @@ class Arena:
         except MemoryError:
             self.abandon()
             raise LimitExceeded("no memory is left for the grammar's states") from None
+        except LimitExceeded as error:
+            self.abandon()
+            self._broken_by = error
+            raise
         except BaseException:
             self.abandon()
             raise

@@ -318,17 +318,16 @@ class Costs:
         if len(dots) > _FEW_RULES:
             fresh, dots = self._take_in(dots), dots[:0]
             heapify(fresh)
+        rules: list[tuple[int, list[int], int]] = []
         for dot in dots.tolist():
-            right: list[int] = []
-            left = int(lefts[dot])
-            while int(symbols[dot]) != layout.END_OF_RULE:
-                right.append(int(symbols[dot]))
-                dot += 1
+            left, right = int(lefts[dot]), symbols[dot : _end_of(symbols, dot)].tolist()
+            rules.append((left, right, total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0)))
+        for left, right, fixed in rules:  # nothing raises from here on: rules are taken in as a whole
             self._grow(max([left, *right]) + 1)
             number = len(self._rules)
             self._rules.append((left, right))
             self._rules_of[left].append(number)
-            self._fixed.append(total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0))
+            self._fixed.append(fixed)
             self._missing.append(sum(symbol >= 0 and self._cost[symbol] >= FAR for symbol in right))
             for symbol in right:
                 if symbol >= 0:
@@ -348,15 +347,15 @@ class Costs:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         flat = symbols[np.repeat(dots - offsets[:-1], lengths) + np.arange(offsets[-1])]
         lefts = tables[layout.DOT_LEFT][dots]
-        first = len(self._rules)
+        is_lexeme = flat < 0
+        lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
+        lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
+        first = len(self._rules)  # nothing raises from here on: rules are taken in as a whole
         self._grow(int(max(lefts.max(initial=-1), flat.max(initial=-1))) + 1)
         right, cuts = flat.tolist(), offsets.tolist()
         self._rules += zip(lefts.tolist(), [right[a:b] for a, b in pairwise(cuts)], strict=True)
         for number, left in enumerate(lefts.tolist(), first):
             self._rules_of[left].append(number)
-        is_lexeme = flat < 0
-        lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
-        lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
         fixed = np.zeros(len(dots), np.int64)
         np.add.at(fixed, rule_of[is_lexeme], lexeme_costs[which.reshape(-1)])
         endless = np.zeros(len(dots), bool)

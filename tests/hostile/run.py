@@ -1,6 +1,7 @@
 """Runs the hostile corpus: each entry in a forked process of its own, whose memory and time are watched.
 
-``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*' --jobs 1``: a JSON line for each entry.
+``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*'``: a JSON line for each entry. ``--summarise LINES… --out
+FILE``: such lines as one table (``perf/results/*-hostile.json``), without running anything.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -141,6 +143,22 @@ def _megabytes(process: int) -> float:
     return (int(resident) - int(shared)) * _PAGE / 1e6
 
 
+def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """A table of reports: of each entry what came of it, work of its costliest step, MB, seconds of the processor of all calls'
+    slowest, the name of the slowest, and what several-part questions took and crossed, where that is more than nothing.
+    """
+    rows = {}
+    for line in sorted(lines, key=lambda line: line["entry"]):
+        slowest = max(line["seconds"], key=line["seconds"].get, default="")
+        row = {"outcome": line["outcome"], "work": line["work"], "mb": line["megabytes"]}
+        row |= {"seconds": line["seconds"].get(slowest, 0.0), "in": slowest}
+        row |= {"asked": max(line["asked"].values())} if any(line["asked"].values()) else {}
+        row |= {"crossed": line["crossed"]} if line["crossed"] else {}
+        rows[line["entry"]] = row | ({"problems": line["problems"]} if line["problems"] else {})
+    outcomes = Counter(row["outcome"] for row in rows.values())
+    return {"entries": len(rows), "outcomes": dict(sorted(outcomes.items())), "rows": rows}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocabulary", default="llama3", choices=["small", "llama3"])
@@ -148,7 +166,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--alarm", type=float, default=ALARM, help="seconds for an entry")
     parser.add_argument("--part", default="0/1", help="2/3: the third third")
+    parser.add_argument("--summarise", nargs="+", type=Path, help="files of lines that this has printed")
+    parser.add_argument("--out", type=Path, help="where to write their table")
     arguments = parser.parse_args()
+    if arguments.summarise:
+        lines = [json.loads(line) for path in arguments.summarise for line in path.read_text().splitlines()]
+        table = {"vocabulary": arguments.vocabulary, **summary(lines)}
+        arguments.out.write_text(json.dumps(table, indent=1).replace("\n   ", " ").replace("\n  }", "}") + "\n")
+        return
     number, of = map(int, arguments.part.split("/"))
     farm = Farm(arguments.vocabulary)
     chosen = [entry for entry in entries() if fnmatch.fnmatch(entry["id"], arguments.only)]

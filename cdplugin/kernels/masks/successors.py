@@ -19,6 +19,7 @@ from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 # slots of the table (a power of two), cursors so far; then the slots' cursors and their numbers, then the cursors
 Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT = range(4)
 QUESTION_WORDS = 4
+_STEP_WORK = 8  # units of work of a step that is more than a look at a table
 FULL = 1 << 40
 """More cursors than half the slots: ask again with more."""
 
@@ -119,6 +120,8 @@ def _walk(h, cursor, table, row, numbers):
         byte = np.int64(bytes_[node])
         after = step_inside(i32(h, layout.TRANSITIONS), before, byte)
         if after < 0:
+            if not spend(h, _STEP_WORK):  # counted at once: a walk that is told to come again has been there for nothing
+                return np.int64(statuses.LIMIT_WORK)
             after = step(h, before, byte)
             if after < 0:
                 return after
