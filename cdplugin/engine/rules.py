@@ -367,6 +367,7 @@ class Expander:
         self._member_number: dict[Member, int] = {}
         self._tracker: ValueTracker | None = None
         self._code: dict[Symbol, list[int]] = {}
+        self._n_copied = 0  # dots of rules that are made twice, which cost next to nothing
         self._optional = {
             self._number[symbol]: self._encode(lexeme)
             for symbol, lexeme in rules.lexemes.optional.items()
@@ -382,9 +383,9 @@ class Expander:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
         with self._turn.lock:
             family, _ = self._family(nonterminal)
-            work, n_dots = family.work, self._n_dots
+            work, n_dots = family.work, self._n_dots - self._n_copied
             self._expand(nonterminal)
-            work = family.work - work + _SYMBOL_WORK * (self._n_dots - n_dots)
+            work = family.work - work + _SYMBOL_WORK * (self._n_dots - self._n_copied - n_dots)
             self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
 
     @property
@@ -496,6 +497,7 @@ class Expander:
         while len(code) > 1 and code[0] in self._optional:
             ways.append([self._optional[code[0]], *code[1:]])
             code = code[1:]
+            self._n_copied += len(code) + 1
         return [*ways, code]
 
     def _number_new(self, n_before: int) -> None:
