@@ -158,7 +158,7 @@ class Block:
         at = 0
         spans = {}
         for table, array in tables.items():
-            used = in_use[table] if table in in_use else int(np.flatnonzero(array)[-1:].sum()) + 1
+            used = min(in_use[table], len(array)) if table in in_use else int(np.flatnonzero(array)[-1:].sum()) + 1
             spans[table] = (at, at + array.nbytes, at + used * array.itemsize, _dtype(table))
             at += -(-array.nbytes // _LINE) * _LINE
         zeros = [table for table in tables if table not in in_use]
