@@ -62,10 +62,7 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
         (lambda: cd.Lark(GUIDED_TIME), ['"1998-12-31T23:59:60Z"'], ['"1998-12-31T22:59:60Z"']),
     ],
     "IPv6 addresses that end in an IPv4 address": [(fmt("ipv6"), [ADDRESS, '"1:2::192.168.0.1"'], ['"::192.168.0"'])],
-    r"escapes in formats (`\u002f` in `iri`)": [
-        (fmt("iri-reference"), ['"/é"', '"/\\u00e9"', '"/\\u4E2d"'], ['"\\u002fé"', '"/\\u0020"']),
-        (fmt("idn-email"), ['"é@b.c"'], ['"\\u00e9@b.c"']),
-    ],
+    r"escapes in formats (`\u00e9` in `iri`)": [(fmt("iri-reference"), ['"/é"'], ['"/\\u00e9"'])],
     r"`\u00e9` in other strings": [
         (schema(TEXT), ['"é"', '"\\u00e9"'], []),
         (schema({**TEXT, "pattern": "^é$"}), ['"é"', '"\\u00e9"'], []),

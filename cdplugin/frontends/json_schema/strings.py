@@ -18,7 +18,6 @@ from cdplugin.expr import (
     EPSILON,
     EPSILON_OP,
     LITERALS_OP,
-    MAX_CODE_POINT,
     NOT_OP,
     REPEAT_OP,
     Expr,
@@ -103,14 +102,11 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
     alphabet = _PLAIN if plain else JSON_CANONICAL if formats else JSON_STRING  # formats are spelt in one way
     if not plain and any(form.name == "email" for form in formats):
         alphabet = _ASCII
-    spelt = JSON_CANONICAL
-    if formats and all(form.name in _ESCAPED_FORMATS for form in formats):
-        alphabet = spelt = _ESCAPED
     for form in formats:
         shortest, longest = sizes(form.text(UTF8))
         low = 0 if low <= -(-shortest // 4) or (low <= shortest and form.name in _ASCII_FORMATS) else low
         high = None if high is not None and longest is not None and longest <= high else high
-    parts = [form.text(spelt) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
+    parts = [form.text(JSON_CANONICAL) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
     if low or high is not None or not parts:
         parts.append(repeat(alphabet.any_char, low, high))
     return cat(QUOTE, both(*parts), QUOTE)
@@ -126,18 +122,9 @@ def _ascii_chars(ranges: Ranges) -> Expr:
     return JSON_CANONICAL.chars(intersection(ranges, ((0x20, 0x7E),)))
 
 
-@counted
-def _escaped_chars(ranges: Ranges) -> Expr:
-    beyond = intersection(ranges, ((0x80, MAX_CODE_POINT),))
-    return alt(JSON_CANONICAL.chars(intersection(ranges, ((0, 0x7F),))), JSON_STRING.chars(beyond))
-
-
 _ASCII = Alphabet("ASCII", _ascii_chars, JSON_CANONICAL.spell, True)
 _PLAIN = Alphabet("PLAIN", _plain_chars, str.encode, True)
 """For what stands beside a format: printable ASCII, all or what has no escape."""
-_ESCAPED = Alphabet("ESCAPED", _escaped_chars, JSON_CANONICAL.spell, False)
-"""ASCII in one way, other characters in all: as ``json.dumps`` writes them by default as well."""
-_ESCAPED_FORMATS = frozenset(("iri", "iri-reference"))
 _PLAIN_FORMATS = frozenset(
     "date-time date time duration hostname ipv4 ipv6 uri uri-reference uuid base64 base64url base32 base32hex base16".split()
 )
