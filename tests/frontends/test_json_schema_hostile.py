@@ -197,6 +197,17 @@ MULTIPLYING: dict[str, Any] = {
     "oneOf of arrays": one_of(25, lambda i: {"prefixItems": [{"minimum": i}] * 5}),
     "oneOf of multiples": one_of(12, lambda i: {"multipleOf": i + 2}),
     "oneOf of formats": one_of(7, lambda i: {"format": ["date", "time", "ipv4", "ipv6", "uuid", "email", "uri"][i]}),
+    "references to what comes later": {
+        "type": "object",
+        "properties": {f"q{i}": {"$ref": f"#/$defs/p{i}"} for i in range(2_000)},
+        "$defs": {
+            "p2000": {"type": "string"},
+            **{
+                f"p{i}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/p{i + 1}"}}, "required": ["a"]}
+                for i in range(2_000)
+            },
+        },
+    },
     "oneOf times oneOf": {"allOf": [one_of(9, lambda i, k=k: {"required": [f"{k}{i}"]}) for k in "ab"]},
     "oneOf under not": {"not": one_of(12, lambda i: {"properties": {f"p{i}": {"minimum": i}}})},
     "not nested": nest(500, lambda s: {"not": s}, {"type": "object", "required": ["a"]}),

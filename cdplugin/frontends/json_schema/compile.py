@@ -43,6 +43,8 @@ _MOST_WANTED = 6
 _MOST_MET, _MOST_LOOSE = 12, 6
 """Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
 them than the second, a member stands for one subset only."""
+_MOST_ROUNDS = 4
+"""Times that all rules are looked at to find out that the start derives a text; what takes more is found by counting."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 _MOST_COUNTED = 3
@@ -733,13 +735,13 @@ class _Writer:
             ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
 
     def _is_productive(self, start: Symbol) -> bool:
-        """Whether a text is found that a symbol derives. Rules are looked at from the last to the first, since what is inside
-        is written later: few rounds are enough, most of the time.
+        """Whether it is soon found that a symbol derives a text. Rules are looked at from the last to the first, since what is
+        inside is written later: few rounds are enough, most of the time. False if they were not.
         """
         known = set(range(-len(self.ir.lexemes), 0))
-        before = -1
-        while start not in known and len(known) > before:
-            before = len(known)
+        for _ in range(_MOST_ROUNDS):
+            if start in known:
+                break
             for left, right in reversed(self.ir.rules):
                 if left not in known and known.issuperset(right):
                     known.add(left)
