@@ -19,7 +19,7 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Unique, distinct_item, read_value
-from cdplugin.frontends.json_schema.distinct_items import DistinctItems, Signs
+from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import CLOSE, KEY, NOTHING, OPEN_LIST, OPEN_OBJECT, VALUE, frozen
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
 from cdplugin.frontends.json_schema.matching import texts_of
@@ -31,6 +31,7 @@ from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Effort, MultipliesError, Place, Shaper, check_loops, located
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
+from cdplugin.frontends.json_schema.signs import Signs
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.productive import Productive

@@ -121,7 +121,32 @@ class Values:
 NO_VALUES = Values(NOTHING_SEEN, ())
 
 
-class Typing:
+class Chain:
+    """A list that shares what is below its top. Equal ones hold equal items; they may be too long to compare by recursion."""
+
+    __slots__ = ("_hash", "below", "top")
+
+    def __init__(self, top: Any, below: Any) -> None:
+        self.top = top
+        self.below = below
+        self._hash = hash((top, below))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return False
+        a: Chain | None = self
+        b: Chain | None = other
+        while a is not b:
+            if a is None or b is None or a._hash != b._hash or a.top != b.top:
+                return False
+            a, b = a.below, b.below
+        return True
+
+
+class Typing(Chain):
     """A value as far as it is written: an event and what was there before it.
 
     ``kind``: ``"["`` or ``"{"`` inside an array or an object, ``""`` outside. ``count``: of items or members that are complete;
@@ -129,7 +154,7 @@ class Typing:
     that was written; with none left, the value differs from them whatever comes. Outside, they are arrays and objects only.
     """
 
-    __slots__ = ("_hash", "before", "count", "done", "event", "key", "kind", "nbytes", "others", "outer")
+    __slots__ = ("count", "done", "key", "kind", "nbytes", "others", "outer")
 
     def __init__(
         self,
@@ -142,35 +167,19 @@ class Typing:
         key: str | None,
         others: Sequence[Hashable],
     ) -> None:
-        self.before = before
-        self.event = event
+        super().__init__(event, before)
         self.kind = kind
         self.outer = outer
         self.done = done
         self.count = count
         self.key = key
         self.others = others
-        self._hash = hash((before, event))
         self.nbytes = _TYPING_BYTES + 8 * len(others) + 2 * len(str(event[1]))
 
     @classmethod
     def first(cls, values: Values) -> Typing:
         """Nothing yet, beside ``values``."""
         return cls(None, NOTHING, "", None, None, 0, None, values.containers)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Typing):
-            return False
-        a: Typing | None = self
-        b: Typing | None = other
-        while a is not b:
-            if a is None or b is None or a._hash != b._hash or a.event != b.event:
-                return False
-            a, b = a.before, b.before
-        return True
 
     def after(self, event: Event) -> Typing:
         """With one event more."""

@@ -1,0 +1,130 @@
+"""What the symbols of a schema's rules write: for distinct items, which follow a value as its rules write it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, both
+from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item
+from cdplugin.frontends.json_schema.distinct_values import NOTHING, VALUE, Event, frozen, read_any
+from cdplugin.frontends.json_schema.layout import Layout
+from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.ir import GrammarIR, Symbol, ValueReader
+
+_MOST_LISTED = 500
+"""Values of a lexeme that are listed."""
+
+
+@dataclass(eq=False)
+class Text:
+    """A lexeme for a scalar or a name, as it is written where its text is kept: ``lead``, ``lexeme``, ``tail``.
+
+    ``twin``: of ``lexeme``; ``plain``: the symbol that it stands for (None: another family's own); ``constants``: arrays and
+    objects that it may be, written in ``layout``.
+    """
+
+    lexeme: Symbol
+    twin: Symbol
+    reader: ValueReader
+    expression: Expr
+    is_key: bool
+    layout: Layout | None = None
+    plain: Symbol | None = None
+    lead: tuple[Symbol, ...] = ()
+    tail: tuple[Symbol, ...] = ()
+    constants: Sequence[Hashable] = ()
+    _texts: dict[Hashable, list[bytes]] | None = None
+    _is_listed: bool = False
+
+    def listed(self) -> dict[Hashable, list[bytes]] | None:
+        """Values with texts; None if there are many. Not all values need be there, but those of the reader's plain texts."""
+        if not self._is_listed:
+            if self.reader.plain is EMPTY and self.expression.op == LITERALS_OP:
+                texts: Sequence[bytes] | None = self.expression.args
+            else:
+                texts, _ = texts_of(both(self.expression, self.reader.plain), _MOST_LISTED)
+            if texts is not None:
+                self._texts = {value: [] for value in self.constants}
+                for text in texts:
+                    self._texts.setdefault(self.reader.read(text), []).append(text)
+            self._is_listed = True
+        return self._texts
+
+
+class Signs:
+    """What the symbols of a schema's rules write. Noted while the rules are made."""
+
+    def __init__(self, ir: GrammarIR) -> None:
+        self._ir = ir
+        self.events: dict[Symbol, Event] = {}
+        self.texts: dict[Symbol, Text] = {}
+        self._content: dict[Symbol, tuple[Expr, bool, Layout, bool]] = {}
+        self._constants: dict[Symbol, Sequence[Any]] = {}
+        self._twins: dict[Symbol, Symbol] = {}
+
+    def note(self, symbol: Symbol, event: Event) -> Symbol:
+        """A symbol that always means the same; returns it."""
+        self.events[symbol] = event
+        return symbol
+
+    def note_scalar(self, symbol: Symbol, scalar: Expr, layout: Layout, bare: bool, constants: Sequence[Any]) -> None:
+        """A lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
+        if constants:
+            self._constants[symbol] = constants
+        self._content.setdefault(symbol, (scalar, False, layout, bare))
+
+    def note_key(self, symbol: Symbol, quoted: Expr, layout: Layout) -> None:
+        """A lexeme of names, in their quotes."""
+        self._content.setdefault(symbol, (quoted, True, layout, False))
+
+    def spaces(self, layout: Layout) -> tuple[Symbol, ...]:
+        """What stands before a value or a name that is a lexeme of its own."""
+        return () if layout.space is EPSILON else (self.note(self._ir.lexeme(layout.space, "whitespace"), NOTHING),)
+
+    def colon(self, layout: Layout) -> Symbol:
+        """What stands between such a name and a value."""
+        return self.note(self._ir.lexeme(layout.colon, ":"), NOTHING)
+
+    def note_tracked(self, lexeme: Symbol, twin: Symbol, is_key: bool) -> None:
+        """A lexeme of another family that keeps its text."""
+        reader = self._ir.tracked[lexeme]
+        text = Text(lexeme, twin, reader, self._ir.lexemes[~lexeme], is_key)
+        self.texts[lexeme] = self.texts[twin] = text
+
+    def prepare(self, symbol: Symbol) -> Iterator[Symbol]:
+        """Get ready for a lexeme that an item may hold; the symbols that may stand for it."""
+        if symbol in self._content and symbol not in self.events and symbol not in self.texts:
+            scalar, is_key, layout, bare = self._content[symbol]
+            values = {read_any(text) for text in scalar.args} if scalar.op == LITERALS_OP and not is_key else set()
+            if len(values) == 1:
+                self.events[symbol] = (VALUE, values.pop())
+            else:
+                expression = scalar if is_key else distinct_item(scalar)
+                reader = ValueReader(read_any, EMPTY if expression.op == LITERALS_OP else PLAIN_TEXTS)
+                lexeme, twin = self._ir.track(expression, reader, self._ir.lexeme_names[~symbol])
+                lead = () if bare else self.spaces(layout)
+                tail = (self.colon(layout),) if is_key else ()
+                constants = [frozen(value) for value in self._constants.get(symbol, ())]
+                text = Text(lexeme, twin, reader, expression, is_key, layout, symbol, lead, tail, constants)
+                self.texts[symbol] = text
+                self.texts[lexeme] = self.texts[twin] = replace(text, plain=None, lead=(), tail=())
+        if symbol in self.texts:
+            text = self.texts[symbol]
+            yield from (*text.lead, text.lexeme, text.twin, *text.tail)
+        elif symbol in self.events:
+            yield from (symbol, self.unsure(symbol))
+        else:
+            raise AssertionError(f"nobody noted what {self._ir.lexeme_names[~symbol]!r} writes")
+
+    def unsure(self, symbol: Symbol) -> Symbol:
+        """The twin of a symbol that has one meaning."""
+        if symbol not in self._twins:
+            ir = self._ir
+            reader = ValueReader(bytes, EMPTY)
+            _, twin = ir.track(ir.lexemes[~symbol], reader, ir.lexeme_names[~symbol])
+            self._twins[symbol] = twin
+            self.events[twin] = self.events[symbol]
+            self._twins[twin] = twin
+        return self._twins[symbol]
