@@ -55,7 +55,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tokenizers_data import smollm2
 
     tokenizer = smollm2()
-    folder = tmp_path_factory.mktemp("model")
+    folder = tmp_path_factory.mktemp("model") / "m"
     torch.manual_seed(0)
     sizes = {
         "hidden_size": 32,

@@ -311,27 +311,12 @@ def test_kinds_are_those_of_the_command_line(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.slow
-def test_the_model_s_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_s_answer(model_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A real generate() with a small random model behind the button."""
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from tokenizers_data import smollm2
-
     from cdplugin.playground.model import Model
 
     monkeypatch.setattr(service, "MOST_ANSWER", 16)
-    tokenizer = smollm2()
-    torch.manual_seed(0)
-    sizes = {
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 2,
-    }
-    config = transformers.LlamaConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id, **sizes)
-    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "m")
-    tokenizer.save_pretrained(tmp_path / "m")
-    model = Model(str(tmp_path / "m"))
+    model = Model(model_folder)
     one = Playground(model.vocabulary(), model.name, model)
     ask = {"kind": "json-schema", "spec": SCHEMA, "text": "", "prompt": "A person:"}
     with pytest.raises(cd.CdpluginError, match="the model is not ready: loading"):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from cdplugin.engine import pages
+from cdplugin.engine.blocks import DTYPES, Block, Tables, dtype_of
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
@@ -21,7 +21,7 @@ from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
-from cdplugin.memory import Account, fixed_cache
+from cdplugin.memory import Account
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _LIMIT_MESSAGES = {
@@ -103,116 +103,8 @@ _OBJECT_BYTES = 8 << 10
 
 _OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
 
-_LINE = 64  # bytes of a cache line: each table of a block begins at one
-
-
-def _dtype(table: int) -> type:
-    if table in layout.INT32_TABLES:
-        return np.int32
-    return np.uint8 if table in layout.UINT8_TABLES else np.int64
-
-
-_DTYPES = tuple(np.dtype(_dtype(table)) for table in range(layout.N_TABLES))
 _MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 _HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
-
-
-@fixed_cache(64, entry_bytes=2000)
-def _words_of(tables: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The words of the header where it has these tables, two for each, and for each word 1 if it holds an address (int64)."""
-    words = [word for table in tables for word in (2 * table, 2 * table + 1)]
-    return np.array(words, np.int64), np.array((1, 0) * len(tables), np.int64)
-
-
-Span = tuple[int, int, int, type]
-"""Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
-
-
-@dataclass(eq=False, slots=True)
-class Block:
-    """Several tables in one piece of memory, so that an arena takes them over at once.
-
-    ``memory``: uint8; ``header`` and ``is_offset``: see :func:`_words_of`; ``places``: int64, what the header has: each table's
-    offset in bytes and its length in items; ``zeros``: tables that are zeros where they are not in use.
-    """
-
-    memory: np.ndarray
-    spans: Mapping[int, Span]
-    header: np.ndarray
-    is_offset: np.ndarray
-    places: np.ndarray
-    zeros: Sequence[int] = ()
-
-    @classmethod
-    def _laid_out(
-        cls, memory: np.ndarray, spans: Mapping[int, Span], lengths: Sequence[int], zeros: Sequence[int] = ()
-    ) -> Block:
-        places: list[int] = []
-        for (start, _, _, _), length in zip(spans.values(), lengths, strict=True):
-            places += (start, length)
-        return cls(memory, spans, *_words_of(tuple(spans)), np.array(places, np.int64), zeros)
-
-    @classmethod
-    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros."""
-        at = 0
-        spans = {}
-        for table, array in tables.items():
-            used = min(in_use[table], len(array)) if table in in_use else int(np.flatnonzero(array)[-1:].sum()) + 1
-            spans[table] = (at, at + array.nbytes, at + used * array.itemsize, _dtype(table))
-            at += -(-array.nbytes // _LINE) * _LINE
-        zeros = [table for table in tables if table not in in_use]
-        block = cls._laid_out(np.zeros(at, np.uint8), spans, [*map(len, tables.values())], zeros)
-        for table, array in tables.items():
-            block.table(table)[:] = array
-        return block
-
-    @classmethod
-    def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
-        """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
-        at = 0
-        spans = {}
-        for table, size in sizes.items():
-            spans[table] = (at, at + 8 * size, at + 8 * size, np.int64)
-            at += 8 * size
-        return cls._laid_out(words.view(np.uint8), spans, [*sizes.values()])
-
-    def copy(self, memory: np.ndarray | None = None, is_zero: bool = False) -> Block:
-        """The same in memory of its own; what is not in use is not initialised. ``memory``: uint8, as large, to be taken for
-        it; ``is_zero``: it is zeros.
-        """
-        old = self.memory
-        if memory is None:
-            memory = np.empty(len(old), np.uint8)
-        for table, (start, end, used, _) in self.spans.items():
-            memory[start:used] = old[start:used]
-            if not is_zero and table in self.zeros:
-                memory[used:end] = 0
-        return Block(memory, self.spans, self.header, self.is_offset, self.places, self.zeros)
-
-    def table(self, number: int) -> np.ndarray:
-        """One of the tables."""
-        start, end, _, dtype = self.spans[number]
-        return self.memory[start:end].view(dtype)
-
-
-class Tables(dict[int, np.ndarray]):
-    """An arena's tables by number. Those that lie in ``blocks`` are looked up when they are asked for: a kernel finds them
-    through the header.
-    """
-
-    __slots__ = ("blocks",)
-
-    def __init__(self, tables: Mapping[int, np.ndarray], blocks: Sequence[Block] = ()) -> None:
-        super().__init__(tables)
-        self.blocks = blocks
-
-    def __missing__(self, number: int) -> np.ndarray:
-        for block in self.blocks:
-            if number in block.spans:
-                table = self[number] = block.table(number)
-                return table
-        raise KeyError(number)
 
 
 class _Room(NamedTuple):
@@ -224,7 +116,7 @@ class _Room(NamedTuple):
     @classmethod
     def of(cls, table: int, items: int) -> _Room:
         """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
-        dtype = _DTYPES[table]
+        dtype = DTYPES[table]
         size = items * dtype.itemsize
         if size < pages.LARGE:
             return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
@@ -286,9 +178,9 @@ class Arena:
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
-        self.tables = Tables({t: np.empty(0, _dtype(t)) for t in range(layout.N_TABLES)})
+        self.tables = Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)})
         for table, size in _INITIAL.items():
-            self.set_table(table, np.zeros(size, _dtype(table)))
+            self.set_table(table, np.zeros(size, dtype_of(table)))
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
             self.header[number] = 1  # 0 means none
         self._set_vocabulary()
@@ -369,8 +261,8 @@ class Arena:
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
-        if array.dtype != _DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
-            raise TypeError(f"table {table}: expected contiguous 1-D {_dtype(table)}, found {array.ndim}-D {array.dtype}")
+        if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
+            raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
         if array.base is None and table not in _NOT_OWNED:
             self._own[table] = array.nbytes
@@ -527,7 +419,7 @@ class Arena:
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""
         length = len(self.tables[table])
-        wanted = max(int((_GROWTH_SMALL if length * _DTYPES[table].itemsize < 1 << 20 else _GROWTH_LARGE) * length), needed)
+        wanted = max(int((_GROWTH_SMALL if length * DTYPES[table].itemsize < 1 << 20 else _GROWTH_LARGE) * length), needed)
         if table in (layout.INDEX, layout.MEMO_KEYS):
             wanted, needed = 1 << (wanted - 1).bit_length(), 1 << (needed - 1).bit_length()
         self._replace(_MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
@@ -542,7 +434,7 @@ class Arena:
         """Whether some tables may have so many items each."""
         added = 0
         for table in tables:
-            size = items * _DTYPES[table].itemsize
+            size = items * DTYPES[table].itemsize
             added += (size if size < pages.LARGE else pages.rounded(size)) - self._own.get(table, 0)
         return self.nbytes + added <= self._most_bytes
 

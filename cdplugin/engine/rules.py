@@ -19,7 +19,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.engine.arena import Arena, Block
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import Block
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
@@ -584,7 +585,5 @@ class Expander:
         return number
 
     def _append(self, table: int, at: int, words: np.ndarray) -> None:
-        end = at + len(words)
-        if len(self._arena.tables[table]) < end:
-            self._arena.reserve(table, end)
-        self._arena.tables[table][at:end] = words
+        self._arena.reserve(table, at + len(words))
+        self._arena.tables[table][at : at + len(words)] = words

@@ -129,8 +129,7 @@ class ValueTracker:
     def _append(self, record: np.ndarray) -> int:
         number = self._n_records
         start, end = number * layout.LEXEME_WORDS, (number + 1) * layout.LEXEME_WORDS
-        if len(self._arena.tables[layout.LEXEMES]) < end:
-            self._arena.reserve(layout.LEXEMES, end)
+        self._arena.reserve(layout.LEXEMES, end)
         self._arena.tables[layout.LEXEMES][start:end] = record
         self._n_records = number + 1
         return number

@@ -57,7 +57,7 @@ def key_of(*parts: Any) -> Hashable | None:
 
 
 _DEFAULT = Options()
-_USUAL = ("flexible", "schema", "enforce", "annotation", "error")
+_USUAL = (_DEFAULT.whitespace, _DEFAULT.property_order, _DEFAULT.formats, _DEFAULT.unknown_formats, _DEFAULT.on_unsupported)
 
 
 class JsonSchema(Spec):

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin.engine import arena, pages, rules
+from cdplugin.engine import arena, blocks, pages, rules
 from cdplugin.engine import base_arena as template
 from cdplugin.engine import tracked as keeping
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels.parser import layout as parser_layout
 
-OWNERS = (arena, keeping, pages, rules, template)
+OWNERS = (arena, blocks, keeping, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""
 KINDS = ("memory", "pages", "limit", "interrupt")
 

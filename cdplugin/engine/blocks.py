@@ -1,0 +1,122 @@
+"""Tables of an arena that lie in one piece of memory: what a clone copies at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdplugin.kernels.store import layout
+from cdplugin.memory import fixed_cache
+
+_LINE = 64  # bytes of a cache line: each table of a block begins at one
+
+
+def dtype_of(table: int) -> type:
+    """The dtype of a table's items."""
+    if table in layout.INT32_TABLES:
+        return np.int32
+    return np.uint8 if table in layout.UINT8_TABLES else np.int64
+
+
+DTYPES = tuple(np.dtype(dtype_of(table)) for table in range(layout.N_TABLES))
+"""By table."""
+
+
+@fixed_cache(64, entry_bytes=2000)
+def _words_of(tables: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The words of the header where it has these tables, two for each, and for each word 1 if it holds an address (int64)."""
+    words = [word for table in tables for word in (2 * table, 2 * table + 1)]
+    return np.array(words, np.int64), np.array((1, 0) * len(tables), np.int64)
+
+
+Span = tuple[int, int, int, type]
+"""Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """Several tables in one piece of memory, so that an arena takes them over at once.
+
+    ``memory``: uint8; ``header`` and ``is_offset``: see :func:`_words_of`; ``places``: int64, what the header has: each table's
+    offset in bytes and its length in items; ``zeros``: tables that are zeros where they are not in use.
+    """
+
+    memory: np.ndarray
+    spans: Mapping[int, Span]
+    header: np.ndarray
+    is_offset: np.ndarray
+    places: np.ndarray
+    zeros: Sequence[int] = ()
+
+    @classmethod
+    def _laid_out(
+        cls, memory: np.ndarray, spans: Mapping[int, Span], lengths: Sequence[int], zeros: Sequence[int] = ()
+    ) -> Block:
+        places: list[int] = []
+        for (start, _, _, _), length in zip(spans.values(), lengths, strict=True):
+            places += (start, length)
+        return cls(memory, spans, *_words_of(tuple(spans)), np.array(places, np.int64), zeros)
+
+    @classmethod
+    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
+        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros."""
+        at = 0
+        spans = {}
+        for table, array in tables.items():
+            used = min(in_use[table], len(array)) if table in in_use else int(np.flatnonzero(array)[-1:].sum()) + 1
+            spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
+            at += -(-array.nbytes // _LINE) * _LINE
+        zeros = [table for table in tables if table not in in_use]
+        block = cls._laid_out(np.zeros(at, np.uint8), spans, [*map(len, tables.values())], zeros)
+        for table, array in tables.items():
+            block.table(table)[:] = array
+        return block
+
+    @classmethod
+    def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
+        """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
+        at = 0
+        spans = {}
+        for table, size in sizes.items():
+            spans[table] = (at, at + 8 * size, at + 8 * size, np.int64)
+            at += 8 * size
+        return cls._laid_out(words.view(np.uint8), spans, [*sizes.values()])
+
+    def copy(self, memory: np.ndarray | None = None, is_zero: bool = False) -> Block:
+        """The same in memory of its own; what is not in use is not initialised. ``memory``: uint8, as large, to be taken for
+        it; ``is_zero``: it is zeros.
+        """
+        old = self.memory
+        if memory is None:
+            memory = np.empty(len(old), np.uint8)
+        for table, (start, end, used, _) in self.spans.items():
+            memory[start:used] = old[start:used]
+            if not is_zero and table in self.zeros:
+                memory[used:end] = 0
+        return Block(memory, self.spans, self.header, self.is_offset, self.places, self.zeros)
+
+    def table(self, number: int) -> np.ndarray:
+        """One of the tables."""
+        start, end, _, dtype = self.spans[number]
+        return self.memory[start:end].view(dtype)
+
+
+class Tables(dict[int, np.ndarray]):
+    """An arena's tables by number. Those that lie in ``blocks`` are looked up when they are asked for: a kernel finds them
+    through the header.
+    """
+
+    __slots__ = ("blocks",)
+
+    def __init__(self, tables: Mapping[int, np.ndarray], blocks: Sequence[Block] = ()) -> None:
+        super().__init__(tables)
+        self.blocks = blocks
+
+    def __missing__(self, number: int) -> np.ndarray:
+        for block in self.blocks:
+            if number in block.spans:
+                table = self[number] = block.table(number)
+                return table
+        raise KeyError(number)
