@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -175,15 +177,49 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
         assert grammar.nbytes == grammar._tables.nbytes + arena.nbytes
 
 
-def test_the_pages_of_a_table_that_grew_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pages_of_a_hash_table_that_grew_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LARGE", 1 << 12)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
-    for grow in (arena.reserve, arena._grow):
-        grow(layout.TOKEN_LISTS, 2 * len(arena.tables[layout.TOKEN_LISTS]))
-        size = len(arena._pages[layout.TOKEN_LISTS])
+    for _ in range(2):
+        arena._grow(layout.INDEX, 2 * len(arena.tables[layout.INDEX]))
+        size = len(arena._pages[layout.INDEX])
         before = len(pages._free.get(size, ()))
-        grow(layout.TOKEN_LISTS, 2 * len(arena.tables[layout.TOKEN_LISTS]))
+        arena._grow(layout.INDEX, 2 * len(arena.tables[layout.INDEX]))
         assert len(pages._free.get(size, ())) == before + 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages of a table can be moved on Linux only")
+def test_a_table_that_grows_is_never_there_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pages become more; where somebody refers to it, it is copied, and the reference holds what it did."""
+    monkeypatch.setattr(pages, "LARGE", 1 << 12)
+    arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
+    arena.reserve(layout.TOKEN_LISTS, 1 << 14)
+    installed = []
+    install = Arena._install
+    monkeypatch.setattr(Arena, "_install", lambda self, *a: (installed.append(a[0]), install(self, *a))[1])
+    arena.tables[layout.TOKEN_LISTS][: 1 << 14] = np.arange(1 << 14)
+    arena.reserve(layout.TOKEN_LISTS, 1 << 15)
+    assert not installed
+    held = arena.tables[layout.TOKEN_LISTS]
+    size = len(held)
+    arena.reserve(layout.TOKEN_LISTS, size + 1)
+    assert installed == [(layout.TOKEN_LISTS,)]
+    grown = arena.tables[layout.TOKEN_LISTS]
+    assert len(held) == size < len(grown) and grown[: 1 << 14].tolist() == held[: 1 << 14].tolist() == [*range(1 << 14)]
+    head = arena.header[2 * layout.TOKEN_LISTS : 2 * layout.TOKEN_LISTS + 2].tolist()
+    assert head == [grown.ctypes.data, len(grown)]
+
+
+def test_an_arena_that_was_replaced_goes_at_once() -> None:
+    """A fork that stands still does not keep the arena of its last step: there would be two beside each other."""
+    grammar = cd.Compiler(VOCAB).compile(SPECS[0])
+    matcher = grammar.matcher()
+    walk(matcher, 1, 5)
+    idle, before = matcher.fork(), mask(matcher)
+    old = weakref.ref(grammar._arena)
+    grammar._arena.over_budget = True
+    assert mask(matcher) == before and old() is None
+    assert mask(idle) == before and idle.tokens == matcher.tokens
 
 
 def test_near_its_bound_a_table_still_grows_by_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,8 +234,8 @@ def test_near_its_bound_a_table_still_grows_by_a_part(monkeypatch: pytest.Monkey
         replaced += 1
         return install(self, *arguments)  # type: ignore[arg-type]
 
-    install = Arena._install
-    monkeypatch.setattr(Arena, "_install", count)
+    install = Arena._replace
+    monkeypatch.setattr(Arena, "_replace", count)
 
     def fill() -> None:
         while True:

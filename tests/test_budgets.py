@@ -271,13 +271,13 @@ def bounds(matcher: cd.Matcher, seen: tuple[int, int] | None) -> tuple[int, tupl
     arena = matcher._arena
     known = matcher.grammar._budgets_in(arena, matcher._stops)
     low, high = 0, 1 << 20
-    if known.quiet(matcher._cursor(), high, matcher._tokens, seen)[0] > high:
+    if known.quiet(matcher._place()[1], high, matcher._tokens, seen)[0] > high:
         return -1, None
     while high - low > 1:
         middle = (low + high) // 2
-        enough, _, _ = known.quiet(matcher._cursor(), middle, matcher._tokens, seen)
+        enough, _, _ = known.quiet(matcher._place()[1], middle, matcher._tokens, seen)
         low, high = (low, middle) if enough <= middle else (middle, high)
-    return high, known.quiet(matcher._cursor(), 1 << 20, matcher._tokens, seen)[2]
+    return high, known.quiet(matcher._place()[1], 1 << 20, matcher._tokens, seen)[2]
 
 
 def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:

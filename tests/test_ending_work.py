@@ -90,7 +90,7 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
         monkeypatch.setattr(costs, "_FEW_RULES", few)
         matcher = cd.Compiler(vocab).compile_ir(rules).matcher()
         estimates = completion.Endings(matcher._arena).costs
-        estimates.of_cursor(matcher._cursor())
+        estimates.of_cursor(matcher._place()[1])
         found.append(
             (estimates._rules, estimates._cost, estimates._fixed, estimates._uses, estimates._rules_of, estimates._missing)
         )

@@ -431,12 +431,27 @@ class Arena:
             self._replace((table,), max(size, int(_GROWTH_LARGE * length)), size)
 
     def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
-        """Whether some tables may have so many items each."""
+        """Whether some tables may have so many items each, while those are there, too, whose place they take: all that are not
+        extended.
+        """
         added = 0
         for table in tables:
             size = items * DTYPES[table].itemsize
-            added += (size if size < pages.LARGE else pages.rounded(size)) - self._own.get(table, 0)
+            added += size if size < pages.LARGE else pages.rounded(size)
+            if self._is_extended(table):
+                added -= self._own[table]
         return self.nbytes + added <= self._most_bytes
+
+    def _is_extended(self, table: int) -> bool:
+        """Whether a table's pages become more when it grows."""
+        return table in self._pages and table not in _HASHED
+
+    def _extend(self, table: int, items: int) -> bool:
+        """Make a table's pages more; whether that was possible."""
+        del self.tables[table]  # nobody else may refer to it
+        page = self._pages[table] = pages.extended([self._pages.pop(table)], items * DTYPES[table].itemsize)
+        self.set_table(table, page.view(DTYPES[table]))
+        return len(self.tables[table]) >= items
 
     def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
         """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but
@@ -453,12 +468,19 @@ class Arena:
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+        freed: list[np.ndarray] = []
         try:
-            fresh = [_Room.of(table, items) for table in tables]
+            is_extended = self._is_extended(tables[0]) and self._extend(tables[0], items)
+        except BaseException:
+            self.abandon()
+            raise
+        try:
+            fresh = [] if is_extended else [_Room.of(table, items) for table in tables]
         except MemoryError:
             raise LimitExceeded("no memory is left for the grammar's states") from None
         try:
-            freed = self._install(tables, fresh)
+            if fresh:
+                freed = self._install(tables, fresh)
         except BaseException as error:
             self.abandon()
             if isinstance(error, MemoryError):

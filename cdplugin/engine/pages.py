@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
+from contextlib import suppress
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from cdplugin import forking, memory
 LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
+_HUGE = 4 << 20  # bytes: while somebody needs so many at once, none wait for others
 _REFERENCES = 3  # in `release`: the caller's list, the loop's variable, the argument of getrefcount
 
 _lock = threading.RLock()  # an arena may die, and release, wherever Python collects garbage
@@ -52,6 +54,9 @@ def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
         if blocks:
             _kept -= size
             return blocks.pop(), False
+        if size >= _HUGE:
+            _free.clear()
+            _kept = 0
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.zeros(size, np.uint8), True
     return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8), True
@@ -67,6 +72,20 @@ def release(blocks: list[np.ndarray]) -> None:
                 _free.setdefault(len(block), []).append(block)
                 _kept += len(block)
             blocks.pop()
+
+
+def extended(blocks: list[np.ndarray], nbytes: int) -> np.ndarray:
+    """The only block of the list, :func:`rounded` up to ``nbytes`` with zeros: its pages move, nothing is copied. As it was,
+    where the system cannot do that (all but Linux) or somebody refers to it. The list is emptied.
+    """
+    block = blocks.pop()
+    owner = getattr(block.base, "obj", None)
+    if not isinstance(owner, mmap.mmap):
+        return block
+    del block
+    with suppress(BufferError, OSError, SystemError, ValueError):
+        owner.resize(rounded(nbytes))
+    return np.frombuffer(owner, np.uint8)
 
 
 def kept() -> int:

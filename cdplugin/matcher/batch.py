@@ -11,13 +11,16 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.bitmask import row_address
+from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS
 from cdplugin.matcher.matcher import Matcher
 
-_Row = tuple[Matcher, int, int | None]
-"""A row to fill: whose, where, and its budget."""
+_Row = tuple[Matcher, int, int, int | None]
+"""A row to fill: whose, the cursor there, the row's address, and the budget."""
+_Group = tuple[Arena, list[_Row]]
+"""The rows of one arena."""
 _threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
 _FEW = 4  # jobs that one thread does faster than two can be told to
 
@@ -43,28 +46,28 @@ def fill_next_token_bitmasks(
         raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
     if budgets is not None and len(budgets) != len(matchers):
         raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
-    by_arena: dict[int, list[_Row]] = {}
+    by_arena: dict[int, tuple[Arena, list[_Row]]] = {}
     errors: list[Exception] = []
     for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
         if matcher is not None:
             address = row_address(bitmask, index, matcher._size)
             try:
-                matcher._cursor()
+                arena, cursor = matcher._place()
             except LimitExceeded as error:
                 errors.append(error)
                 continue
-            by_arena.setdefault(id(matcher._arena), []).append((matcher, address, budget))
-    groups = sorted(by_arena.values(), key=len, reverse=True)
+            by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget))
+    groups = sorted(by_arena.values(), key=_size, reverse=True)
     workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
-    total = sum(map(len, groups))
+    total = sum(map(_size, groups))
     if workers <= 1 or total <= _FEW:
         workers = 1
-    shares: list[list[list[_Row]]] = [[] for _ in range(workers)]
+    shares: list[list[_Group]] = [[] for _ in range(workers)]
     loads = [0] * workers
     for group in groups:
         lightest = loads.index(min(loads))
         shares[lightest].append(group)
-        loads[lightest] += len(group)
+        loads[lightest] += _size(group)
     futures: list[Future[None]] = []
     try:
         for share in shares[1:]:
@@ -81,27 +84,31 @@ def fill_next_token_bitmasks(
         raise errors[0]
 
 
-def _fill_groups(groups: list[list[_Row]], bitmask: Any) -> None:
+def _size(group: _Group) -> int:
+    """How many rows a group has."""
+    return len(group[1])
+
+
+def _fill_groups(groups: list[_Group], bitmask: Any) -> None:
     """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
 
     ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
     """
     error: Exception | None = None
-    for group in groups:
-        arena = group[0][0]._arena
-        jobs = np.array([(arena.address, m._cursors[-1], row, m._stops_address, 0) for m, row, _ in group], np.int64)
+    for arena, rows in groups:
+        jobs = np.array([(arena.address, cursor, row, m._stops_address, 0) for m, cursor, row, _ in rows], np.int64)
         with arena.lock:
-            kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(group), 0)
+            kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(rows), 0)
             for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
                 try:
                     arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
                 except Exception as caught:
                     error = error or caught
-                    group[job] = (group[job][0], group[job][1], None)
-            for matcher, row, budget in group:
+                    rows[job] = (*rows[job][:3], None)
+            for matcher, _, row, budget in rows:
                 if budget is not None and (budget < matcher._enough or len(matcher._tokens) > matcher._until):
                     try:
-                        matcher._fit(row, budget)
+                        matcher._fit(arena, row, budget)
                     except Exception as caught:
                         error = error or caught
     if error is not None:

@@ -7,7 +7,9 @@ copies a list of integers, and nothing else is copied.
 
 from __future__ import annotations
 
+import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -144,7 +146,7 @@ class Matcher:
     """
 
     __slots__ = (
-        "_arena",
+        "_arena_ref",
         "_cursors",
         "_ending",
         "_enough",
@@ -167,8 +169,10 @@ class Matcher:
         self._stop_set = frozenset(stops[1:].tolist())
         self._size = grammar.vocab.size
         self._text = grammar.vocab.tokens
-        self._arena = grammar._current()
-        self._cursors: list[int] = [self._arena.start]
+        arena = grammar._current()
+        # weak: an arena that outgrew its budget goes when its grammar has another, not when the last matcher has moved on
+        self._arena_ref = weakref.ref(arena)
+        self._cursors: list[int] = [arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
         self._partial: tuple[str, int, PartialJson] | None = None  # how strings are shown, tokens that were read, the reader
@@ -185,11 +189,11 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
-        cursor = self._cursor()
+        arena, cursor = self._place()
         if not 0 <= token_id < self._size:
             self._check(token_id)
-        with self._arena.lock:
-            cursor = self._follow(cursor, token_id)
+        with arena.lock:
+            cursor = self._follow(arena, cursor, token_id)
         if cursor == 0:
             return False
         self._cursors.append(cursor)
@@ -211,23 +215,23 @@ class Matcher:
         ``budget``: how many tokens may still come, as in :meth:`fill_next_token_bitmask`; then the tokens that the masks would
         leave, one after the other.
         """
-        cursor = self._cursor()
+        arena, cursor = self._place()
         places: list[tuple[int, int]] = []  # cursors, and the token that came there
         for token in token_ids:
-            after = self._step(cursor, integer("token id", token))
+            after = self._step(arena, cursor, integer("token id", token))
             if after == 0:
                 break
             places.append((cursor, token))
             cursor = after
-        return len(places) if budget is None else self._fitting_tokens(places, integer("budget", budget))
+        return len(places) if budget is None else self._fitting_tokens(arena, places, integer("budget", budget))
 
-    def _fitting_tokens(self, places: list[tuple[int, int]], budget: int) -> int:
+    def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int]], budget: int) -> int:
         """How many leading tokens, which are allowed at their places, fit a budget."""
         last = len(places) - 1
         if budget - last >= self._enough and len(self._tokens) + last <= self._until:
             return len(places)
-        with self._arena.lock:
-            known = self._grammar._budgets_in(self._arena, self._stops)
+        with arena.lock:
+            known = self._grammar._budgets_in(arena, self._stops)
             self._enough, self._until, self._seen = known.quiet(self._cursors[-1], budget, self._tokens, self._seen)
             if budget - last >= self._enough and len(self._tokens) + last <= self._until:
                 return len(places)
@@ -291,11 +295,11 @@ class Matcher:
 
     def is_accepting(self) -> bool:
         """Whether the text may end here (a stop token is allowed)."""
-        cursor = self._cursor()
+        arena, cursor = self._place()
         if cursor == TERMINATED:
             return True
-        with self._arena.lock:
-            return bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+        with arena.lock:
+            return bool(arena.call(kernels.OP_ACCEPTS, cursor))
 
     def is_terminated(self) -> bool:
         """Whether a stop token was followed."""
@@ -317,20 +321,19 @@ class Matcher:
         is crossed (the row's content is then undefined).
         """
         row = row_address(bitmask, index, self._size)
-        cursor = self._cursor()
-        arena = self._arena
+        arena, cursor = self._place()
         with arena.lock:
             arena.call(kernels.OP_FILL, cursor, row, self._stops_address)
             if budget is not None and (budget < self._enough or len(self._tokens) > self._until):
-                self._fit(row, budget)
+                self._fit(arena, row, budget)
 
-    def _fit(self, row: int, budget: int) -> None:
+    def _fit(self, arena: Arena, row: int, budget: int) -> None:
         """Leave the tokens in a mask row that fit a budget. The caller holds the lock."""
         budget = integer("budget", budget)
         cursor = self._cursors[-1]
         if cursor == TERMINATED:
             return
-        known = self._grammar._budgets_in(self._arena, self._stops)
+        known = self._grammar._budgets_in(arena, self._stops)
         self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
         if budget >= self._enough:
             return
@@ -354,10 +357,11 @@ class Matcher:
         """
         if not canonical:
             return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
-        cursor = self._cursor()
-        with self._arena.lock:
-            endings = self._grammar._endings_in(self._arena)
-        position = forced.Position(self._arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, self._step, endings)
+        arena, cursor = self._place()
+        with arena.lock:
+            endings = self._grammar._endings_in(arena)
+        step = functools.partial(self._step, arena)
+        position = forced.Position(arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, step, endings)
         return position.canonical_tokens(limit)
 
     def shortest_completion(self) -> list[int]:
@@ -368,16 +372,18 @@ class Matcher:
         promised. Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``, and
         :class:`EngineError` where there is none: longest match may lead to a dead end.
         """
-        cursor = self._cursor()
-        if self.is_accepting():
+        arena, cursor = self._place()
+        if cursor == TERMINATED:
             return []
+        with arena.lock:
+            if arena.call(kernels.OP_ACCEPTS, cursor):
+                return []
         place, ending = self._ending
         since = len(self._tokens) - place
         if 0 <= since < len(ending) and place >= 0 and self._tokens[place:] == ending[:since]:
             return ending[since:]
-        arena = self._arena
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
-            found = self._find_ending(cursor)
+            found = self._find_ending(arena, cursor)
         if found is None:
             raise EngineError("the matcher does not follow the endings that were found")
         ending = found
@@ -390,10 +396,11 @@ class Matcher:
         True is certain, and then :meth:`shortest_completion` there is no longer. False means that none so short was found.
         Raises as :meth:`shortest_completion` does.
         """
+        arena, cursor = self._place()
         if after is None:
-            return self._can_end(self._cursor(), budget)
-        cursor = self._step(self._cursor(), integer("token id", after))
-        return cursor != 0 and self._can_end(cursor, budget)
+            return self._can_end(arena, cursor, budget)
+        cursor = self._step(arena, cursor, integer("token id", after))
+        return cursor != 0 and self._can_end(arena, cursor, budget)
 
     def ends_within(self, budget: int) -> Callable[[int], bool]:
         """:meth:`can_end_within` as a function of the token, for this place in the text.
@@ -401,41 +408,40 @@ class Matcher:
         Tokens that lead to one place are judged once. False where the search for an ending takes too long. Do not call it
         after the matcher has moved on.
         """
-        cursor = self._cursor()
+        arena, cursor = self._place()
         known = {0: False}
-        work = _ENDING_STEPS * self._arena.limits.max_step_work  # for all tokens
+        work = _ENDING_STEPS * arena.limits.max_step_work  # for all tokens
 
         def judge(token: int) -> bool:
             nonlocal work
-            after = self._step(cursor, integer("token id", token))
+            after = self._step(arena, cursor, integer("token id", token))
             if after not in known:
                 try:
-                    known[after] = work > 0 and self._can_end(after, budget, work)
+                    known[after] = work > 0 and self._can_end(arena, after, budget, work)
                 except LimitExceeded:
                     known[after] = False
-                work = int(self._arena.header[layout.WORK_LEFT])
+                work = int(arena.header[layout.WORK_LEFT])
             return known[after]
 
         return judge
 
-    def _can_end(self, cursor: int, budget: int, work: int | None = None) -> bool:
+    def _can_end(self, arena: Arena, cursor: int, budget: int, work: int | None = None) -> bool:
         """Whether an ending of at most ``budget`` tokens is found from a cursor, with so much work."""
         if cursor == TERMINATED:
             return True
-        arena = self._arena
         with arena.lock, arena.one_budget(work or _ENDING_STEPS * arena.limits.max_step_work):
             if arena.call(kernels.OP_ACCEPTS, cursor):
                 return budget >= 0
-            ending = self._find_ending(cursor)
+            ending = self._find_ending(arena, cursor)
         return ending is not None and len(ending) <= budget
 
-    def _find_ending(self, cursor: int) -> list[int] | None:
+    def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
         """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
-        edges = self._grammar._endings_in(self._arena).find(cursor)
-        ending = completion.fewest_tokens(self._arena, edges, self._stops)
-        if not self._ends(ending, cursor):  # where tokens are counted, other tokens are another text
-            ending = completion.single_tokens(self._arena, edges, self._stops)
-        return ending if self._ends(ending, cursor) else None
+        edges = self._grammar._endings_in(arena).find(cursor)
+        ending = completion.fewest_tokens(arena, edges, self._stops)
+        if not self._ends(arena, cursor, ending):  # where tokens are counted, other tokens are another text
+            ending = completion.single_tokens(arena, edges, self._stops)
+        return ending if self._ends(arena, cursor, ending) else None
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.
@@ -481,11 +487,11 @@ class Matcher:
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
-        cursor = self._cursor()
+        arena, cursor = self._place()
         token_id = integer("token id", token_id)
         self._check(token_id)
-        with self._arena.lock, self._arena.one_budget(self._arena.limits.max_step_work):
-            return explain.explain_token(self._arena, self._grammar._tables, cursor, token_id, self._stop_set)
+        with arena.lock, arena.one_budget(arena.limits.max_step_work):
+            return explain.explain_token(arena, self._grammar._tables, cursor, token_id, self._stop_set)
 
     def trace(self, token_ids: Iterable[int] | None = None, *, limit: int = trace.MOST_STEPS) -> trace.Trace:
         """A text, token by token: how many tokens were allowed at each step, where in the spec it stands, what was forced, a
@@ -507,29 +513,43 @@ class Matcher:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _ends(self, token_ids: list[int], cursor: int) -> bool:
+    @property
+    def _arena(self) -> Arena:
+        """The grammar's present arena, in which the matcher is at its place."""
+        return self._place()[0]
+
+    def _ends(self, arena: Arena, cursor: int, token_ids: list[int]) -> bool:
         """Whether the text may end after these tokens. The caller holds the arena's lock."""
         for token in token_ids:
-            cursor = self._follow(cursor, token)
+            cursor = self._follow(arena, cursor, token)
             if cursor == 0:
                 return False
-        return cursor == TERMINATED or bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+        return cursor == TERMINATED or bool(arena.call(kernels.OP_ACCEPTS, cursor))
 
     def _here(self) -> tuple[Arena, StaticTables, int]:
         """The grammar's present arena, its tables, and the cursor."""
-        cursor = self._cursor()
-        return self._arena, self._grammar._tables, cursor
+        arena, cursor = self._place()
+        return arena, self._grammar._tables, cursor
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._grammar.vocab.size:
             raise ValueError(f"token id: expected 0 to {self._grammar.vocab.size - 1}, found {token_id}")
 
-    def _cursor(self) -> int:
-        """The cursor, valid in the grammar's present arena."""
-        arena = self._arena
-        if arena.over_budget or arena is not self._grammar._arena or len(self._cursors) != len(self._tokens) + 1:
-            self._replay(self._grammar._current())
-        return self._cursors[-1]
+    def _place(self) -> tuple[Arena, int]:
+        """The grammar's present arena, and the cursor in it. The arena lives as long as somebody holds it: another thread may
+        have the grammar replace it meanwhile.
+        """
+        arena = self._arena_ref()
+        if (
+            arena is None
+            or arena.over_budget
+            or arena is not self._grammar._arena
+            or len(self._cursors) != len(self._tokens) + 1
+        ):
+            arena = None  # it goes before the next one grows
+            arena = self._grammar._current()
+            self._replay(arena)
+        return arena, self._cursors[-1]
 
     def _replay(self, arena: Arena) -> None:
         """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
@@ -537,42 +557,40 @@ class Matcher:
         The tokens share one budget. If it is crossed, the cursors that were found stay, and the rest is left to the next call.
         A text that outgrows the arena alone has the room of a step too, so that it is not followed anew at each step.
         """
-        if arena is not self._arena:
-            self._arena, self._cursors = arena, [arena.start]
+        if arena is not self._arena_ref():
+            self._arena_ref, self._cursors = weakref.ref(arena), [arena.start]
         del self._cursors[len(self._tokens) + 1 :]
         steps = min(1 + len(self._tokens) / _REPLAYED_IN_A_STEP, _REPLAY_STEPS)
         work = int(steps * arena.limits.max_step_work)
         with arena.lock, arena.one_budget(work):
             is_alone, arena.is_fresh = arena.is_fresh, False
             for token in self._tokens[len(self._cursors) - 1 :]:
-                self._cursors.append(self._follow(self._cursors[-1], token))
+                self._cursors.append(self._follow(arena, self._cursors[-1], token))
             if is_alone and arena.over_budget:  # any other arena would be, and each step would find its place anew
                 arena.stretch()
 
-    def _step(self, cursor: int, token_id: int) -> int:
+    def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
         """The cursor after a token; 0 if it is not allowed."""
         if not 0 <= token_id < self._size:
             self._check(token_id)
-        with self._arena.lock:
-            return self._follow(cursor, token_id)
+        with arena.lock:
+            return self._follow(arena, cursor, token_id)
 
-    def _follow(self, cursor: int, token_id: int) -> int:
+    def _follow(self, arena: Arena, cursor: int, token_id: int) -> int:
         """:meth:`_step` for a token of the vocabulary. The caller holds the arena's lock."""
         if cursor == TERMINATED:
             return 0
         if token_id in self._stop_set:
-            return self._follow_stop(cursor, token_id)
-        arena = self._arena
+            return self._follow_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
 
-    def _follow_stop(self, cursor: int, token_id: int) -> int:
+    def _follow_stop(self, arena: Arena, cursor: int, token_id: int) -> int:
         """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
 
         If the text may end after the terminal, it has ended. The caller holds the arena's lock.
         """
-        arena = self._arena
         if arena.call(kernels.OP_ACCEPTS, cursor):
             return TERMINATED
         after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0

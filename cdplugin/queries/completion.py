@@ -32,9 +32,12 @@ _PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
+_FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
 _LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
 _LONGEST_WORD = 1 << 20
 _SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
+
+_EDGE_WORK = 100  # units of work of an edge that is looked at
 
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
@@ -49,6 +52,21 @@ class _Way(NamedTuple):
     text: bytes
     row: int
     symbol: int
+
+
+class _Rest(NamedTuple):
+    """What follows a cursor, besides the first ``shown`` edges, which are open (partial expansion: Yoshizumi, Miura and Ishida,
+    AAAI 2000): a place of a thousand edges, of which one is taken, does not fill the memory.
+    """
+
+    cursor: int
+    shown: int
+
+
+_Open = tuple[int, bool, int, int, int, "int | _Way | _Rest"]
+"""A place that a search may go on from, the best first: what the way costs in all, whether what is left is not known yet (what
+nothing is known to end from is looked at when nothing better is left), what is left, a number, what was taken, the place.
+"""
 
 
 class Endings:
@@ -133,56 +151,74 @@ class Endings:
         if _LONGEST < estimate < FAR:
             found = "more" if estimate >= LONG else str(estimate)
             raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=found)
-        # entries: what the way costs, whether that is not known yet, what is left, …: a place from which nothing is known to
-        # end is looked at when nothing better is left
-        pending: list[tuple[int, bool, int, int, int, int | _Way]] = []
-        heappush(pending, (weight * estimate, False, estimate, next(order), 0, start))
+        pending: list[_Open] = [(weight * estimate, False, estimate, next(order), 0, start)]
         best = {start: 0}
         came: dict[int, tuple[int, bytes | int]] = {}
         closed: set[int] = set()
         while pending:
             _, unknown, estimate, _, taken, place = heappop(pending)
-            if not isinstance(place, _Way):  # a cursor: an int, or NumPy's from interpreted kernels
-                cursor = place
+            shown = _FIRST_EDGES
+            if isinstance(place, _Rest):
+                cursor, shown = place
             else:
-                cursor = self._after_word(place.row, place.symbol)
-                if taken >= best.get(cursor, FAR):
+                if isinstance(place, _Way):
+                    cursor = self._after_word(place.row, place.symbol)
+                    if taken >= best.get(cursor, FAR):
+                        continue
+                    best[cursor] = taken
+                    came[cursor] = (place.before, place.text)
+                else:  # an int, or NumPy's from interpreted kernels
+                    cursor = place
+                if cursor in closed:
                     continue
-                best[cursor] = taken
-                came[cursor] = (place.before, place.text)
-            if cursor in closed:
-                continue
-            if unknown:
-                left = self._estimate(cursor)
-                if left > estimate:
-                    heappush(pending, (taken + weight * left, False, left, next(order), taken, cursor))
-                    continue
-            closed.add(cursor)
-            if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
-                return self._remember(start, cursor, came)
+                if unknown:
+                    left = self._estimate(cursor)
+                    if left > estimate:
+                        heappush(pending, (taken + weight * left, False, left, next(order), taken, cursor))
+                        continue
+                closed.add(cursor)
+                if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
+                    return self._remember(start, cursor, came)
             budget.take()
-            if not by_tokens and not self._arena.header[layout.HAS_TERMINALS]:
-                words = self._words_at(cursor) or []
-                if len(words) > _MANY_EDGES:
-                    for text, row, symbol in words:
-                        cost, left = taken + len(text), max(estimate - len(text), 0)
-                        way = _Way(cursor, text, row, symbol)
-                        heappush(pending, (cost + weight * left, True, left, next(order), cost, way))
-                    continue
-            edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
-            many = len(edges) > _MANY_EDGES
-            for edge, after in edges:
-                cost = taken + (len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1)
-                if after in closed or cost >= best.get(after, FAR):
-                    continue
-                best[after] = cost
-                came[after] = (cursor, edge)
-                left = FAR if many else self._estimate(after, demand=False)
-                unknown = left >= FAR
-                if unknown or self._costs.is_bound:
-                    left = max(0 if unknown else left, estimate - cost + taken, 0)
-                heappush(pending, (cost + weight * left, unknown, left, next(order), cost, after))
+            edges = self._followed(cursor, estimate, by_tokens)
+            self._arena.spend(_EDGE_WORK * len(edges))
+            fresh = [
+                (taken + cost + weight * left, unknown, left, next(order), taken + cost, number)
+                for number, (_, after, cost, left, unknown) in enumerate(edges)
+                if isinstance(after, _Way) or (after not in closed and taken + cost < best.get(after, FAR))
+            ]
+            if len(fresh) > shown:
+                fresh.sort()
+                heappush(pending, (*fresh[shown][:5], _Rest(cursor, _MORE_EDGES * shown)))
+            for way, unknown, left, serial, cost, number in fresh[:shown]:
+                text, after = edges[number][:2]
+                heappush(pending, (way, unknown, left, serial, cost, after))
+                if not isinstance(after, _Way):
+                    best[after] = cost
+                    came[after] = (cursor, text)
         return None
+
+    def _followed(self, cursor: int, estimate: int, by_tokens: bool) -> list[tuple[bytes | int, int | _Way, int, int, bool]]:
+        """The edges of a cursor from which ``estimate`` bytes are left: text, where it leads, its bytes, what is left then, and
+        whether that is not known yet.
+        """
+        if not by_tokens and not self._arena.header[layout.HAS_TERMINALS]:
+            words = self._words_at(cursor) or []
+            if len(words) > _MANY_EDGES:
+                return [
+                    (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
+                    for text, row, symbol in words
+                ]
+        found: list[tuple[bytes | int, int | _Way, int, int, bool]] = []
+        edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
+        for edge, after in edges:
+            cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
+            left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
+            unknown = left >= FAR
+            if unknown or self._costs.is_bound:
+                left = max(0 if unknown else left, estimate - cost, 0)
+            found.append((edge, after, cost, left, unknown))
+        return found
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)
