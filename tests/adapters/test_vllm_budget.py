@@ -14,9 +14,10 @@ from engine_tools import members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
+from cdplugin.adapters.serving.requests import Options
 from cdplugin.adapters.vllm import budget, plugin
 from cdplugin.adapters.vllm import logits as vllm_logits
-from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options
+from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState
 
 A, B, C = 97, 98, 99
 AB, CC, CCC = 256, 259, 260
@@ -179,10 +180,10 @@ def test_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": false}')
-    assert Options().endings and not Options.from_environment().endings
+    assert Options().endings and not Options.from_environment(OPTIONS_VARIABLE).endings
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": 3}')
     with pytest.raises(ValueError, match="endings: expected true or false, found 3"):
-        Options.from_environment()
+        Options.from_environment(OPTIONS_VARIABLE)
 
 
 @pytest.mark.parametrize("endings", [True, False])
