@@ -4,6 +4,8 @@
     request_options.py   options that a request brings along in its schema
     engine.py            vocabulary, compiler and outcomes of checks, one for all requests of a tokenizer
     door.py              checks beside an event loop
+    metrics.py           what all processes of a server count, for Prometheus
+    slow.py              names of requests for logs; the line that tells of slow ones
 
 Nothing here knows a server: :mod:`cdplugin.adapters.vllm` and :mod:`cdplugin.adapters.sglang` bind it to theirs.
 """

@@ -31,6 +31,7 @@ MAX_CACHE_BYTES = 96 << 20
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
+_OF_SERVERS = ("regex_dialect", "endings", "slow_request_seconds", "late_mask_seconds", "log_characters", "limits")
 _OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
@@ -41,11 +42,15 @@ class Options(JsonOptions):
     From an environment variable that holds a JSON object, which every process of a server inherits. The options of
     :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
     fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their ``max_tokens``, where a
-    request does not say (:mod:`cdplugin.adapters.vllm.budget`).
+    request does not say (:mod:`cdplugin.adapters.vllm.budget`). ``slow_request_seconds``: how long a compilation takes that the
+    log tells of; ``late_mask_seconds``: the same for a mask; ``log_characters``: how much of the request such a line shows.
     """
 
     regex_dialect: str = "rust"
     endings: bool = True
+    slow_request_seconds: float = 1.0
+    late_mask_seconds: float = 0.005
+    log_characters: int = 60
     limits: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -62,7 +67,7 @@ class Options(JsonOptions):
         text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
-        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "endings", "limits") if name != "registry"]
+        known = [name for name in (*_OF_SCHEMAS, *_OF_SERVERS) if name != "registry"]
         try:
             given = json.loads(text)
             if not isinstance(given, dict):
@@ -75,6 +80,12 @@ class Options(JsonOptions):
             options = cls(**given)
             if not isinstance(options.endings, bool):
                 raise ValueError(f"endings: expected true or false, found {options.endings!r}")
+            for name in ("slow_request_seconds", "late_mask_seconds", "log_characters"):
+                value = getattr(options, name)
+                if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                    raise ValueError(f"{name}: expected a number that is not negative, found {value!r}")
+            if not isinstance(options.log_characters, int):
+                raise ValueError(f"log_characters: expected an integer, found {options.log_characters!r}")
             _ = options.budgets
             return options
         except (ValueError, TypeError) as error:

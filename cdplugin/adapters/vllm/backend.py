@@ -21,6 +21,7 @@ from vllm.v1.structured_output.backend_types import (
     StructuredOutputOptions,
 )
 
+from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.vllm.grammar import GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask
 
@@ -43,6 +44,7 @@ class CdpluginBackend(StructuredOutputBackend):
         )
         read = time.monotonic()
         self.engine.warm()
+        NUMBERS.set("cdplugin_engines", 1)
         logger.info(
             "cdplugin: structured outputs are ready: %s, read in %.1f s; kernels loaded in %.1f s",
             self.engine.vocab,

@@ -18,6 +18,7 @@ PARAMS = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
 ASYNC = "vllm.v1.engine.async_llm"
+REGISTRY = "vllm.v1.metrics.prometheus"
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 PROCESSORS = "cdplugin.adapters.vllm.logits"
 PUBLIC_PROCESSORS = "cdplugin.adapters.vllm.logits"  # what users write

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,9 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.adapters.serving import engine as serving
 from cdplugin.adapters.serving.door import taking_turns
+from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
@@ -46,7 +50,8 @@ class Engine(serving.Engine):
         ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
         """
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
-        return GrammarState(self.grammar(request_type, text).matcher(stops or None))
+        matcher = self.grammar(request_type, text).matcher(stops or None)
+        return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds)
 
     def check_budget(self, request_type: str, text: str, budget: int) -> None:
         """Raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any answer.
@@ -104,6 +109,29 @@ class Engine(serving.Engine):
         self._least.put(key, least, _ENTRY_BYTES + size_of(key))
 
 
+class Watch:
+    """Counts what happens to the answer of a request, and has the log tell of late masks."""
+
+    __slots__ = ("_asked", "_engine", "_places")
+
+    def __init__(self, engine: Engine, asked: Asked) -> None:
+        self._engine = engine
+        self._asked = asked
+        self._places: set[str] = set()
+
+    def late_mask(self, seconds: float) -> None:
+        """A mask took so long, which is too long."""
+        NUMBERS.add("cdplugin_masks_late")
+        NUMBERS.observe("cdplugin_late_mask_seconds", seconds)
+        self._engine.slow.tell("a mask", seconds, self._asked)
+
+    def once(self, name: str, value: str = "") -> None:
+        """Something that is counted once for an answer."""
+        if name not in self._places:
+            self._places.add(name)
+            NUMBERS.add(name, value)
+
+
 _engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
 _engines_lock = threading.Lock()
 
@@ -145,8 +173,11 @@ class GrammarState:
     with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, watch: Watch | None = None, late_seconds: float = math.inf) -> None:
+        """``watch`` is told of masks that take longer than ``late_seconds``, and of what happens to the answer."""
         self._matcher = matcher
+        self._watch = watch
+        self._late = late_seconds
         self._count = 0  # tokens followed
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
@@ -158,7 +189,11 @@ class GrammarState:
         """Write the allowed tokens into a row of an int32 bitmask."""
         try:
             if not self._is_stuck():
+                began = perf_counter()
                 self._fill(bitmask, batch_index)
+                seconds = perf_counter() - began
+                if seconds > self._late and self._watch is not None:
+                    self._watch.late_mask(seconds)
                 return
         except Exception as error:
             self._fail("mask", error)
@@ -181,18 +216,26 @@ class GrammarState:
             try:
                 if budget is None or budget > 0:
                     self._matcher.fill_next_token_bitmask(bitmask, batch_index, budget)
+                    if self._matcher.was_narrowed():
+                        self._count_once("cdplugin_endings_forced")
                     return
             except BudgetError as error:  # and the row is as if there were none
                 if not self.budget.has_drafts(self._count):  # drafts beyond the end are never taken
                     logger.warning("cdplugin: an answer will be cut off after %d tokens: %s", self._count, error)
                     self.budget = None
+                    self._count_once("cdplugin_endings_missed")
                 return
             except (LimitExceeded, EngineError) as error:
                 logger.warning(
                     "cdplugin: no ending is known after %d tokens; the answer may be cut off: %s", self._count, error
                 )
                 self.budget = None
+                self._count_once("cdplugin_endings_missed")
         self._matcher.fill_next_token_bitmask(bitmask, batch_index)
+
+    def _count_once(self, name: str, value: str = "") -> None:
+        if self._watch is not None:
+            self._watch.once(name, value)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
@@ -279,6 +322,8 @@ class GrammarState:
         except Exception:
             self._is_lost = True
         is_ours = isinstance(error, GrammarError)
+        if isinstance(error, LimitExceeded):
+            self._count_once("cdplugin_budgets_crossed", "decode")
         level = logging.WARNING if is_ours else logging.ERROR
         logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
 

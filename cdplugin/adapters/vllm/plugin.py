@@ -10,6 +10,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
 ``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
+``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
 offline beam search                       (may be missing) takes our backend where it lists the known ones
 ========================================  ====================================================================================
 
@@ -27,6 +28,7 @@ import inspect
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vllm.cdplugin")
 
 _MARK = "__cdplugin__"
+_ARRIVED = "_cdplugin_arrived"
 _searching = threading.local()
 
 
@@ -250,20 +253,62 @@ def _patch_manager(module: ModuleType) -> None:
 
 
 def _patch_create(cls: Any) -> None:
-    """Requests hand their budget to the grammars that are made for them."""
-    original = getattr(cls, "_create_grammar", None)
+    """Requests hand their budget to the grammars that are made for them, and how long they waited is counted."""
+    original, arrive = getattr(cls, "_create_grammar", None), getattr(cls, "grammar_init", None)
     if original is None:
         logger.debug("cdplugin: no %s._create_grammar: answers are not ended within max_tokens", cls.__name__)
         return
 
     @functools.wraps(original)
     def create(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+        if self.vllm_config.structured_outputs_config.backend != NAME:
+            return original(self, request, *arguments, **named)
+        began = getattr(request, _ARRIVED, None) or time.monotonic()
         state = original(self, request, *arguments, **named)
-        if self.vllm_config.structured_outputs_config.backend == NAME:
-            _set_budget(state, request, self.vllm_config, self.backend)
+        _set_budget(state, request, self.vllm_config, self.backend)
+        _numbers().observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
         return state
 
     cls._create_grammar = create
+    if arrive is None:
+        return
+
+    @functools.wraps(arrive)
+    def grammar_init(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+        if getattr(request, "structured_output_request", None) is not None:
+            with contextlib.suppress(AttributeError):
+                setattr(request, _ARRIVED, time.monotonic())
+        return arrive(self, request, *arguments, **named)
+
+    cls.grammar_init = grammar_init
+
+
+def _numbers() -> Any:
+    from cdplugin.adapters.serving.metrics import NUMBERS
+
+    return NUMBERS
+
+
+def _patch_registry(module: ModuleType) -> None:
+    """Whoever asks vLLM for its registry, to answer ``/metrics`` from it, gets ours in it where our backend is used."""
+    original = getattr(module, "get_prometheus_registry", None)
+    if original is None:
+        logger.debug("cdplugin: no get_prometheus_registry in %s: /metrics does not show our numbers", module.__name__)
+        return
+
+    @functools.wraps(original)
+    def get_prometheus_registry(*arguments: Any, **named: Any) -> Any:
+        registry = original(*arguments, **named)
+        from cdplugin.adapters.serving import metrics
+
+        if metrics.is_shared():
+            try:
+                metrics.register(registry)
+            except Exception as error:
+                logger.warning("cdplugin: /metrics does not show our numbers: %s: %s", type(error).__name__, error)
+        return registry
+
+    module.get_prometheus_registry = get_prometheus_registry  # type: ignore[attr-defined]
 
 
 def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
@@ -299,6 +344,9 @@ def _require() -> None:
         apply(module)
         if not getattr(module, _MARK, False):
             raise ValueError(f"cdplugin: {name} of vLLM {compat.version()} is not as expected; choose another backend")
+    from cdplugin.adapters.serving import metrics
+
+    metrics.share()
 
 
 def _patch_input(module: ModuleType) -> None:
@@ -355,5 +403,6 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.CONFIG: _patch_config,
     compat.INPUT: _patch_input,
     compat.ASYNC: _patch_async,
+    compat.REGISTRY: _patch_registry,
     compat.BEAM_SEARCH: _patch_beam_search,
 }
