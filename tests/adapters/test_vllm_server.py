@@ -24,7 +24,8 @@ def served() -> Iterator[Any]:
     import vllm_serve
     from demo_model import model_folder
 
-    with vllm_serve.thinking_model(model_folder()) as folder:
+    with vllm_serve.thinking_model(model_folder()) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true}')
         arguments = [*ARGUMENTS, "--dtype", "float32", "--enforce-eager"]
         with vllm_serve.Server(str(folder), arguments) as server:
             yield vllm_serve, server, vllm_serve.token_ids(folder)
@@ -66,6 +67,28 @@ def test_tools_that_must_be_called(served: Any) -> None:
     name, arguments = example.tool_call(server.client)
     assert name == "get_weather"
     assert is_valid(example.WEATHER["function"]["parameters"], json.dumps(arguments))
+
+
+@pytest.mark.parametrize("strict", [None, False])
+def test_tools_are_strict_on_the_server_s_wish(served: Any, strict: bool | None) -> None:
+    """The client does not say ``strict``: arguments are as the schema says, of which the model knows nothing. It says no: they
+    are not.
+    """
+    example, server, _ = served
+    schema = tools.obj(key={"type": "string", "pattern": "^zq[0-9]{3}$"}, mode={"enum": ["xx1", "yy2"]})
+    function = {"name": "unlock", "parameters": schema} | ({} if strict is None else {"strict": strict})
+    answer = server.client.chat.completions.create(
+        model="small",
+        messages=example.ask("Unlock the door with the key abc, please."),
+        tools=[{"type": "function", "function": function}],
+        tool_choice="required",
+        max_tokens=150,
+        temperature=0,
+        extra_body=example.DIRECTLY,
+    )
+    calls = answer.choices[0].message.tool_calls or []
+    assert all(call.function.name == "unlock" for call in calls)
+    assert (len(calls) > 0 and all(is_valid(schema, call.function.arguments) for call in calls)) == (strict is None)
 
 
 def test_a_tool_call_streamed(served: Any) -> None:

@@ -31,7 +31,15 @@ MAX_CACHE_BYTES = 96 << 20
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
-_OF_SERVERS = ("regex_dialect", "endings", "slow_request_seconds", "late_mask_seconds", "log_characters", "limits")
+_OF_SERVERS = (
+    "regex_dialect",
+    "endings",
+    "strict_tools",
+    "slow_request_seconds",
+    "late_mask_seconds",
+    "log_characters",
+    "limits",
+)
 _OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
@@ -42,12 +50,14 @@ class Options(JsonOptions):
     From an environment variable that holds a JSON object, which every process of a server inherits. The options of
     :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
     fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their ``max_tokens``, where a
-    request does not say (:mod:`cdplugin.adapters.vllm.budget`). ``slow_request_seconds``: how long a compilation takes that the
+    request does not say (:mod:`cdplugin.adapters.vllm.budget`); ``strict_tools``: whether vLLM's tools are strict where their
+    clients do not say (:mod:`cdplugin.adapters.vllm.tools`). ``slow_request_seconds``: how long a compilation takes that the
     log tells of; ``late_mask_seconds``: the same for a mask; ``log_characters``: how much of the request such a line shows.
     """
 
     regex_dialect: str = "rust"
     endings: bool = True
+    strict_tools: bool = False
     slow_request_seconds: float = 1.0
     late_mask_seconds: float = 0.005
     log_characters: int = 60
@@ -78,8 +88,9 @@ class Options(JsonOptions):
             if unknown:
                 raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
             options = cls(**given)
-            if not isinstance(options.endings, bool):
-                raise ValueError(f"endings: expected true or false, found {options.endings!r}")
+            for name in ("endings", "strict_tools"):
+                if not isinstance(getattr(options, name), bool):
+                    raise ValueError(f"{name}: expected true or false, found {getattr(options, name)!r}")
             for name in ("slow_request_seconds", "late_mask_seconds", "log_characters"):
                 value = getattr(options, name)
                 if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:

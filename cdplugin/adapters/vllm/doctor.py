@@ -40,6 +40,8 @@ def check(note: Tell, problem: Tell) -> None:
     try:
         plugin.register()
         missing = [name for name in plugin.PATCHES if not _is_changed(name)]
+        if not set(compat.TOOLS) <= set(missing):  # in one place or the other
+            missing = [name for name in missing if name not in compat.TOOLS]
         takes = compat.CONFIG not in missing and _takes_our_name()
     except Exception as error:  # whatever is wrong with an installation is what this command reports
         problem(f"vLLM: FAILED: {type(error).__name__}: {error}", "see whether `import vllm` works by itself; reinstall vLLM")

@@ -11,6 +11,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
 ``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
 ``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
+structural tags of tools                  (may be missing) tools are strict where clients do not say, if an option asks for it
 offline beam search                       (may be missing) takes our backend where it lists the known ones
 ========================================  ====================================================================================
 
@@ -397,6 +398,12 @@ def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
     return init
 
 
+def _patch_tools(module: ModuleType) -> None:
+    from cdplugin.adapters.vllm import tools
+
+    tools.patch(module)
+
+
 PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.PARAMS: _patch_params,
     compat.MANAGER: _patch_manager,
@@ -404,5 +411,6 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.INPUT: _patch_input,
     compat.ASYNC: _patch_async,
     compat.REGISTRY: _patch_registry,
+    **dict.fromkeys(compat.TOOLS, _patch_tools),
     compat.BEAM_SEARCH: _patch_beam_search,
 }
