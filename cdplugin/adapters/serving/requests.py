@@ -59,7 +59,7 @@ class Options(JsonOptions):
     endings: bool = True
     strict_tools: bool = False
     slow_request_seconds: float = 1.0
-    late_mask_seconds: float = 0.005
+    late_mask_seconds: float = 0.02
     log_characters: int = 60
     limits: dict[str, int] = field(default_factory=dict)
 

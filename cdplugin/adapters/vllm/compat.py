@@ -175,6 +175,14 @@ def request_of(params: Any) -> tuple[str, str]:
     return kind.name, text
 
 
+def only_prefills(vllm_config: Any) -> bool:
+    """Whether this instance computes prompts for others, which decode: what it samples itself is thrown away.
+
+    Its requests have ``max_tokens=1``.
+    """
+    return getattr(getattr(vllm_config, "kv_transfer_config", None), "kv_role", None) == "kv_producer"
+
+
 # ---- logits processors -------------------------------------------------------------------------------------------------------
 
 

@@ -42,6 +42,8 @@ class Engine(serving.Engine):
 
     def __init__(self, vocab: Vocabulary, options: Options) -> None:
         super().__init__(vocab, options, logger)
+        self.only_prefills = False
+        """Whether answers are decoded elsewhere, so that they need no room to end here."""
         self._least: ByteLru[int] = ByteLru("smallest budgets", _LEAST_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
@@ -207,7 +209,9 @@ class GrammarState:
 
     def prepare(self) -> None:
         """Do on this thread what the first mask asks for: the mask itself, and what is to be known of endings."""
+        late, self._late = self._late, math.inf  # nobody waits for it but this request
         self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
+        self._late = late
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:
         """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
