@@ -128,11 +128,16 @@ def _patch_params(module: ModuleType) -> None:
         config, params = given.get("structured_outputs_config"), self.structured_outputs
         if params is None or getattr(config, "backend", None) != NAME:
             return original(self, *arguments, **named)
-        _validate(params, config, given["model_config"], given.get("tokenizer"))
-        _check_budget(self, config, given["model_config"], given["tokenizer"])
+        validate_request(self, given["model_config"], config, given.get("tokenizer"))
         return None
 
     cls._validate_structured_outputs = validate
+
+
+def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """Check ``SamplingParams`` with structured outputs, for a front end. Raises vLLM's validation error."""
+    _validate(params.structured_outputs, config, model_config, tokenizer)
+    _check_budget(params, config, model_config, tokenizer)
 
 
 def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -169,7 +174,8 @@ def _budget_of(params: Any, engine: Engine) -> int | None:
     """
     from cdplugin.adapters.vllm import budget
 
-    return budget.of_params(params, engine.options.endings)
+    given = budget.of_params(params, engine.options.endings)
+    return None if engine.only_prefills else given
 
 
 async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -266,8 +272,7 @@ def _patch_create(cls: Any) -> None:
             return original(self, request, *arguments, **named)
         began = getattr(request, _ARRIVED, None) or time.monotonic()
         state = original(self, request, *arguments, **named)
-        _set_budget(state, request, self.vllm_config, self.backend)
-        _numbers().observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
+        hand_over(state, request, self.vllm_config, self.backend, began)
         return state
 
     cls._create_grammar = create
@@ -284,10 +289,12 @@ def _patch_create(cls: Any) -> None:
     cls.grammar_init = grammar_init
 
 
-def _numbers() -> Any:
+def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
+    """Give a request's budget to its new state, and count how long it waited: ``began`` is when it came. Raises nothing."""
     from cdplugin.adapters.serving.metrics import NUMBERS
 
-    return NUMBERS
+    _set_budget(state, request, vllm_config, backend)
+    NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
 
 
 def _patch_registry(module: ModuleType) -> None:
@@ -318,7 +325,7 @@ def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> Non
 
     try:
         most = budget.asked(request.sampling_params.extra_args, backend.engine.options.endings)
-        if most != 0:
+        if most != 0 and not compat.only_prefills(vllm_config):
             drafts = int(getattr(vllm_config, "num_speculative_tokens", 0) or 0)
             state.budget = budget.RequestBudget(request, vllm_config.model_config.max_model_len, most, drafts)
             state.prepare()
@@ -365,6 +372,7 @@ def _patch_input(module: ModuleType) -> None:
             return
         try:
             engine = _engine(self.tokenizer, vllm_config.model_config, config)
+            engine.only_prefills = compat.only_prefills(vllm_config)
             engine.warm()
             if has_processor:
                 importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
