@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from ctypes import addressof, c_char
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,11 @@ def dtype_of(table: int) -> type:
 
 DTYPES = tuple(np.dtype(dtype_of(table)) for table in range(layout.N_TABLES))
 """By table."""
+
+
+def address_of(array: np.ndarray) -> int:
+    """Where the items of an array begin: ``array.ctypes.data``, in a quarter of its time for what has any and may be written."""
+    return addressof(c_char.from_buffer(array)) if len(array) and array.flags.writeable else int(array.ctypes.data)
 
 
 @fixed_cache(64, entry_bytes=2000)
