@@ -124,7 +124,7 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
             raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
     lexemes = _factor_prefixes(ir)
     tokens = resolve_tokens(ir, template.arena.vocab)
-    used = [*range(len(ir.lexemes))]
+    used: Sequence[int] = range(len(ir.lexemes))
     if not lexemes.is_led:
         used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
     program = template.program()
@@ -139,13 +139,15 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     code = program.code()
     literals = program.literal_tables()
     evaluate(arena, code, program.n_results, literals)
-    kept = arena.tables[layout.VISIT_STAMPS]
-    found = np.array(results, np.int64)
-    ids = np.full(len(ir.lexemes), expressions.EMPTY, np.int64)
-    ids[used] = np.where(found >= 0, kept[np.maximum(found, 0)], ~found)
-    plain_ids = {symbol: int(kept[result]) for symbol, result in plain_results.items()}
-    fence_ids = {symbol: int(kept[result]) for symbol, result in fences.items()}
-    nullable, searched = _judge(ir, lexemes, arena, ids, used, tokens)
+    kept = arena.tables[layout.VISIT_STAMPS].tolist()
+    found = np.array([kept[result] if result >= 0 else ~result for result in results], np.int64)
+    ids = found
+    if len(used) < len(ir.lexemes):
+        ids = np.full(len(ir.lexemes), expressions.EMPTY, np.int64)
+        ids[used] = found
+    plain_ids = {symbol: kept[result] for symbol, result in plain_results.items()}
+    fence_ids = {symbol: kept[result] for symbol, result in fences.items()}
+    nullable, searched = _judge(ir, lexemes, arena, used, found, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
     return StaticTables(
@@ -207,17 +209,16 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
 
 
 def _judge(
-    ir: GrammarIR, lexemes: Lexemes, arena: Arena, ids: np.ndarray, used: Sequence[int], tokens: dict[Symbol, TokenRanges]
+    ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: Sequence[int], found: np.ndarray, tokens: dict[Symbol, TokenRanges]
 ) -> tuple[dict[Symbol, None], list[int]]:
     """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text;
     these are returned, and the expressions of which only a search tells whether they match anything.
 
-    ``ids``: int64, the expressions of the lexemes in ``used``. A nullable lexeme's rules are the lexeme (if it matches any text)
+    ``found``: int64, the expressions of the lexemes ``used``. A nullable lexeme's rules are the lexeme (if it matches any text)
     and the empty string; a lexeme in a rule never matches the empty string. A LAZY one that matches the empty string matches
     nothing else. A token terminal matches if any token does.
     """
     barren = lexemes.barren
-    found = ids[used]
     flags = arena.flags(found) & (expressions.NULLABLE | expressions.PURE)
     nullable: dict[Symbol, None] = {}
     unsure: list[tuple[Symbol, int]] = []

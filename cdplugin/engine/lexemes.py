@@ -54,8 +54,7 @@ def lexeme_table(
     (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
-    in_use = np.flatnonzero(lexeme_numbers >= 0)  # numbers grow with those of the IR
-    used = in_use.tolist()
+    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
     names = [ir.lexeme_names[t] or repr(lexemes[t]) for t in used]
     names.append(_END_NAME)
     places = [ir.places.get(~t, ()) for t in used]
@@ -64,7 +63,7 @@ def lexeme_table(
     records = np.empty((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:] = _PLAIN_RECORD
     records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
-    records[:-1, layout.X_EXPRESSION] = expressions_of[in_use]
+    records[:-1, layout.X_EXPRESSION] = expressions_of[used]
     if lexings - {EXACT}:
         records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[t]] for t in used]
     are_plain = not (lexings - {EXACT} or ir.skips or fences or tokens or ir.max_tokens or ir.tracked)
