@@ -4,7 +4,7 @@ lays the rules out and fills the static tables of an arena.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -140,14 +140,14 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     literals = program.literal_tables()
     evaluate(arena, code, program.n_results, literals)
     kept = arena.tables[layout.VISIT_STAMPS].tolist()
-    found = np.array([kept[result] if result >= 0 else ~result for result in results], np.int64)
-    ids = found
+    ids_of_used = np.array([kept[result] if result >= 0 else ~result for result in results], np.int64)
+    ids = ids_of_used
     if len(used) < len(ir.lexemes):
         ids = np.full(len(ir.lexemes), expressions.EMPTY, np.int64)
-        ids[used] = found
+        ids[used] = ids_of_used
     plain_ids = {symbol: kept[result] for symbol, result in plain_results.items()}
     fence_ids = {symbol: kept[result] for symbol, result in fences.items()}
-    nullable, searched = _judge(ir, lexemes, arena, used, found, tokens)
+    nullable, searched = _judge(ir, lexemes, arena, used, ids_of_used, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
     return StaticTables(

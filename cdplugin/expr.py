@@ -59,7 +59,7 @@ class Expr(Node):
         """Bytes of the node alone, and its parts."""
         op, args = self.op, self.args
         nbytes = _NODE_BYTES + getsizeof(args)
-        if op == ALT_OP or op == AND_OP:
+        if op in (ALT_OP, AND_OP):
             return nbytes, args
         first = args[0] if op == CAT_OP else self
         if first.op == REPEAT_OP and first.args[1] == 0:

@@ -25,6 +25,7 @@ from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
+from cdplugin.kernels.jit.decorators import is_cached
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -62,8 +63,8 @@ class Lexemes:
     ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
     before a lexeme for its prefix, or -1; ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme
     itself (it was split, or is nullable); ``is_led``: whether that is never anything but a lead and the lexeme; ``rules``: the
-    rules that come with that; ``barren``: the lexemes that match no text but the empty one; ``optional``: nonterminals that stand
-    for a lexeme or nothing -> that lexeme.
+    rules that come with that; ``barren``: the lexemes that match no text but the empty one; ``optional``: nonterminals that
+    stand for a lexeme or nothing -> that lexeme.
     """
 
     expressions: list[Expr] = field(default_factory=list)
@@ -236,6 +237,15 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
+
+
+def load_kernels() -> None:
+    """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
+    if all(map(is_cached, (kernels.find_productive, kernels.arrange, kernels.lay_out))):
+        none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
+        kernels.find_productive(none, one, none, none, none, none, none)
+        kernels.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)
+        kernels.lay_out(none, one, none, none, 0, 0, 0, none, none, none, none, none)
 
 
 def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
