@@ -69,13 +69,19 @@ class Compiler:
             raise GrammarError(
                 "wrong type of spec", expected="a cdplugin.Spec: JsonSchema, Regex, Gbnf, …", found=type(spec).__name__
             )
+        return self.compile_or_find(spec)[0]
+
+    def compile_or_find(self, spec: Spec) -> tuple[Grammar, bool]:
+        """:meth:`compile` for a spec, and whether its grammar was there already."""
         key = short_key(spec.key())
         if key is None:
             with gc_paused():
-                return self.compile_ir(self._rules(spec))
+                return self.compile_ir(self._rules(spec)), False
         grammar: Grammar | None = self._cache.get(key)
+        is_known = grammar is not None
         if grammar is None:
             grammar = self._in_use.get(key)
+            is_known = grammar is not None
             if grammar is None:
                 with gc_paused():
                     grammar = self.compile_ir(self._rules(spec))
@@ -83,7 +89,12 @@ class Compiler:
             grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
             grammar.account.keep_in(self._cache, key, serial)
             self._in_use[key] = grammar
-        return grammar
+        return grammar, is_known
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the grammars that the cache holds."""
+        return self._cache.nbytes
 
     def _rules(self, spec: Spec) -> GrammarIR:
         with counting(self.limits.max_expr_nodes):

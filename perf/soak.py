@@ -27,7 +27,8 @@ import numpy as np
 
 import cdplugin as cd
 from cdplugin import memory
-from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options
+from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.vllm.grammar import Engine, GrammarState
 from cdplugin.bitmask import allocate_token_bitmask
 
 Request = tuple[str, str]

@@ -21,7 +21,8 @@ import numpy as np
 from json_schema_fuzz import Mutator, crowded, places, suite_cases
 
 import cdplugin as cd
-from cdplugin.adapters.vllm.grammar import Engine, Options, spec_of
+from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.vllm.grammar import Engine
 from cdplugin.errors import GrammarError
 
 STEPS = 50

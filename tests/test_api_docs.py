@@ -15,7 +15,17 @@ import cdplugin as cd
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "api.md").read_text()
-INTERNAL = {"after_fork", "compile_ir", "key", "to_ir", "characters", "supports_continuous_batching", "dialect"}
+INTERNAL = {
+    "after_fork",
+    "compile_ir",
+    "compile_or_find",
+    "cached_bytes",
+    "key",
+    "to_ir",
+    "characters",
+    "supports_continuous_batching",
+    "dialect",
+}
 INTERNAL |= {"names", "token_of", "is_inner_prefix"}  # of Vocabulary
 PLAIN = {"Limits", "ToolFormat", "Slots"}  # dataclasses: their fields are their arguments
 

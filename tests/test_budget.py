@@ -179,6 +179,8 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
 
 def test_the_pages_of_a_hash_table_that_grew_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LARGE", 1 << 12)
+    monkeypatch.setattr(pages, "_free", {})  # else there may be no room for more
+    monkeypatch.setattr(pages, "_kept", 0)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
     for _ in range(2):
         arena._grow(layout.INDEX, 2 * len(arena.tables[layout.INDEX]))

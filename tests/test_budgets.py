@@ -336,3 +336,22 @@ def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None
             break
     known = grammar._budgets_in(matcher._arena, matcher._stops)
     assert not known._profiles and not known._left
+
+
+@pytest.mark.parametrize("name", list(SCHEMAS))
+def test_whether_a_mask_was_narrowed(name: str) -> None:
+    """As the masks themselves show, with and without a budget; a fork keeps what was so before it."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS[name]))
+    seen = set()
+    for seed in range(cases(10, 2)):
+        matcher, rng = grammar.matcher(), random.Random(seed)
+        left = len(matcher.shortest_completion()) + 10
+        expected = False
+        while not matcher.is_terminated():
+            mask = fitting(matcher, left)
+            expected |= mask != members(mask_bits(matcher))
+            assert matcher.was_narrowed() == matcher.fork().was_narrowed() == expected
+            seen.add(expected)
+            matcher.accept_token(rng.choice(sorted(mask)))
+            left -= 1
+    assert seen == {True, False}

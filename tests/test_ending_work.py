@@ -112,3 +112,36 @@ def test_words_that_wait_lead_to_endings_as_short(seed: int, monkeypatch: pytest
         with arena.lock:
             lengths.append(len(completion.Endings(arena).find(arena.start)))
     assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize("many", [0, 1 << 30])
+@pytest.mark.parametrize("seed", range(cases(40, slow=6, quick=15)))
+def test_places_opened_in_parts_lead_to_endings_as_short(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a place of many edges the best few are open; the others follow when these are used up."""
+    rng = random.Random(seed)
+    texts = {bytes(rng.choices(b"abcdefgh", k=rng.randint(1, 6))) for _ in range(30)}
+    symbols = [
+        [expr.literal(text), *rng.choice([[], ["S"], [expr.literal(b"x" * rng.randint(1, 9))]])] for text in sorted(texts)
+    ]
+    symbols = [s for s in symbols if len(s) > 1] + [[expr.literal(b"h" * 9)]]
+    rules = ir_of({"S": symbols})
+    monkeypatch.setattr(completion, "_MANY_EDGES", many)
+    monkeypatch.setattr(completion, "_GREED", (1,))  # else the shortest ending is not promised
+    endings = []
+    for first in (1, 1 << 30):
+        monkeypatch.setattr(completion, "_FIRST_EDGES", first)
+        monkeypatch.setattr(completion, "_MORE_EDGES", 2)
+        arena = cd.Compiler(VOCAB).compile_ir(rules).matcher()._arena
+        with arena.lock:
+            endings.append(len(completion.Endings(arena).find(arena.start)))
+    assert endings[0] == endings[1]
+
+
+def test_a_place_of_many_edges_does_not_fill_the_memory() -> None:
+    """500 places of a thousand edges were 150 MB of open ways."""
+    frontier = completion._Frontier(1, 10, 2)
+    for cursor in range(1, 500):
+        taken, left, _, _ = frontier.pop()
+        edges = [(b"ab", 1000 * cursor + i, 2, left, False) for i in range(1000)]
+        frontier.follow(cursor, taken, left, edges, completion._FIRST_EDGES)
+    assert len(frontier._open) < 60 * 500

@@ -348,7 +348,8 @@ assert grammar.nbytes <= 48 << 20, grammar.nbytes
 check(before)
 """,
     "refused texts": """
-from cdplugin.adapters.vllm.grammar import Engine, Options
+from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.vllm.grammar import Engine
 engine = Engine(VOCAB, Options())
 before = None
 for i in range(N + 3):

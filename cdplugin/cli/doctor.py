@@ -57,6 +57,10 @@ def doctor(args: argparse.Namespace) -> bool:
         from cdplugin.adapters.vllm import doctor as of_vllm
 
         of_vllm.check(report.note, report.problem)
+    if args.url:
+        from cdplugin.adapters.vllm import health
+
+        health.check(args.url, report.note, report.problem, key=os.environ.get("VLLM_API_KEY"))
     return not report.failed
 
 

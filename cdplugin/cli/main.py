@@ -279,6 +279,7 @@ def parser() -> argparse.ArgumentParser:
     warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
     command = add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
+    command.add_argument("--url", help="also: is the vLLM server at this address well? (a request or two; key: VLLM_API_KEY)")
     return out
 
 

@@ -448,9 +448,10 @@ class Arena:
 
     def _extend(self, table: int, items: int) -> bool:
         """Make a table's pages more; whether that was possible."""
-        del self.tables[table]  # nobody else may refer to it
-        page = self._pages[table] = pages.extended([self._pages.pop(table)], items * DTYPES[table].itemsize)
-        self.set_table(table, page.view(DTYPES[table]))
+        with self._changing():
+            del self.tables[table]  # nobody else may refer to it
+            page = self._pages[table] = pages.extended([self._pages.pop(table)], items * DTYPES[table].itemsize)
+            self.set_table(table, page.view(DTYPES[table]))
         return len(self.tables[table]) >= items
 
     def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
@@ -468,25 +469,14 @@ class Arena:
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
             raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
-        freed: list[np.ndarray] = []
-        try:
-            is_extended = self._is_extended(tables[0]) and self._extend(tables[0], items)
-        except BaseException:
-            self.abandon()
-            raise
-        try:
-            fresh = [] if is_extended else [_Room.of(table, items) for table in tables]
-        except MemoryError:
-            raise LimitExceeded("no memory is left for the grammar's states") from None
-        try:
-            if fresh:
-                freed = self._install(tables, fresh)
-        except BaseException as error:
-            self.abandon()
-            if isinstance(error, MemoryError):
+        if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
+            try:
+                fresh = [_Room.of(table, items) for table in tables]
+            except MemoryError:
                 raise LimitExceeded("no memory is left for the grammar's states") from None
-            raise
-        pages.release(freed)
+            with self._changing():
+                freed = self._install(tables, fresh)
+            pages.release(freed)
         self.note_size()
         self.header[layout.WORK_LEFT] -= items * len(tables) >> _COPIED_BITS
 

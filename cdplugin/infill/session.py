@@ -15,6 +15,7 @@ always come next, until the text is legal.
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,8 +26,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bits import bit_members
 from cdplugin.errors import LimitExceeded
-from cdplugin.infill.answers import Answers, filled, members_of, with_token
+from cdplugin.infill.answers import Answers, filled, with_token
 from cdplugin.infill.parts import Gap, Part, Slots
 from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
@@ -374,12 +376,11 @@ class InfillSession:
     def _fill_slots(self, rng: random.Random | None) -> None:
         """Fill every open slot with a token that its mask allows."""
         for place in self.open_slots():
-            order = members_of(self.mask(place))
-            if not order:
+            tokens = bit_members(self.mask(place))
+            if not len(tokens):
                 raise AssertionError("a completable canvas without a token")
-            if rng is not None:
-                rng.shuffle(order)
-            order.sort(key=lambda token: token not in self._eos)
+            is_end = np.isin(tokens, [*self._eos])
+            order = itertools.chain(_drawn(tokens[is_end], rng), _drawn(tokens[~is_end], rng))
             if not any(surely(self.set, place, token) for token in order):
                 raise LimitExceeded(
                     "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
@@ -391,10 +392,10 @@ class InfillSession:
             return
         for place in self.open_gaps():
             for _ in range(rng.randint(0, max(budget // 3, 0))):
-                tokens = members_of(self.mask(place))
-                if not tokens:
+                tokens = bit_members(self.mask(place))
+                if not len(tokens):
                     break
-                surely(self.insert, place, rng.choice(tokens))
+                surely(self.insert, place, int(rng.choice(tokens)))
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
@@ -426,6 +427,15 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
+
+
+def _drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:
+    """Tokens in random order, or as they are: of many, few are asked for (Fisher and Yates' shuffle, as far as it is)."""
+    for i in range(len(tokens)):
+        if rng is not None:
+            j = rng.randrange(i, len(tokens))
+            tokens[i], tokens[j] = tokens[j], tokens[i]
+        yield int(tokens[i])
 
 
 def surely(change: Callable[..., bool], *arguments: int) -> bool:

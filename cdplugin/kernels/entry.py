@@ -20,8 +20,9 @@ from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
-from cdplugin.kernels.parser.cursors import accept, accepts_at, start_of, step
+from cdplugin.kernels.parser.cursors import accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
+from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable, push

@@ -152,6 +152,7 @@ class Matcher:
         "_ending",
         "_enough",
         "_grammar",
+        "_narrowed",
         "_partial",
         "_seen",
         "_size",
@@ -180,6 +181,7 @@ class Matcher:
         # a budget in which every token fits, up to so many tokens; and what that was found from
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
+        self._narrowed = False
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -302,6 +304,10 @@ class Matcher:
         with arena.lock:
             return bool(arena.call(kernels.OP_ACCEPTS, cursor))
 
+    def was_narrowed(self) -> bool:
+        """Whether a budget has left tokens out of a mask, here or at an earlier place."""
+        return self._narrowed
+
     def is_terminated(self) -> bool:
         """Whether a stop token was followed."""
         return bool(self._cursors[-1] == TERMINATED)
@@ -338,7 +344,8 @@ class Matcher:
         self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
         if budget >= self._enough:
             return
-        least = known.write_fitting(cursor, budget, row)
+        least, is_narrower = known.write_fitting(cursor, budget, row)
+        self._narrowed |= is_narrower
         known.tell(self._grammar.account)
         if least > budget:
             raise BudgetError(

@@ -195,17 +195,17 @@ class Budgets:
                 self._keep(cursor, known)
         return known
 
-    def write_fitting(self, cursor: int, budget: int, row_address: int) -> int:
+    def write_fitting(self, cursor: int, budget: int, row_address: int) -> tuple[int, bool]:
         """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending.
 
-        ``budget``: tokens that may come, the stop token included. The smallest one that is enough; where that is more, the row
-        is left alone.
+        ``budget``: tokens that may come, the stop token included. Returns the smallest one that is enough (where that is more,
+        the row is left alone), and whether tokens were left out.
         """
         profile = self._profile_for(cursor, budget)
         address = profile.fitting(budget - 1)
         if address:
             ctypes.memmove(row_address, address, profile.row.nbytes)
-        return (profile.costs[0] if profile.costs else FAR) + 1
+        return (profile.costs[0] if profile.costs else FAR) + 1, bool(address)
 
     def allows(self, cursor: int, token: int, budget: int) -> bool:
         """Whether a token is in the row that :meth:`write_fitting` would leave."""

@@ -9,7 +9,7 @@ kept for every cursor that they pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -63,10 +63,56 @@ class _Rest(NamedTuple):
     shown: int
 
 
-_Open = tuple[int, bool, int, int, int, "int | _Way | _Rest"]
-"""A place that a search may go on from, the best first: what the way costs in all, whether what is left is not known yet (what
-nothing is known to end from is looked at when nothing better is left), what is left, a number, what was taken, the place.
-"""
+_Looked = tuple[bytes | int, "int | _Way", int, int, bool]
+"""An edge as a search looks at it: text, where it leads, its bytes, what is left then, and whether that is not known yet."""
+
+
+class _Frontier:
+    """Where a search has been, and where it may go on from: what the way costs in all comes first, what nothing is known to end
+    from comes last.
+
+    ``best``, ``came``: of a cursor, the bytes of the best way to it that was found, and the last edge of that way.
+    """
+
+    def __init__(self, start: int, estimate: int, weight: int) -> None:
+        self.best = {start: 0}
+        self.came: dict[int, tuple[int, bytes | int]] = {}
+        self.closed: set[int] = set()
+        self._weight = weight
+        self._order = count()
+        self._open: list[tuple[int, bool, int, int, int, int | _Way | _Rest]] = []
+        self.push(0, estimate, False, start)
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def push(self, taken: int, left: int, unknown: bool, place: int | _Way) -> None:
+        """Open a place: the bytes of the way to it, what is left from it, and whether that is not known yet."""
+        heappush(self._open, (taken + self._weight * left, unknown, left, next(self._order), taken, place))
+
+    def pop(self) -> tuple[int, int, bool, int | _Way | _Rest]:
+        """The best place, as it was opened."""
+        _, unknown, left, _, taken, place = heappop(self._open)
+        return taken, left, unknown, place
+
+    def follow(self, cursor: int, taken: int, left: int, edges: Sequence[_Looked], shown: int) -> None:
+        """Open the best ``shown`` places that edges of ``cursor`` lead to, and the cursor once more for the others."""
+        closed, best, weight = self.closed, self.best, self._weight
+        ways = [
+            (cost + weight * rest, unknown, number)
+            for number, (_, after, cost, rest, unknown) in enumerate(edges)
+            if isinstance(after, _Way) or (after not in closed and taken + cost < best.get(after, FAR))
+        ]
+        if len(ways) > shown:
+            ways.sort()
+            cost, unknown, _ = ways[shown]
+            heappush(self._open, (taken + cost, unknown, left, next(self._order), taken, _Rest(cursor, _MORE_EDGES * shown)))
+        for _, _, number in ways[:shown]:
+            text, after, cost, rest, unknown = edges[number]
+            self.push(taken + cost, rest, unknown, after)
+            if not isinstance(after, _Way):
+                best[after] = taken + cost
+                self.came[after] = (cursor, text)
 
 
 class Endings:
@@ -145,18 +191,15 @@ class Endings:
     def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
         budget = self._costs.budget
-        order = count()
         self._costs.look_for(start)
         estimate = self._estimate(start)
         if _LONGEST < estimate < FAR:
             found = "more" if estimate >= LONG else str(estimate)
             raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=found)
-        pending: list[_Open] = [(weight * estimate, False, estimate, next(order), 0, start)]
-        best = {start: 0}
-        came: dict[int, tuple[int, bytes | int]] = {}
-        closed: set[int] = set()
-        while pending:
-            _, unknown, estimate, _, taken, place = heappop(pending)
+        frontier = _Frontier(start, estimate, weight)
+        best, came, closed = frontier.best, frontier.came, frontier.closed
+        while frontier:
+            taken, estimate, unknown, place = frontier.pop()
             shown = _FIRST_EDGES
             if isinstance(place, _Rest):
                 cursor, shown = place
@@ -174,34 +217,19 @@ class Endings:
                 if unknown:
                     left = self._estimate(cursor)
                     if left > estimate:
-                        heappush(pending, (taken + weight * left, False, left, next(order), taken, cursor))
+                        frontier.push(taken, left, False, cursor)
                         continue
                 closed.add(cursor)
                 if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
                     return self._remember(start, cursor, came)
             budget.take()
-            edges = self._followed(cursor, estimate, by_tokens)
+            edges = self._looked_at(cursor, estimate, by_tokens)
             self._arena.spend(_EDGE_WORK * len(edges))
-            fresh = [
-                (taken + cost + weight * left, unknown, left, next(order), taken + cost, number)
-                for number, (_, after, cost, left, unknown) in enumerate(edges)
-                if isinstance(after, _Way) or (after not in closed and taken + cost < best.get(after, FAR))
-            ]
-            if len(fresh) > shown:
-                fresh.sort()
-                heappush(pending, (*fresh[shown][:5], _Rest(cursor, _MORE_EDGES * shown)))
-            for way, unknown, left, serial, cost, number in fresh[:shown]:
-                text, after = edges[number][:2]
-                heappush(pending, (way, unknown, left, serial, cost, after))
-                if not isinstance(after, _Way):
-                    best[after] = cost
-                    came[after] = (cursor, text)
+            frontier.follow(cursor, taken, estimate, edges, shown)
         return None
 
-    def _followed(self, cursor: int, estimate: int, by_tokens: bool) -> list[tuple[bytes | int, int | _Way, int, int, bool]]:
-        """The edges of a cursor from which ``estimate`` bytes are left: text, where it leads, its bytes, what is left then, and
-        whether that is not known yet.
-        """
+    def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
+        """The edges of a cursor from which ``estimate`` bytes are left."""
         if not by_tokens and not self._arena.header[layout.HAS_TERMINALS]:
             words = self._words_at(cursor) or []
             if len(words) > _MANY_EDGES:
@@ -209,7 +237,7 @@ class Endings:
                     (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
                     for text, row, symbol in words
                 ]
-        found: list[tuple[bytes | int, int | _Way, int, int, bool]] = []
+        found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1

@@ -14,9 +14,10 @@ from engine_tools import members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
-from cdplugin.adapters.vllm import budget, plugin
+from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.vllm import budget, compat, plugin
 from cdplugin.adapters.vllm import logits as vllm_logits
-from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options
+from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState
 
 A, B, C = 97, 98, 99
 AB, CC, CCC = 256, 259, 260
@@ -160,6 +161,28 @@ def test_what_is_asked_for() -> None:
             budget.asked({"cdplugin_budget": wrong}, True)
 
 
+@pytest.mark.parametrize("role", [None, "kv_both", "kv_consumer", "kv_producer"])
+def test_prompts_that_another_instance_decodes(role: str | None) -> None:
+    """Prefill and decode on two instances: the first gets ``max_tokens=1``, and what it samples is thrown away."""
+    remote = {"kv_transfer_params": {"do_remote_decode": True}, "cdplugin_budget": 9}
+    local = {"kv_transfer_params": {"do_remote_decode": False, "do_remote_prefill": True}}
+    assert budget.asked(remote, True) == 0 and budget.asked(local, True) is None
+    engine = Engine(VOCAB, Options())
+    config = SimpleNamespace(kv_transfer_config=SimpleNamespace(kv_role=role) if role else None)
+    engine.only_prefills = compat.only_prefills(config)
+    assert engine.only_prefills == (role == "kv_producer")
+    asked = {extra: SimpleNamespace(max_tokens=1, extra_args=args) for extra, args in (("no", None), ("remote", remote))}
+    assert plugin._budget_of(asked["no"], engine) == (None if role == "kv_producer" else 1)
+    assert plugin._budget_of(asked["remote"], engine) is None
+
+    config.model_config = SimpleNamespace(max_model_len=100)
+    for extra, is_free in ((None, role == "kv_producer"), (remote, True)):
+        state = engine.state("CHOICE", CHOICE)
+        request = Request(2, extra=extra)
+        plugin._set_budget(state, request, config, SimpleNamespace(engine=engine))
+        assert filled(state) == (allowed([]) if is_free else BY_BUDGET[2])
+
+
 def test_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget in which no answer fits is refused with the number that would do; whatever is in between passes."""
     engine = Engine(VOCAB, Options())
@@ -179,10 +202,10 @@ def test_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": false}')
-    assert Options().endings and not Options.from_environment().endings
+    assert Options().endings and not Options.from_environment(OPTIONS_VARIABLE).endings
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": 3}')
     with pytest.raises(ValueError, match="endings: expected true or false, found 3"):
-        Options.from_environment()
+        Options.from_environment(OPTIONS_VARIABLE)
 
 
 @pytest.mark.parametrize("endings", [True, False])

@@ -17,10 +17,11 @@ from engine_tools import cases
 from word_choice import CHOICE, VOCAB
 
 import cdplugin as cd
-from cdplugin.adapters.vllm import door as vllm_door
-from cdplugin.adapters.vllm import grammar as vllm_grammar
-from cdplugin.adapters.vllm.door import Lane, OffLoop
-from cdplugin.adapters.vllm.grammar import Engine, Options
+from cdplugin.adapters.serving import door
+from cdplugin.adapters.serving import engine as serving
+from cdplugin.adapters.serving.door import Lane, OffLoop
+from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.vllm.grammar import Engine
 
 BYTES = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
 
@@ -61,7 +62,7 @@ def test_a_mistake_of_ours_refuses_one_request(monkeypatch: pytest.MonkeyPatch, 
     def broken(*_: object) -> None:
         raise KeyError("nobody knows")
 
-    monkeypatch.setattr(vllm_grammar, "admit", broken)
+    monkeypatch.setattr(serving, "admit", broken)
     with pytest.raises(cd.GrammarError, match="this request cannot be checked: found KeyError"):
         engine.check("CHOICE", CHOICE)
     assert "please report" in caplog.text and "nobody knows" in caplog.text
@@ -82,7 +83,7 @@ def test_equal_requests_at_the_same_time_are_checked_once(monkeypatch: pytest.Mo
         asked = [engine.check_off_loop("JSON", "{}") for _ in range(3)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    monkeypatch.setattr(vllm_grammar, "admit", slow)
+    monkeypatch.setattr(serving, "admit", slow)
     errors = asyncio.run(several())
     assert [str(error) for error in errors] == ["refused"] * 3 and len(set(map(id, errors))) == 3
     assert len(calls) == 1
@@ -109,12 +110,12 @@ def test_a_client_that_gives_up_is_not_waited_for() -> None:
     go, calls = threading.Event(), []
 
     async def several() -> None:
-        first = asyncio.ensure_future(off_loop.run("first", vllm_door.LARGE, lambda: go.wait(30)))
+        first = asyncio.ensure_future(off_loop.run("first", door.LARGE, lambda: go.wait(30)))
         given_up, shared, last = (
-            asyncio.ensure_future(off_loop.run(name, vllm_door.LARGE, lambda name=name: calls.append(name)))
+            asyncio.ensure_future(off_loop.run(name, door.LARGE, lambda name=name: calls.append(name)))
             for name in ("given up", "shared", "last")
         )
-        sharing = asyncio.ensure_future(off_loop.run("shared", vllm_door.LARGE, lambda: None))
+        sharing = asyncio.ensure_future(off_loop.run("shared", door.LARGE, lambda: None))
         await asyncio.sleep(0)
         for one in (given_up, sharing):
             one.cancel()
@@ -132,12 +133,12 @@ def test_a_client_that_gives_up_is_not_waited_for() -> None:
 
 def test_the_loop_goes_on_while_a_request_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check ends when the loop has done something else: on the loop it would never."""
-    engine, go, admit = Engine(VOCAB, Options()), threading.Event(), vllm_grammar.admit
+    engine, go, admit = Engine(VOCAB, Options()), threading.Event(), serving.admit
 
     def waiting(*given: Any) -> Any:
         return admit(*given) if go.wait(30) else pytest.fail("the loop stood still")
 
-    monkeypatch.setattr(vllm_grammar, "admit", waiting)
+    monkeypatch.setattr(serving, "admit", waiting)
 
     async def both() -> None:
         checking = asyncio.ensure_future(engine.check_off_loop("JSON", "{}"))
@@ -164,7 +165,7 @@ def test_large_requests_do_not_stand_in_the_way_of_small_ones() -> None:
     go = threading.Event()
 
     async def mixed() -> str:
-        large = [asyncio.ensure_future(off_loop.run(i, vllm_door.LARGE, lambda: go.wait(30))) for i in range(5)]
+        large = [asyncio.ensure_future(off_loop.run(i, door.LARGE, lambda: go.wait(30))) for i in range(5)]
         small = await asyncio.wait_for(off_loop.run("small", 10, lambda: "small"), 30)
         go.set()
         assert all(await asyncio.gather(*large))

@@ -14,8 +14,9 @@ from engine_tools import cases, members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
+from cdplugin.adapters.serving.requests import MAX_CACHE_BYTES, Options, grammar_kind, spec_of
 from cdplugin.adapters.vllm import grammar as vllm_grammar
-from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options, engine_for, grammar_kind, spec_of
+from cdplugin.adapters.vllm.grammar import Engine, GrammarState, engine_for
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
@@ -101,13 +102,13 @@ def test_a_kind_that_is_unknown() -> None:
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, '{"whitespace": "compact", "limits": {"max_pairs": 7}}')
-    options = Options.from_environment()
+    options = Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
     assert options == Options(whitespace="compact", limits={"max_pairs": 7})
-    assert options.budgets == cd.Limits(max_pairs=7, max_cache_bytes=vllm_grammar.MAX_CACHE_BYTES)
+    assert options.budgets == cd.Limits(max_pairs=7, max_cache_bytes=MAX_CACHE_BYTES)
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact").key()
     exact = {"separators": [", ", ": "], "indent": 2, "unique_names": True, "regex_dialect": "ecma"}
     monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, json.dumps(exact))
-    options = Options.from_environment()
+    options = Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
     del exact["regex_dialect"]
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", **exact).key() and options.regex_dialect == "ecma"
     assert options.compact().json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact", unique_names=True).key()
@@ -123,7 +124,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, wrong)
         with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE) as caught:
-            Options.from_environment()
+            Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
         assert all(name in str(caught.value) for name in [*known, "regex_dialect", "limits"])
 
 

@@ -13,9 +13,10 @@ import pytest
 from word_choice import CHOICE, END, VOCAB, WORDS, allowed
 
 import cdplugin as cd
+from cdplugin.adapters.serving.requests import Options
 from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm import logits as vllm_logits
-from cdplugin.adapters.vllm.grammar import Engine, Options
+from cdplugin.adapters.vllm.grammar import Engine
 
 torch = pytest.importorskip("torch")
 LIST = [word.decode() for word in WORDS]

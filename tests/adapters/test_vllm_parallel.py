@@ -1,14 +1,18 @@
-"""Several processes on one machine: tensor and data parallelism. Slow: `make vllm` leaves these out (``-m vllm`` runs them)."""
+"""Several processes on one machine: tensor, pipeline and data parallelism.
+
+Slow: `make vllm` leaves these out (``-m vllm`` runs them).
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from vllm_tools import Written, differences, is_valid, needs_vllm, schemas
+from vllm_tools import ROOT, Written, differences, is_valid, needs_vllm, schemas
 
 pytestmark = [*needs_vllm, pytest.mark.slow]
 
@@ -30,6 +34,7 @@ def serve(arguments: list[str], binding: str | None, patch: pytest.MonkeyPatch) 
     if binding is not None:
         patch.setenv("VLLM_CPU_OMP_THREADS_BIND", binding)
     patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact"}))
     options = ["--dtype", "float32", "--enforce-eager", *arguments]
     with vllm_serve.Server(str(model_folder()), options, patience=540) as server:
@@ -66,8 +71,12 @@ def answers(server: Any, example: Any) -> list[Written]:
 
 @pytest.mark.parametrize(
     ("arguments", "binding", "engines"),
-    [(["--tensor-parallel-size", "3"], "0|1|0", 1), (["--data-parallel-size", "2"], "0|1", 2)],
-    ids=["tensor", "data"],
+    [
+        (["--tensor-parallel-size", "3"], "0|1|0", 1),
+        (["--pipeline-parallel-size", "2", "--worker-extension-cls", "vllm_pipeline.Nothing"], "0|1", 1),
+        (["--data-parallel-size", "2"], "0|1", 2),
+    ],
+    ids=["tensor", "pipeline", "data"],
 )
 def test_parallel_engines(
     arguments: list[str], binding: str, engines: int, alone: list[Written], monkeypatch: pytest.MonkeyPatch

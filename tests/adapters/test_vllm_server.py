@@ -24,7 +24,8 @@ def served() -> Iterator[Any]:
     import vllm_serve
     from demo_model import model_folder
 
-    with vllm_serve.thinking_model(model_folder()) as folder:
+    with vllm_serve.thinking_model(model_folder()) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true}')
         arguments = [*ARGUMENTS, "--dtype", "float32", "--enforce-eager"]
         with vllm_serve.Server(str(folder), arguments) as server:
             yield vllm_serve, server, vllm_serve.token_ids(folder)
@@ -66,6 +67,28 @@ def test_tools_that_must_be_called(served: Any) -> None:
     name, arguments = example.tool_call(server.client)
     assert name == "get_weather"
     assert is_valid(example.WEATHER["function"]["parameters"], json.dumps(arguments))
+
+
+@pytest.mark.parametrize("strict", [None, False])
+def test_tools_are_strict_on_the_server_s_wish(served: Any, strict: bool | None) -> None:
+    """The client does not say ``strict``: arguments are as the schema says, of which the model knows nothing. It says no: they
+    are not.
+    """
+    example, server, _ = served
+    schema = tools.obj(key={"type": "string", "pattern": "^zq[0-9]{3}$"}, mode={"enum": ["xx1", "yy2"]})
+    function = {"name": "unlock", "parameters": schema} | ({} if strict is None else {"strict": strict})
+    answer = server.client.chat.completions.create(
+        model="small",
+        messages=example.ask("Unlock the door with the key abc, please."),
+        tools=[{"type": "function", "function": function}],
+        tool_choice="required",
+        max_tokens=150,
+        temperature=0,
+        extra_body=example.DIRECTLY,
+    )
+    calls = answer.choices[0].message.tool_calls or []
+    assert all(call.function.name == "unlock" for call in calls)
+    assert (len(calls) > 0 and all(is_valid(schema, call.function.arguments) for call in calls)) == (strict is None)
 
 
 def test_a_tool_call_streamed(served: Any) -> None:
@@ -115,6 +138,54 @@ def test_other_kinds(served: Any, kind: dict[str, Any], check: Any) -> None:
     )
     choice = answer.choices[0]
     assert check(choice.message.content) or choice.finish_reason == "length"
+
+
+def numbers(server: Any) -> dict[str, float]:
+    """The server's metrics that are ours: name and label → number."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=30) as response:
+        families = text_string_to_metric_families(response.read().decode())
+    return {
+        " ".join([s.name, *s.labels.values()]): s.value for f in families if f.name.startswith("cdplugin_") for s in f.samples
+    }
+
+
+def test_metrics_of_both_processes(served: Any) -> None:
+    """``/metrics``, which the API server answers, shows what the engine's process counted, beside vLLM's own."""
+    import openai
+
+    _, server, _ = served
+
+    def send(regex: str, most: int) -> str:
+        body = {"structured_outputs": {"regex": regex}, "chat_template_kwargs": {"enable_thinking": False}}
+        answer = server.client.chat.completions.create(
+            model="small", messages=[{"role": "user", "content": "x"}], max_tokens=most, temperature=0, extra_body=body
+        )
+        return str(answer.choices[0].finish_reason)
+
+    before = numbers(server)
+    assert before["cdplugin_engines"] == 1
+    assert [send("[a-z ]{60,90}", 60) for _ in range(2)] == ["stop", "stop"]
+    with pytest.raises(openai.BadRequestError):
+        send("[a-z ]{60,91", 60)
+    grown = {name: number - before.get(name, 0.0) for name, number in numbers(server).items()}
+    assert (grown["cdplugin_checks_total admitted"], grown["cdplugin_checks_total refused"]) == (1, 1)  # the API server's
+    assert (grown["cdplugin_compilations_total"], grown["cdplugin_cache_hits_total"]) == (1, 1)  # the engine's
+    assert grown["cdplugin_grammar_wait_seconds_count"] == 2
+    assert grown["cdplugin_grammar_wait_seconds_sum"] > 0
+    assert grown["cdplugin_budgets_crossed_total decode"] == 0
+
+
+def test_doctor_asks_the_server(served: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    from cdplugin.adapters.vllm import health
+
+    _, server, _ = served
+    told: list[str] = []
+    health.check(f"{server.url}/v1/", lambda *note: told.append(note[0]), lambda *problem: told.append(f"problem: {problem}"))
+    out = capsys.readouterr().out
+    assert "engines 1, compilations" in out and not [text for text in told if text.startswith("problem")], told
+    assert "obeys a right one" in out, told
 
 
 def bad_formats(count: int) -> list[tuple[dict[str, Any], str]]:

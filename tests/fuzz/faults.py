@@ -75,7 +75,10 @@ class Fault:
 
     @contextmanager
     def _pages(self) -> Iterator[None]:
-        with _replaced(pages, "acquire", self._before(pages.acquire)):
+        with (
+            _replaced(pages, "acquire", self._before(pages.acquire)),
+            _replaced(pages, "extended", self._before(pages.extended)),
+        ):
             yield
 
     @contextmanager

@@ -28,10 +28,9 @@ from sglang.srt.parser.reasoning_parser import ReasoningParser
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.runtime_context import get_serving
 
+from cdplugin.adapters.serving.engine import Engine
+from cdplugin.adapters.serving.requests import Options
 from cdplugin.adapters.sglang.grammar import CdpluginGrammar, guard_drafts
-from cdplugin.adapters.vllm.door import taking_turns
-from cdplugin.adapters.vllm.grammar import Engine, Options, spec_of
-from cdplugin.admission import admit
 from cdplugin.bitmask import allocate_token_bitmask
 from cdplugin.errors import GrammarError
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -122,7 +121,7 @@ class CdpluginBackend(_Bounded):
         ends = sorted({*vocab.eos_token_ids, *(int(token) for token in given)})
         if tuple(ends) != tuple(vocab.eos_token_ids):
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size, eos_token_ids=ends)
-        self.engine = Engine(vocab, options or Options.from_environment(OPTIONS_VARIABLE))
+        self.engine = Engine(vocab, options or Options.from_environment(OPTIONS_VARIABLE), logger)
         self.engine.warm()
         logger.info("cdplugin: structured outputs are ready: %s, in %.1f s", vocab, time.monotonic() - began)
 
@@ -145,9 +144,8 @@ class CdpluginBackend(_Bounded):
 
     def _grammar(self, name: str, kind: str, text: str, content: Callable[[], Any]) -> BaseGrammarObject:
         try:
-            with taking_turns:
-                grammar = admit(self.engine.compiler, spec_of(kind, text, self.engine.options))
-                return CdpluginGrammar(grammar.matcher(), text, content(), GrammarStats(dispatch_type=name))
+            grammar = self.engine.admitted(kind, text)
+            return CdpluginGrammar(grammar.matcher(), text, content(), GrammarStats(dispatch_type=name))
         except GrammarError as error:
             return InvalidGrammarObject(str(error))
         except Exception as error:

@@ -21,6 +21,8 @@ from vllm.v1.structured_output.backend_types import (
     StructuredOutputOptions,
 )
 
+from cdplugin.adapters.serving.metrics import NUMBERS
+from cdplugin.adapters.vllm import plugin
 from cdplugin.adapters.vllm.grammar import GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask
 
@@ -43,6 +45,7 @@ class CdpluginBackend(StructuredOutputBackend):
         )
         read = time.monotonic()
         self.engine.warm()
+        NUMBERS.set("cdplugin_engines", 1)
         logger.info(
             "cdplugin: structured outputs are ready: %s, read in %.1f s; kernels loaded in %.1f s",
             self.engine.vocab,
@@ -58,6 +61,24 @@ class CdpluginBackend(StructuredOutputBackend):
         ``stop_token_ids``: the tokens that end it, allowed when the text may end; default: the vocabulary's.
         """
         return self.engine.state(request_type.name, grammar_spec, stop_token_ids)
+
+    @classmethod
+    def validate_request(cls, params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+        """Check ``SamplingParams`` in a front end. Raises vLLM's validation error (HTTP 400).
+
+        This and :meth:`create_grammar` are what a registry of backends would call (``docs/rfc-vllm-backends.md``); until vLLM
+        has one, :mod:`cdplugin.adapters.vllm.plugin` makes the same calls.
+        """
+        plugin.validate_request(params, model_config, config, tokenizer)
+
+    def create_grammar(
+        self, request: Any, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
+    ) -> Any:
+        """:meth:`compile_grammar` for vLLM's ``Request``, which says how many tokens the answer may have."""
+        began = time.monotonic()
+        state = self.compile_grammar(request_type, grammar_spec, stop_token_ids)
+        plugin.hand_over(state, request, self.vllm_config, self, began)
+        return state
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """int32, ``(max_num_seqs, ceil(vocab_size / 32))``."""

@@ -21,10 +21,14 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     """What a request asks for: 0 for no budget, None for ``max_tokens``, else a number of tokens that may be less.
 
     ``default``: whether requests that say nothing have one. Over HTTP vLLM makes 0 of ``false``, and 1 of ``true``, which is a
-    budget of one token; so texts are taken, too. Raises :class:`GrammarError` for anything but a boolean, "true", "false" or
-    an integer that is not negative.
+    budget of one token; so texts are taken, too. A request whose answer another instance decodes (``do_remote_decode``) asks
+    for none: its one token is the other's to choose again. Raises :class:`GrammarError` for anything but a boolean, "true",
+    "false" or an integer that is not negative.
     """
     value = (extra_args or {}).get(ARGUMENT)
+    transfer = (extra_args or {}).get("kv_transfer_params")
+    if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
+        return 0
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         value = value.strip().lower() == "true"
     if value is None:
@@ -44,8 +48,10 @@ def of_params(params: Any, default: bool) -> int | None:
     Raises as :func:`asked` does.
     """
     most = asked(getattr(params, "extra_args", None), default)
+    if most == 0:
+        return None
     listed = [n for n in (most, getattr(params, "max_tokens", None)) if n is not None]
-    return min(listed) or None if listed else None
+    return min(listed) if listed else None
 
 
 class RequestBudget:

@@ -18,6 +18,9 @@ PARAMS = "vllm.sampling_params"
 MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
 ASYNC = "vllm.v1.engine.async_llm"
+REGISTRY = "vllm.v1.metrics.prometheus"
+TOOLS = ("vllm.tool_parsers.structural_tag_registry", "vllm.frontend.processing.tool_parsers.structural_tag_registry")
+"""vLLM's structural tags of tools: up to 0.33, and where they lie since then."""
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 PROCESSORS = "cdplugin.adapters.vllm.logits"
 PUBLIC_PROCESSORS = "cdplugin.adapters.vllm.logits"  # what users write
@@ -170,6 +173,14 @@ def request_of(params: Any) -> tuple[str, str]:
 
     kind, text = get_structured_output_key(params)
     return kind.name, text
+
+
+def only_prefills(vllm_config: Any) -> bool:
+    """Whether this instance computes prompts for others, which decode: what it samples itself is thrown away.
+
+    Its requests have ``max_tokens=1``.
+    """
+    return getattr(getattr(vllm_config, "kv_transfer_config", None), "kv_role", None) == "kv_producer"
 
 
 # ---- logits processors -------------------------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
+from cdplugin.adapters.serving.requests import Options
 from cdplugin.adapters.vllm import compat, plugin
-from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, Options
+from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine
 from cdplugin.vocab.vocabulary import Vocabulary
 
 Tell = Callable[[str, str], None]
@@ -39,6 +40,8 @@ def check(note: Tell, problem: Tell) -> None:
     try:
         plugin.register()
         missing = [name for name in plugin.PATCHES if not _is_changed(name)]
+        if not set(compat.TOOLS) <= set(missing):  # in one place or the other
+            missing = [name for name in missing if name not in compat.TOOLS]
         takes = compat.CONFIG not in missing and _takes_our_name()
     except Exception as error:  # whatever is wrong with an installation is what this command reports
         problem(f"vLLM: FAILED: {type(error).__name__}: {error}", "see whether `import vllm` works by itself; reinstall vLLM")
@@ -87,7 +90,7 @@ def _check_environment(note: Tell, problem: Tell) -> None:
         )
         note(text, "use `vllm serve`, or call cdplugin.adapters.vllm.plugin.register() before LLM is made")
     try:
-        options = Options.from_environment()
+        options = Options.from_environment(OPTIONS_VARIABLE)
     except ValueError as error:
         problem(str(error), f"mend {OPTIONS_VARIABLE}, or unset it")
         return

@@ -1,193 +1,49 @@
-"""What vLLM's structured-output requests become: specs, compiled grammars, and a state that never raises.
+"""What vLLM's structured-output requests become: compiled grammars with budgets, and a state that never raises.
 
 Nothing here imports vLLM: :mod:`cdplugin.adapters.vllm.backend` binds it to vLLM's classes. One :class:`Engine` belongs to a
 tokenizer; it keeps the compiled grammars, which vLLM itself does not.
-
->>> spec_of("CHOICE", '["yes", "no"]').choices
-('yes', 'no')
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import json
 import logging
-import os
-import re
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from inspect import signature
+from collections.abc import Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.adapters.serving import engine as serving
+from cdplugin.adapters.serving.door import taking_turns
+from cdplugin.adapters.serving.metrics import NUMBERS
+from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
-from cdplugin.adapters.vllm.door import OffLoop, taking_turns
-from cdplugin.adapters.vllm.request_options import with_request_options
-from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_view, bitmask_words
-from cdplugin.bits import bit_members
-from cdplugin.compiler import Compiler
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
-from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
-from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
-from cdplugin.specs.base import Options as JsonOptions
-from cdplugin.specs.lark import Lark
-from cdplugin.specs.tags import StructuralTag
-from cdplugin.specs.text import Ebnf, Gbnf
 from cdplugin.vocab.vocabulary import Vocabulary
 
 logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
-MAX_CACHE_BYTES = 96 << 20
-"""Bytes of compiled grammars that an engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
-_RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
-
-
-# ---- what a request asks for -----------------------------------------------------------------------------------------------
-
-
-_OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
-"""The options that callers may give; the front end has others of its own."""
-_OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
-
-
-@dataclass(frozen=True)
-class Options(JsonOptions):
-    """How requests are read, one setting for a whole engine: vLLM's requests have no fields for these.
-
-    From the environment variable ``CDPLUGIN_VLLM_OPTIONS``, a JSON object, which every process of an engine inherits. The
-    options of :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`;
-    ``limits`` are fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their
-    ``max_tokens``, where a request does not say (:mod:`cdplugin.adapters.vllm.budget`).
-    """
-
-    regex_dialect: str = "rust"
-    endings: bool = True
-    limits: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def budgets(self) -> Limits:
-        """The limits; fewer bytes of compiled grammars than a :class:`cdplugin.Compiler` keeps by itself."""
-        return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
-
-    @classmethod
-    def from_environment(cls, variable: str = OPTIONS_VARIABLE) -> Options:
-        """The options in an environment variable.
-
-        Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
-        """
-        text = os.environ.get(variable, "")
-        if not text.strip():
-            return cls()
-        known = [name for name in (*_OF_SCHEMAS, "regex_dialect", "endings", "limits") if name != "registry"]
-        try:
-            given = json.loads(text)
-            if not isinstance(given, dict):
-                raise ValueError(f"found {type(given).__name__}")
-            if isinstance(given.get("separators"), list):
-                given["separators"] = tuple(given["separators"])
-            unknown = given.keys() - known
-            if unknown:
-                raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
-            options = cls(**given)
-            if not isinstance(options.endings, bool):
-                raise ValueError(f"endings: expected true or false, found {options.endings!r}")
-            _ = options.budgets
-            return options
-        except (ValueError, TypeError) as error:
-            names = ", ".join(known)
-            raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
-
-    def compact(self) -> Options:
-        """The same without whitespace in JSON."""
-        return replace(self, whitespace="compact", separators=None, indent=None)
-
-    def json_schema(self, schema: Any) -> JsonSchema:
-        """``schema``: JSON text or a value, which may ask for options of its own (:mod:`.request_options`)."""
-        options = with_request_options(self, schema, _OF_REQUESTS)
-        return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
-
-
-def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
-    """The spec of a request: ``request_type`` is the name of one of vLLM's ``StructuredOutputOptions``.
-
-    Raises :class:`GrammarError` for text that is not what the type asks for.
-    """
-    options = options or Options()
-    if request_type == "JSON":
-        return options.json_schema(text)
-    if request_type == "JSON_OBJECT":
-        return options.json_schema({"type": "object"})
-    if request_type == "REGEX":
-        return Regex(text, options.regex_dialect)
-    if request_type == "CHOICE":
-        return Choice(_json(text, "choice"))
-    if request_type == "GRAMMAR":
-        kind = grammar_kind(text)
-        logger.debug("grammar read as %s", kind)
-        return _GRAMMARS[kind](text)
-    if request_type == "STRUCTURAL_TAG":
-        tag = _json(text, "structural tag")
-        if isinstance(tag, dict) and "format" in tag:
-            tag.setdefault("type", "structural_tag")  # left out by some
-        return StructuralTag(tag)
-    raise GrammarError("unknown kind of structured output", found=request_type)
-
-
-def grammar_kind(text: str) -> str:
-    """Which syntax a grammar is written in: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
-
-    ``name ::= …`` is GBNF, as llama.cpp and xgrammar write it; with names in angle brackets, or rules that end with a
-    semicolon, it is EBNF. Anything else is Lark.
-    """
-    if not _RULE.search(text):
-        return "Lark"
-    if re.search(r"^[ \t]*<[A-Za-z_][\w -]*>[ \t]*::=", text, re.MULTILINE) or re.search(r";[ \t]*$", text, re.MULTILINE):
-        return "Ebnf"
-    return "Gbnf"
-
-
-_GRAMMARS: dict[str, Callable[[str], Spec]] = {"Gbnf": Gbnf, "Ebnf": Ebnf, "Lark": Lark}
-
-
-def _json(text: str, what: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        position = f"position {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
-        raise GrammarError(f"malformed {what}", expected="JSON", found=str(error), location=position) from error
-
-
-# ---- an engine: what all requests of a tokenizer share -----------------------------------------------------------------------
-
-
-_OUTCOME_BYTES = 16 << 20
 _LEAST_BYTES = 1 << 20
 _ENTRY_BYTES = 100
-_UNKNOWN = GrammarError("not checked yet")
 
 
-class Engine:
-    """Vocabulary and compiler of one tokenizer; thread-safe.
-
-    ``check`` is for a front-end process, which only wants to know whether a request is right: it remembers the outcome and not
-    the grammar.
-    """
+class Engine(serving.Engine):
+    """The engine of one tokenizer in vLLM: requests also have budgets, and become states."""
 
     def __init__(self, vocab: Vocabulary, options: Options) -> None:
-        self.vocab = vocab
-        self.options = options
-        self.compiler = Compiler(vocab, options.budgets)
-        self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
-        self._off_loop: OffLoop[GrammarError | None] = OffLoop()
+        super().__init__(vocab, options, logger)
+        self.only_prefills = False
+        """Whether answers are decoded elsewhere, so that they need no room to end here."""
         self._least: ByteLru[int] = ByteLru("smallest budgets", _LEAST_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
@@ -196,26 +52,8 @@ class Engine:
         ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
         """
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
-        with taking_turns:
-            grammar = self.compiler.compile(spec_of(request_type, text, self.options))
-        return GrammarState(grammar.matcher(stops or None))
-
-    def check(self, request_type: str, text: str) -> None:
-        """Raises the :class:`GrammarError` that :meth:`state` would raise, or :class:`cdplugin.LimitExceeded` if the first
-        steps cross a budget (:func:`cdplugin.admission.admit`).
-        """
-        error = self._outcome(request_type, text)
-        if error is not None:
-            raise copy.copy(error)
-
-    async def check_off_loop(self, request_type: str, text: str) -> None:
-        """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
-        key = short_key((request_type, text))
-        error = self._outcomes.get(key, _UNKNOWN)
-        if error is _UNKNOWN:
-            error = await self._off_loop.run(key, len(text), lambda: self._outcome(request_type, text))
-        if error is not None:
-            raise copy.copy(error)
+        matcher = self.grammar(request_type, text).matcher(stops or None)
+        return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds)
 
     def check_budget(self, request_type: str, text: str, budget: int) -> None:
         """Raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any answer.
@@ -262,52 +100,38 @@ class Engine:
         except (GrammarError, EngineError):
             return 0
 
-    def _outcome(self, request_type: str, text: str) -> GrammarError | None:
-        """What a request is refused for, remembered."""
-        key = short_key((request_type, text))
-        error = self._outcomes.get(key, _UNKNOWN)
-        if error is _UNKNOWN:
-            error = self._refusal(request_type, text)
-            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
-        return error
-
-    def _refusal(self, request_type: str, text: str) -> GrammarError | None:
-        """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
-        try:
-            grammar = admit(self.compiler, spec_of(request_type, text, self.options))
-            if self.options.endings:
-                self._note_least(short_key((request_type, text)), grammar)
-        except GrammarError as caught:
-            return copy.copy(caught)  # without its traceback, which would keep all that was made so far
-        except Exception as caught:
-            logger.exception("cdplugin: a request that cannot be checked; please report this")
-            return GrammarError("this request cannot be checked", found=type(caught).__name__)
-        return None
-
-    def _note_least(self, key: Any, grammar: Grammar) -> None:
+    def _admitted(self, key: Any, grammar: Grammar) -> None:
         """Remember a budget that is enough for an answer; 0 where that cannot be told."""
+        if not self.options.endings:
+            return
         try:
             least = len(grammar.matcher().shortest_completion()) + 1
         except (GrammarError, EngineError):
             least = 0
         self._least.put(key, least, _ENTRY_BYTES + size_of(key))
 
-    def warm(self) -> None:
-        """Load the kernels and make what the first request would make: shared tables, a mask, a step.
 
-        Takes a second, and up to a minute where the kernels have to be compiled.
-        """
-        from cdplugin.warmup import is_warm, warm_kernels
+class Watch:
+    """Counts what happens to the answer of a request, and has the log tell of late masks."""
 
-        if not is_warm():
-            logger.info("cdplugin: compiling kernels, once for this version (up to a minute; `cdplugin warmup` does it ahead)")
-        warm_kernels()
-        state = self.state("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}')
-        row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
-        state.fill_bitmask(row, 0)
-        first = int(bit_members(row)[0])
-        state.accept_tokens("warm-up", [first])
-        state.rollback(1)
+    __slots__ = ("_asked", "_engine", "_places")
+
+    def __init__(self, engine: Engine, asked: Asked) -> None:
+        self._engine = engine
+        self._asked = asked
+        self._places: set[str] = set()
+
+    def late_mask(self, seconds: float) -> None:
+        """A mask took so long, which is too long."""
+        NUMBERS.add("cdplugin_masks_late")
+        NUMBERS.observe("cdplugin_late_mask_seconds", seconds)
+        self._engine.slow.tell("a mask", seconds, self._asked)
+
+    def once(self, name: str, value: str = "") -> None:
+        """Something that is counted once for an answer."""
+        if name not in self._places:
+            self._places.add(name)
+            NUMBERS.add(name, value)
 
 
 _engines: OrderedDict[tuple[int, int, bool], tuple[Any, Engine]] = OrderedDict()
@@ -319,7 +143,7 @@ def _renew_lock() -> None:
     global _engines_lock
     _engines_lock = threading.Lock()
     for _, engine in _engines.values():
-        engine._off_loop = OffLoop()
+        engine.renew_threads()
 
 
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
@@ -330,7 +154,7 @@ def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine
     key = (id(tokenizer), vocab_size, compact)
     with _engines_lock:
         if key not in _engines:
-            options = Options.from_environment()
+            options = Options.from_environment(OPTIONS_VARIABLE)
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
             if compact:
                 options = options.compact()
@@ -351,8 +175,11 @@ class GrammarState:
     with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, watch: Watch | None = None, late_seconds: float = math.inf) -> None:
+        """``watch`` is told of masks that take longer than ``late_seconds``, and of what happens to the answer."""
         self._matcher = matcher
+        self._watch = watch
+        self._late = late_seconds
         self._count = 0  # tokens followed
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
@@ -364,7 +191,11 @@ class GrammarState:
         """Write the allowed tokens into a row of an int32 bitmask."""
         try:
             if not self._is_stuck():
+                began = perf_counter()
                 self._fill(bitmask, batch_index)
+                seconds = perf_counter() - began
+                if seconds > self._late and self._watch is not None:
+                    self._watch.late_mask(seconds)
                 return
         except Exception as error:
             self._fail("mask", error)
@@ -378,7 +209,9 @@ class GrammarState:
 
     def prepare(self) -> None:
         """Do on this thread what the first mask asks for: the mask itself, and what is to be known of endings."""
+        late, self._late = self._late, math.inf  # nobody waits for it but this request
         self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
+        self._late = late
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:
         """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
@@ -387,18 +220,26 @@ class GrammarState:
             try:
                 if budget is None or budget > 0:
                     self._matcher.fill_next_token_bitmask(bitmask, batch_index, budget)
+                    if self._matcher.was_narrowed():
+                        self._count_once("cdplugin_endings_forced")
                     return
             except BudgetError as error:  # and the row is as if there were none
                 if not self.budget.has_drafts(self._count):  # drafts beyond the end are never taken
                     logger.warning("cdplugin: an answer will be cut off after %d tokens: %s", self._count, error)
                     self.budget = None
+                    self._count_once("cdplugin_endings_missed")
                 return
             except (LimitExceeded, EngineError) as error:
                 logger.warning(
                     "cdplugin: no ending is known after %d tokens; the answer may be cut off: %s", self._count, error
                 )
                 self.budget = None
+                self._count_once("cdplugin_endings_missed")
         self._matcher.fill_next_token_bitmask(bitmask, batch_index)
+
+    def _count_once(self, name: str, value: str = "") -> None:
+        if self._watch is not None:
+            self._watch.once(name, value)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
@@ -485,6 +326,8 @@ class GrammarState:
         except Exception:
             self._is_lost = True
         is_ours = isinstance(error, GrammarError)
+        if isinstance(error, LimitExceeded):
+            self._count_once("cdplugin_budgets_crossed", "decode")
         level = logging.WARNING if is_ours else logging.ERROR
         logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
 

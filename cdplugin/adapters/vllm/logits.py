@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 
+from cdplugin.adapters.serving.requests import Options, spec_of
 from cdplugin.adapters.vllm import budget
 from cdplugin.adapters.vllm import compat as compat
-from cdplugin.adapters.vllm.grammar import Engine, GrammarState, Options, engine_for, spec_of
+from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import GrammarError
 
@@ -129,7 +130,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
             if given is not None:
                 cls.door.check_budget(*request, given)
         else:  # no vocabulary to compile for: what can be said without
-            options = Options.from_environment()
+            options = Options.from_environment(OPTIONS_VARIABLE)
             budget.of_params(sampling_params, options.endings)
             spec_of(*request, options).to_ir(options.budgets)
 

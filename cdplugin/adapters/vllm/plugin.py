@@ -10,6 +10,8 @@ nothing is imported early. Two of them are needed before the configuration may n
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
 ``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
+``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
+structural tags of tools                  (may be missing) tools are strict where clients do not say, if an option asks for it
 offline beam search                       (may be missing) takes our backend where it lists the known ones
 ========================================  ====================================================================================
 
@@ -27,6 +29,7 @@ import inspect
 import logging
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("vllm.cdplugin")
 
 _MARK = "__cdplugin__"
+_ARRIVED = "_cdplugin_arrived"
 _searching = threading.local()
 
 
@@ -124,11 +128,16 @@ def _patch_params(module: ModuleType) -> None:
         config, params = given.get("structured_outputs_config"), self.structured_outputs
         if params is None or getattr(config, "backend", None) != NAME:
             return original(self, *arguments, **named)
-        _validate(params, config, given["model_config"], given.get("tokenizer"))
-        _check_budget(self, config, given["model_config"], given["tokenizer"])
+        validate_request(self, given["model_config"], config, given.get("tokenizer"))
         return None
 
     cls._validate_structured_outputs = validate
+
+
+def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """Check ``SamplingParams`` with structured outputs, for a front end. Raises vLLM's validation error."""
+    _validate(params.structured_outputs, config, model_config, tokenizer)
+    _check_budget(params, config, model_config, tokenizer)
 
 
 def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -165,7 +174,8 @@ def _budget_of(params: Any, engine: Engine) -> int | None:
     """
     from cdplugin.adapters.vllm import budget
 
-    return budget.of_params(params, engine.options.endings)
+    given = budget.of_params(params, engine.options.endings)
+    return None if engine.only_prefills else given
 
 
 async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
@@ -250,20 +260,63 @@ def _patch_manager(module: ModuleType) -> None:
 
 
 def _patch_create(cls: Any) -> None:
-    """Requests hand their budget to the grammars that are made for them."""
-    original = getattr(cls, "_create_grammar", None)
+    """Requests hand their budget to the grammars that are made for them, and how long they waited is counted."""
+    original, arrive = getattr(cls, "_create_grammar", None), getattr(cls, "grammar_init", None)
     if original is None:
         logger.debug("cdplugin: no %s._create_grammar: answers are not ended within max_tokens", cls.__name__)
         return
 
     @functools.wraps(original)
     def create(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+        if self.vllm_config.structured_outputs_config.backend != NAME:
+            return original(self, request, *arguments, **named)
+        began = getattr(request, _ARRIVED, None) or time.monotonic()
         state = original(self, request, *arguments, **named)
-        if self.vllm_config.structured_outputs_config.backend == NAME:
-            _set_budget(state, request, self.vllm_config, self.backend)
+        hand_over(state, request, self.vllm_config, self.backend, began)
         return state
 
     cls._create_grammar = create
+    if arrive is None:
+        return
+
+    @functools.wraps(arrive)
+    def grammar_init(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+        if getattr(request, "structured_output_request", None) is not None:
+            with contextlib.suppress(AttributeError):
+                setattr(request, _ARRIVED, time.monotonic())
+        return arrive(self, request, *arguments, **named)
+
+    cls.grammar_init = grammar_init
+
+
+def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
+    """Give a request's budget to its new state, and count how long it waited: ``began`` is when it came. Raises nothing."""
+    from cdplugin.adapters.serving.metrics import NUMBERS
+
+    _set_budget(state, request, vllm_config, backend)
+    NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
+
+
+def _patch_registry(module: ModuleType) -> None:
+    """Whoever asks vLLM for its registry, to answer ``/metrics`` from it, gets ours in it where our backend is used."""
+    original = getattr(module, "get_prometheus_registry", None)
+    if original is None:
+        logger.debug("cdplugin: no get_prometheus_registry in %s: /metrics does not show our numbers", module.__name__)
+        return
+
+    @functools.wraps(original)
+    def get_prometheus_registry(*arguments: Any, **named: Any) -> Any:
+        registry = original(*arguments, **named)
+        from cdplugin.adapters.serving import metrics
+
+        if metrics.is_shared():
+            try:
+                metrics.register(registry)
+            except Exception as error:
+                logger.warning("cdplugin: /metrics does not show our numbers: %s: %s", type(error).__name__, error)
+        return registry
+
+    module.get_prometheus_registry = get_prometheus_registry  # type: ignore[attr-defined]
 
 
 def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
@@ -272,7 +325,7 @@ def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> Non
 
     try:
         most = budget.asked(request.sampling_params.extra_args, backend.engine.options.endings)
-        if most != 0:
+        if most != 0 and not compat.only_prefills(vllm_config):
             drafts = int(getattr(vllm_config, "num_speculative_tokens", 0) or 0)
             state.budget = budget.RequestBudget(request, vllm_config.model_config.max_model_len, most, drafts)
             state.prepare()
@@ -299,6 +352,9 @@ def _require() -> None:
         apply(module)
         if not getattr(module, _MARK, False):
             raise ValueError(f"cdplugin: {name} of vLLM {compat.version()} is not as expected; choose another backend")
+    from cdplugin.adapters.serving import metrics
+
+    metrics.share()
 
 
 def _patch_input(module: ModuleType) -> None:
@@ -316,6 +372,7 @@ def _patch_input(module: ModuleType) -> None:
             return
         try:
             engine = _engine(self.tokenizer, vllm_config.model_config, config)
+            engine.only_prefills = compat.only_prefills(vllm_config)
             engine.warm()
             if has_processor:
                 importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
@@ -349,11 +406,19 @@ def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
     return init
 
 
+def _patch_tools(module: ModuleType) -> None:
+    from cdplugin.adapters.vllm import tools
+
+    tools.patch(module)
+
+
 PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.PARAMS: _patch_params,
     compat.MANAGER: _patch_manager,
     compat.CONFIG: _patch_config,
     compat.INPUT: _patch_input,
     compat.ASYNC: _patch_async,
+    compat.REGISTRY: _patch_registry,
+    **dict.fromkeys(compat.TOOLS, _patch_tools),
     compat.BEAM_SEARCH: _patch_beam_search,
 }

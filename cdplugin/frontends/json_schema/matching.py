@@ -115,7 +115,7 @@ class Matcher:
         return out, self.taken
 
     def _intern(self, node: Expr) -> Expr:
-        args = tuple(id(a) if isinstance(a, Expr) else a for a in node.args)
+        args = tuple([id(a) if isinstance(a, Expr) else a for a in node.args])
         key = (node.op, frozenset(args) if node.op in (ALT_OP, AND_OP) else args)
         found = self._interned.setdefault(key, node)
         if found is node:

@@ -30,7 +30,7 @@ from cdplugin.kernels.infill.starts import set_of_starts
 from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, symbol_of, value_of
+from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -391,7 +391,7 @@ def scan(h, w, column, accepted):
         for i in range(first, first + n_items):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
-                count = _push(w, count, item + (np.int64(1) << 32))
+                count = push_item(w, count, item + (np.int64(1) << 32))
                 if count < 0:
                     return count
     at = np.int64(0)
@@ -442,7 +442,7 @@ def _after_skips(h, w, column, accepted):
         item = tab(w, ws.COLUMN_ITEMS)[i]
         lexeme = -2 - symbols[item >> 32]
         if lexeme >= 0 and has_bit(target, 0, lexeme):
-            count = _push(w, count, item)
+            count = push_item(w, count, item)
             if count < 0:
                 return count
     if head[ws.W_SPLIT]:
@@ -468,7 +468,7 @@ def _complete(h, w, count, nonterminal, origin):
         for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if i64(h, layout.DOT_SYMBOL)[item >> 32] == nonterminal:
-                count = _push(w, count, item + (np.int64(1) << 32))
+                count = push_item(w, count, item + (np.int64(1) << 32))
                 if count < 0:
                     return count
         return np.int64(count)
@@ -486,14 +486,14 @@ def _complete(h, w, count, nonterminal, origin):
             while word:
                 outer = 64 * i + low_bit(word)
                 word &= word - 1
-                count = _push(w, count, pack(np.int64(dot + 1), np.int64(outer)))
+                count = push_item(w, count, pack(np.int64(dot + 1), np.int64(outer)))
                 if count < 0:
                     return count
     return np.int64(count)
 
 
 @kernel
-def _push(w, count, item):
+def push_item(w, count, item):
     """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
     index = tab(w, ws.PUSHED)
     charge(w, 4)
@@ -515,50 +515,6 @@ def _push(w, count, item):
     index[slot] = (stamp << 32) | count
     queue[count] = item
     return np.int64(count + 1)
-
-
-@kernel
-def column_at_nodes(h, w, starts, state):
-    """A column that holds the items that wait for the lexemes of a lexer state at the nodes of the row ``starts``: that is
-    where what is under way at the hole began.
-
-    In the middle of a skip, the items that wait for any lexeme; at a node (``state`` 0), too. 0 if there are none; or a
-    status.
-    """
-    head = whead(w)
-    words = head[ws.W_SET]
-    target = tab(w, ws.TARGET)
-    for i in range(words):
-        target[i] = 0
-    for i in range(head[ws.W_WIDTH]):
-        word = tab(w, ws.BITS)[starts + i]
-        while word:
-            node = 64 * i + low_bit(word)
-            word &= word - 1
-            for j in range(words):
-                target[j] |= tab(w, ws.ALLOWED)[node * words + j]
-    n_lexemes = head[ws.W_N_LEXEMES]
-    count = np.int64(0)
-    # behind a skip comes whatever its own start waits for, and at a node nothing has begun
-    everything = state == 0
-    if state > 0:
-        value = value_of(h, state)
-        for i in range(length_of(h, value)):
-            number = word_of(h, value, i) >> 32
-            everything = everything or is_skip(h, number) != 0
-        if not everything:
-            for i in range(length_of(h, value)):
-                symbol = symbol_of(h, word_of(h, value, i) >> 32)
-                count = _waiting_at(w, starts, symbol, count)
-                if count < 0:
-                    return count
-    if everything:
-        for symbol in range(n_lexemes):
-            count = _waiting_at(w, starts, np.int64(symbol), count)
-            if count < 0:
-                return count
-    # node 0 is where the text begins: no skip comes before it
-    return make_column(h, w, 0, count, 1, 0 if state == 0 and has_bit(tab(w, ws.BITS), starts, 0) else ws.SKIPS)
 
 
 @kernel
@@ -592,48 +548,3 @@ def fits_at(w, column, node):
         if tab(w, ws.COLUMN_ITEMS)[first + i] & ~allowed[node * words + i]:
             return False
     return True
-
-
-@kernel
-def _waiting_at(w, starts, lexeme, count):
-    """Append to ``QUEUE`` the items that wait for ``lexeme`` at the nodes of a row, their origins united; the new count, or
-    ``W_GROW``.
-
-    For each dot before the lexeme the rows of origins of all nodes are united first, so an item is pushed once however many
-    nodes it waits at. Nodes right of the hole have no items.
-    """
-    head = whead(w)
-    width = head[ws.W_WIDTH]
-    heads = tab(w, ws.SYMBOL_HEADS)
-    symbol = head[ws.W_N_SYMBOLS_NT] + lexeme
-    for j in range(heads[symbol], heads[symbol + 1]):
-        if not charge(w, 1 + width):
-            return np.int64(statuses.W_GROW)
-        dot = tab(w, ws.SYMBOL_DOTS)[j]
-        united = np.int64(0)
-        for i in range(width):
-            word = tab(w, ws.BITS)[starts + i]
-            while word:
-                node = 64 * i + low_bit(word)
-                word &= word - 1
-                if node >= head[ws.W_LEFT]:
-                    continue
-                charge(w, 1 + (width >> 1))
-                row = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
-                if row:
-                    if united == 0:
-                        united = new_row(w)
-                        if united < 0:
-                            return united
-                    or_row(tab(w, ws.BITS), united, row, width)
-        if united == 0:
-            continue
-        for i in range(width):
-            word = tab(w, ws.BITS)[united + i]
-            while word:
-                origin = 64 * i + low_bit(word)
-                word &= word - 1
-                count = _push(w, count, pack(np.int64(dot), np.int64(origin)))
-                if count < 0:
-                    return count
-    return np.int64(count)

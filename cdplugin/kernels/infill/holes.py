@@ -19,7 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.columns import column_at_nodes, fits_at, forget_columns, n_starts, scan, start_at
+from cdplugin.kernels.infill.columns import fits_at, forget_columns, n_starts, scan, start_at
+from cdplugin.kernels.infill.first_columns import column_at_nodes
 from cdplugin.kernels.infill.profiles import add_tokens, profile_of, push_class
 from cdplugin.kernels.infill.reach import ends_from, forget_reached
 from cdplugin.kernels.infill.starts import start_set

@@ -11,7 +11,8 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.parser.cursors import accept, step, step_inside
+from cdplugin.kernels.parser.cursors import step, step_inside
+from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 

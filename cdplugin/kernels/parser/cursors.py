@@ -20,7 +20,7 @@ The grammar of :mod:`cdplugin.kernels.parser.earley`, stepped through ``[ab,``::
 So nothing is guessed and nothing is undone: all readings are followed, and the number of pairs (``MAX_PAIRS``) is the
 ambiguity of the lexing at one byte, not of the whole text.
 
-Token terminals match whole tokens at lexeme boundaries: :func:`accept` follows a token by its bytes and as a terminal.
+Token terminals match whole tokens at lexeme boundaries: :mod:`cdplugin.kernels.parser.tokens`.
 """
 
 from __future__ import annotations
@@ -29,23 +29,16 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.counted import advance_plain_run
 from cdplugin.kernels.lexer.fields import (
     accepted_of,
-    after_tick,
     longest_of,
-    n_ranges_of,
-    ranges_of,
     rest_of,
-    symbol_of,
-    value_of,
 )
-from cdplugin.kernels.lexer.lexer import lexer_state, transition
-from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, text_in, with_values
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, with_values
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.earley import advance, unite_rows
 from cdplugin.kernels.parser.fields import accepts_of, exact_start_of, longest_start_of
-from cdplugin.kernels.regex.expressions import nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     has_room,
@@ -57,7 +50,6 @@ from cdplugin.kernels.store.arena import (
     memo_put,
     pack,
     sort_range,
-    sort_unique,
     spend,
     u8,
     word_of,
@@ -90,9 +82,9 @@ def start_of(h, row):
     head = header(h)
     base = head[layout.STACK_TOP]
     accepts = accepts_of(h, row)
-    if _add_boundary(h, base, row) < 0:
+    if add_boundary(h, base, row) < 0:
         return np.int64(statuses.GROW)
-    return _cursor_of(h, base, accepts)
+    return cursor_of(h, base, accepts)
 
 
 @kernel
@@ -104,9 +96,9 @@ def textless_start(h, row):
     if exact == 0 or longest == 0:
         return single(row, exact + longest, accepts)
     base = header(h)[layout.STACK_TOP]
-    if _add_pair(h, base, row, exact) < 0 or _add_pair(h, base, row, longest) < 0:
+    if add_pair(h, base, row, exact) < 0 or add_pair(h, base, row, longest) < 0:
         return np.int64(statuses.GROW)
-    return _cursor_of(h, base, accepts)
+    return cursor_of(h, base, accepts)
 
 
 @kernel
@@ -207,7 +199,7 @@ def _step_boundary(h, row, byte):
             return single(row, after, 0)
     base = header(h)[layout.STACK_TOP]
     accepts = _follow_boundary(h, base, row, byte)
-    return accepts if accepts < 0 else _cursor_of(h, base, accepts)
+    return accepts if accepts < 0 else cursor_of(h, base, accepts)
 
 
 @kernel
@@ -228,10 +220,10 @@ def _pair_cursor(h, next_row, row, rest):
                 return next_row
             return single(next_row, rest, accepts)
     base = header(h)[layout.STACK_TOP]
-    status = _add_boundary(h, base, next_row)
+    status = add_boundary(h, base, next_row)
     if status >= 0:
-        status = _add_pair(h, base, row, rest)
-    return status if status < 0 else _cursor_of(h, base, accepts)
+        status = add_pair(h, base, row, rest)
+    return status if status < 0 else cursor_of(h, base, accepts)
 
 
 @kernel
@@ -258,7 +250,7 @@ def step_set(h, state, byte):
             if status < 0:
                 return status
             accepts |= status
-    result = _cursor_of(h, base, accepts)
+    result = cursor_of(h, base, accepts)
     if result < 0:
         return result
     return memo_put(h, layout.M_STEP, state, byte, result)
@@ -330,7 +322,7 @@ def _follow_text(h, base, row, text, byte):
         if next_row < 0:
             return next_row
         accepts = accepts_of(h, next_row)
-        status = _add_boundary(h, base, next_row)
+        status = add_boundary(h, base, next_row)
         if status < 0:
             return status
         after = rest_of(h, after)
@@ -338,7 +330,7 @@ def _follow_text(h, base, row, text, byte):
         after = text_after(h, text, byte, after)
         if after < 0:
             return after
-    status = _add_pair(h, base, row, after)
+    status = add_pair(h, base, row, after)
     return status if status < 0 else accepts
 
 
@@ -354,30 +346,30 @@ def _land(h, base, row, after):
         if next_row < 0:
             return next_row
         accepts = accepts_of(h, next_row)
-        status = _add_boundary(h, base, next_row)
+        status = add_boundary(h, base, next_row)
         if status < 0:
             return status
         after = rest_of(h, after)
-    status = _add_pair(h, base, row, after)
+    status = add_pair(h, base, row, after)
     return status if status < 0 else accepts
 
 
 @kernel
-def _add_boundary(h, base, row):
+def add_boundary(h, base, row):
     """Add the pairs at the boundary before ``row``; 0 or a status."""
     state = exact_start_of(h, row)
     if has_role(h, state, layout.TRACKS):
         state = first_text(h, state)
         if state < 0:
             return state
-    status = _add_pair(h, base, row, state)
+    status = add_pair(h, base, row, state)
     if status < 0:
         return status
-    return _add_pair(h, base, row, longest_start_of(h, row))
+    return add_pair(h, base, row, longest_start_of(h, row))
 
 
 @kernel
-def _cursor_of(h, base, accepts):
+def cursor_of(h, base, accepts):
     """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status.
 
     ``accepts``: 1 if the text may end. One pair becomes a word of its own, so that equal parser states have equal cursors.
@@ -402,7 +394,7 @@ def _cursor_of(h, base, accepts):
 
 
 @kernel
-def _add_pair(h, base, row, state):
+def add_pair(h, base, row, state):
     """Add ``(row, state)`` to the pairs ``STACK[base:top]``; 0 or a status.
 
     A pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states stay distinct. A linear
@@ -458,194 +450,3 @@ def past_longest(h, row, state):
         row = advance(h, row, matched)
         state = exact_start_of(h, row) if row >= 0 else np.int64(0)
     return row, state
-
-
-# --- tokens -------------------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def accept(h, cursor, token, as_text):
-    """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
-
-    If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
-    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`).
-    """
-    head = header(h)
-    after = np.int64(0)
-    if as_text:
-        offsets = i64(h, layout.TOKEN_OFFSETS)
-        if offsets[token + 1] > offsets[token]:
-            text = u8(h, layout.TOKEN_BYTES)
-            if cursor >> 32:
-                after = advance_plain_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
-            if after > 0:
-                after = single((cursor >> 32) - 1, after, 0)
-            elif after == 0:
-                after = step_bytes(h, cursor, text, offsets[token], offsets[token + 1])
-    if after >= 0 and head[layout.HAS_CLOCKS]:
-        after = _tick(h, after)
-    if after < 0 or not head[layout.HAS_TERMINALS]:
-        return after
-    base = head[layout.STACK_TOP]
-    accepts = np.int64(0)
-    if cursor >> 32:
-        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, token)
-    elif cursor:
-        for i in range(length_of(h, cursor)):
-            pair = word_of(h, cursor, i)
-            if pair != parser_layout.ACCEPTS_HERE:
-                status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
-                if status < 0:
-                    return status
-                accepts |= status
-    if accepts < 0:
-        return accepts
-    # no terminal stands for the token: what its bytes lead to is all
-    if head[layout.STACK_TOP] == base and not accepts:
-        return after
-    if after >> 32:
-        accepts |= (after & parser_layout.ACCEPT_BIT) >> 31
-        status = _add_pair(h, base, (after >> 32) - 1, after & lexer_layout.STATE_MASK)
-        if status < 0:
-            return status
-    elif after:
-        for i in range(length_of(h, after)):
-            pair = word_of(h, after, i)
-            if pair == parser_layout.ACCEPTS_HERE:
-                accepts = np.int64(1)
-                continue
-            status = _add_pair(h, base, pair >> 32, pair & layout.LOW_32)
-            if status < 0:
-                return status
-    return _cursor_of(h, base, accepts)
-
-
-@kernel
-def stands_for(h, lexeme, token):
-    """Whether ``token`` is one of those that a token terminal stands for."""
-    ranges = i64(h, layout.TOKEN_RANGES)
-    first = ranges_of(h, lexeme)
-    for i in range(first, first + n_ranges_of(h, lexeme)):
-        if ranges[2 * i] <= token <= ranges[2 * i + 1]:
-            return True
-    return False
-
-
-@kernel
-def _follow_terminal(h, base, row, state, token):
-    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
-    status.
-
-    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match: these end before the
-    terminal, as before a byte that does not go on with them.
-    """
-    row, state = past_longest(h, row, lexer_state_of(h, state))
-    if row < 0:
-        return row
-    if state == 0:
-        return np.int64(0)
-    value = value_of(h, state)
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    for i in range(length_of(h, value)):
-        lexeme = word_of(h, value, i) >> 32
-        if stands_for(h, lexeme, token) and push(h, lexeme) < 0:
-            return np.int64(statuses.GROW)
-    count = head[layout.STACK_TOP] - top
-    if count == 0:
-        return np.int64(0)
-    scanned = intern(h, layout.K_ACCEPTED, top, count)
-    head[layout.STACK_TOP] = top
-    if scanned < 0:
-        return scanned
-    next_row = advance(h, row, scanned)
-    if next_row < 0:
-        return next_row
-    status = _add_boundary(h, base, next_row)
-    return status if status < 0 else accepts_of(h, next_row)
-
-
-@kernel
-def _tick(h, cursor):
-    """The cursor after the end of a token, for lexemes that count tokens; or a status.
-
-    Each counting lexeme goes to its next number (``X_TICK``). One that has used up its tokens ends as soon as it matches.
-    """
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    accepts = np.int64(0)
-    if cursor >> 32:
-        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
-        if accepts >= 0 and cursor & parser_layout.ACCEPT_BIT:
-            accepts = np.int64(1)
-    else:
-        for i in range(length_of(h, cursor) if cursor else 0):
-            pair = word_of(h, cursor, i)
-            if pair == parser_layout.ACCEPTS_HERE:
-                accepts = np.int64(1)
-                continue
-            status = _tick_pair(h, base, pair >> 32, pair & layout.LOW_32)
-            if status < 0:
-                return status
-            accepts |= status
-    return accepts if accepts < 0 else _cursor_of(h, base, accepts)
-
-
-@kernel
-def _tick_pair(h, base, row, state):
-    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a
-    status.
-
-    A lexeme whose next number is its last one has used up its tokens: it ends here if it matches, and otherwise goes on under
-    the last number, to end as soon as it does. A text is carried over where the lexemes that track their values go on.
-    """
-    head = header(h)
-    text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
-    state = lexer_state_of(h, state)
-    value = value_of(h, state) if state else np.int64(0)
-    count = length_of(h, value) if state else np.int64(0)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 2 * count):
-        return np.int64(statuses.GROW)
-    words = i64(h, layout.STACK)
-    kept = 0
-    ended = 0
-    for i in range(count):
-        word = word_of(h, value, i)
-        ticked = after_tick(h, word >> 32)
-        if ticked < 0:
-            words[top + kept] = word
-            kept += 1
-        # its last token, and it matches: it ends now, rather than with a byte
-        elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
-            words[top + count + ended] = symbol_of(h, ticked)
-            ended += 1
-        else:
-            words[top + kept] = pack(ticked, word & layout.LOW_32)
-            kept += 1
-    head[layout.STACK_TOP] = top + 2 * count
-    sort_range(words, top, kept)
-    after = lexer_state(h, top, kept)
-    if after < 0:
-        return after
-    accepts = np.int64(0)
-    next_row = np.int64(0)
-    if ended:
-        scanned = intern(h, layout.K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
-        if scanned < 0:
-            return scanned
-        next_row = advance(h, row, scanned)
-        if next_row < 0:
-            return next_row
-        accepts = accepts_of(h, next_row)
-    head[layout.STACK_TOP] = top
-    if ended:
-        status = _add_boundary(h, base, next_row)
-        if status < 0:
-            return status
-    if text and has_role(h, after, layout.TRACKS):
-        after = text_in(h, text, after)
-        if after < 0:
-            return after
-    status = _add_pair(h, base, row, after)
-    return status if status < 0 else accepts

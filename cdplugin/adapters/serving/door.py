@@ -2,15 +2,15 @@
 
 The path of a request to its grammar, and which step may refuse it::
 
-    front end (an API server: one event loop; or ``LLM`` itself)
+    front end of vLLM (an API server: one event loop; or ``LLM`` itself)
       plugin.py     AsyncLLM.add_request, changed: a request of ours waits here, off the loop, for its check (:class:`OffLoop`)
         compat.py     checked_request: vLLM's own conditions (empty, nested too deep, two kinds at once)
-        grammar.py    Engine.check: known already, or being found out for another request, or to be found out now
+        engine.py     Engine.check: known already, or being found out for another request, or to be found out now
           admission     admit: the front end's errors, the compiler's, and the budgets of the first steps
       plugin.py     SamplingParams._validate_structured_outputs, changed: the same check again, now a look-up
       logits.py     validate_params, where the logits processor is used: Engine.check as well
     engine (the scheduler's process)
-      backend.py    compile_grammar: Engine.state compiles, on vLLM's threads; what fails here is HTTP 500
+      backend.py    compile_grammar: Engine.grammar compiles, on vLLM's threads; what fails here is HTTP 500
         grammar.py    GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 500
 
 Every refusal here returns HTTP 400 with the location of the error. Both processes compile alike, so the engine refuses nothing

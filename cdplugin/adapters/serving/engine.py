@@ -1,0 +1,147 @@
+"""What all requests of a tokenizer share in a server: vocabulary, compiler, and the outcomes of checks."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from typing import Any
+
+import numpy as np
+
+from cdplugin.adapters.serving.door import OffLoop, taking_turns
+from cdplugin.adapters.serving.metrics import NUMBERS
+from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.slow import Asked, SlowLog
+from cdplugin.admission import admit
+from cdplugin.bitmask import bitmask_words
+from cdplugin.bits import bit_members
+from cdplugin.compiler import Compiler
+from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.matcher import Grammar
+from cdplugin.memory import ByteLru, short_key, size_of
+from cdplugin.vocab.vocabulary import Vocabulary
+
+_OUTCOME_BYTES = 16 << 20
+_UNKNOWN = GrammarError("not checked yet")
+
+
+class Engine:
+    """Vocabulary and compiler of one tokenizer; thread-safe.
+
+    ``check`` is for a front-end process, which only wants to know whether a request is right: it remembers the outcome and not
+    the grammar. ``logger``: the server's own, so that its handler shows the lines.
+    """
+
+    def __init__(self, vocab: Vocabulary, options: Options, logger: logging.Logger | None = None) -> None:
+        self.vocab = vocab
+        self.options = options
+        self.logger = logger or logging.getLogger("cdplugin")
+        self.compiler = Compiler(vocab, options.budgets)
+        self.slow = SlowLog(self.logger, options.log_characters)
+        self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
+        self._off_loop: OffLoop[GrammarError | None] = OffLoop()
+
+    def grammar(self, request_type: str, text: str) -> Grammar:
+        """The grammar of a request (:func:`.requests.spec_of` says of which types), from the cache if it is there.
+
+        Raises :class:`GrammarError`.
+        """
+        began = time.perf_counter()
+        try:
+            with taking_turns:
+                grammar, is_known = self.compiler.compile_or_find(spec_of(request_type, text, self.options))
+        except Exception as error:
+            NUMBERS.add("cdplugin_compilation_failures")
+            if isinstance(error, LimitExceeded):
+                NUMBERS.add("cdplugin_budgets_crossed", "compile")
+            raise
+        finally:
+            self._note_time("compiling", time.perf_counter() - began, request_type, text)
+        NUMBERS.add("cdplugin_cache_hits" if is_known else "cdplugin_compilations")
+        NUMBERS.set("cdplugin_grammar_cache_bytes", self.compiler.cached_bytes)
+        return grammar
+
+    def admitted(self, request_type: str, text: str) -> Grammar:
+        """The grammar of a request that can be served (:func:`cdplugin.admission.admit`), which is not kept.
+
+        Raises :class:`GrammarError`.
+        """
+        began = time.perf_counter()
+        try:
+            with taking_turns:
+                return admit(self.compiler, spec_of(request_type, text, self.options))
+        finally:
+            seconds = time.perf_counter() - began
+            NUMBERS.observe("cdplugin_check_seconds", seconds)
+            self._note_time("compiling and first steps", seconds, request_type, text)
+
+    def renew_threads(self) -> None:
+        """In a forked process, which has none of its parent's threads."""
+        self._off_loop = OffLoop()
+
+    def check(self, request_type: str, text: str) -> None:
+        """Raises the :class:`GrammarError` that :meth:`grammar` would raise, or :class:`cdplugin.LimitExceeded` if the first
+        steps cross a budget (:func:`cdplugin.admission.admit`).
+        """
+        error = self._outcome(request_type, text)
+        if error is not None:
+            raise copy.copy(error)
+
+    async def check_off_loop(self, request_type: str, text: str) -> None:
+        """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = await self._off_loop.run(key, len(text), lambda: self._outcome(request_type, text))
+        if error is not None:
+            raise copy.copy(error)
+
+    def _outcome(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for, remembered."""
+        key = short_key((request_type, text))
+        error = self._outcomes.get(key, _UNKNOWN)
+        if error is _UNKNOWN:
+            error = self._refusal(request_type, text)
+            NUMBERS.add("cdplugin_checks", "admitted" if error is None else "refused")
+            if isinstance(error, LimitExceeded):
+                NUMBERS.add("cdplugin_budgets_crossed", "check")
+            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
+        return error
+
+    def _refusal(self, request_type: str, text: str) -> GrammarError | None:
+        """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
+        try:
+            grammar = self.admitted(request_type, text)
+            self._admitted(short_key((request_type, text)), grammar)
+        except GrammarError as caught:
+            return copy.copy(caught)  # without its traceback, which would keep all that was made so far
+        except Exception as caught:
+            self.logger.exception("cdplugin: a request that cannot be checked; please report this")
+            return GrammarError("this request cannot be checked", found=type(caught).__name__)
+        return None
+
+    def _note_time(self, what: str, seconds: float, request_type: str, text: str) -> None:
+        if seconds >= self.options.slow_request_seconds:
+            self.slow.tell(what, seconds, Asked(request_type, text))
+
+    def _admitted(self, key: Any, grammar: Grammar) -> None:
+        """Called with the grammar of a request that was just admitted; must not raise."""
+
+    def warm(self) -> None:
+        """Load the kernels and make what the first request would make: shared tables, a mask, a step.
+
+        Takes a second, and up to a minute where the kernels have to be compiled.
+        """
+        from cdplugin.warmup import is_warm, warm_kernels
+
+        if not is_warm():
+            self.logger.info(
+                "cdplugin: compiling kernels, once for this version (up to a minute; `cdplugin warmup` does it ahead)"
+            )
+        warm_kernels()
+        spec = spec_of("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}', self.options)
+        matcher = self.compiler.compile(spec).matcher()
+        row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
+        matcher.fill_next_token_bitmask(row)
+        matcher.accept_token(int(bit_members(row)[0]))

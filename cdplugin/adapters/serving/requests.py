@@ -1,0 +1,164 @@
+"""Requests of servers as specs, and the options that a server reads them by.
+
+>>> spec_of("CHOICE", '["yes", "no"]').choices
+('yes', 'no')
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from inspect import signature
+from typing import Any
+
+from cdplugin.adapters.serving.request_options import with_request_options
+from cdplugin.errors import GrammarError
+from cdplugin.limits import Limits
+from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
+from cdplugin.specs.base import Options as JsonOptions
+from cdplugin.specs.lark import Lark
+from cdplugin.specs.tags import StructuralTag
+from cdplugin.specs.text import Ebnf, Gbnf
+
+logger = logging.getLogger(__name__)
+
+MAX_CACHE_BYTES = 96 << 20
+"""Bytes of compiled grammars that a server's engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
+_RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
+_OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
+"""The options that callers may give; the front end has others of its own."""
+_OF_SERVERS = (
+    "regex_dialect",
+    "endings",
+    "strict_tools",
+    "slow_request_seconds",
+    "late_mask_seconds",
+    "log_characters",
+    "limits",
+)
+_OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
+
+
+@dataclass(frozen=True)
+class Options(JsonOptions):
+    """How requests are read, one setting for a whole server: its requests have no fields for these.
+
+    From an environment variable that holds a JSON object, which every process of a server inherits. The options of
+    :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
+    fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their ``max_tokens``, where a
+    request does not say (:mod:`cdplugin.adapters.vllm.budget`); ``strict_tools``: whether vLLM's tools are strict where their
+    clients do not say (:mod:`cdplugin.adapters.vllm.tools`). ``slow_request_seconds``: how long a compilation takes that the
+    log tells of; ``late_mask_seconds``: the same for a mask; ``log_characters``: how much of the request such a line shows.
+    """
+
+    regex_dialect: str = "rust"
+    endings: bool = True
+    strict_tools: bool = False
+    slow_request_seconds: float = 1.0
+    late_mask_seconds: float = 0.02
+    log_characters: int = 60
+    limits: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def budgets(self) -> Limits:
+        """The limits; fewer bytes of compiled grammars than a :class:`cdplugin.Compiler` keeps by itself."""
+        return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
+
+    @classmethod
+    def from_environment(cls, variable: str) -> Options:
+        """The options in an environment variable.
+
+        Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
+        """
+        text = os.environ.get(variable, "")
+        if not text.strip():
+            return cls()
+        known = [name for name in (*_OF_SCHEMAS, *_OF_SERVERS) if name != "registry"]
+        try:
+            given = json.loads(text)
+            if not isinstance(given, dict):
+                raise ValueError(f"found {type(given).__name__}")
+            if isinstance(given.get("separators"), list):
+                given["separators"] = tuple(given["separators"])
+            unknown = given.keys() - known
+            if unknown:
+                raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+            options = cls(**given)
+            for name in ("endings", "strict_tools"):
+                if not isinstance(getattr(options, name), bool):
+                    raise ValueError(f"{name}: expected true or false, found {getattr(options, name)!r}")
+            for name in ("slow_request_seconds", "late_mask_seconds", "log_characters"):
+                value = getattr(options, name)
+                if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+                    raise ValueError(f"{name}: expected a number that is not negative, found {value!r}")
+            if not isinstance(options.log_characters, int):
+                raise ValueError(f"log_characters: expected an integer, found {options.log_characters!r}")
+            _ = options.budgets
+            return options
+        except (ValueError, TypeError) as error:
+            names = ", ".join(known)
+            raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
+
+    def compact(self) -> Options:
+        """The same without whitespace in JSON."""
+        return replace(self, whitespace="compact", separators=None, indent=None)
+
+    def json_schema(self, schema: Any) -> JsonSchema:
+        """``schema``: JSON text or a value, which may ask for options of its own (:mod:`.request_options`)."""
+        options = with_request_options(self, schema, _OF_REQUESTS)
+        return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
+
+
+def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
+    """The spec of a request. ``request_type``: ``JSON``, ``JSON_OBJECT``, ``REGEX``, ``CHOICE``, ``GRAMMAR`` or
+    ``STRUCTURAL_TAG``, vLLM's names.
+
+    Raises :class:`GrammarError` for text that is not what the type asks for.
+    """
+    options = options or Options()
+    if request_type == "JSON":
+        return options.json_schema(text)
+    if request_type == "JSON_OBJECT":
+        return options.json_schema({"type": "object"})
+    if request_type == "REGEX":
+        return Regex(text, options.regex_dialect)
+    if request_type == "CHOICE":
+        return Choice(_json(text, "choice"))
+    if request_type == "GRAMMAR":
+        kind = grammar_kind(text)
+        logger.debug("grammar read as %s", kind)
+        return _GRAMMARS[kind](text)
+    if request_type == "STRUCTURAL_TAG":
+        tag = _json(text, "structural tag")
+        if isinstance(tag, dict) and "format" in tag:
+            tag.setdefault("type", "structural_tag")  # left out by some
+        return StructuralTag(tag)
+    raise GrammarError("unknown kind of structured output", found=request_type)
+
+
+def grammar_kind(text: str) -> str:
+    """Which syntax a grammar is written in: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
+
+    ``name ::= …`` is GBNF, as llama.cpp and xgrammar write it; with names in angle brackets, or rules that end with a
+    semicolon, it is EBNF. Anything else is Lark.
+    """
+    if not _RULE.search(text):
+        return "Lark"
+    if re.search(r"^[ \t]*<[A-Za-z_][\w -]*>[ \t]*::=", text, re.MULTILINE) or re.search(r";[ \t]*$", text, re.MULTILINE):
+        return "Ebnf"
+    return "Gbnf"
+
+
+_GRAMMARS: dict[str, Callable[[str], Spec]] = {"Gbnf": Gbnf, "Ebnf": Ebnf, "Lark": Lark}
+
+
+def _json(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        position = f"position {error.pos}" if isinstance(error, json.JSONDecodeError) else ""
+        raise GrammarError(f"malformed {what}", expected="JSON", found=str(error), location=position) from error

@@ -1,0 +1,72 @@
+"""The option ``strict_tools``: tools whose clients do not say ``strict`` are strict (vllm-project/vllm#49661).
+
+vLLM constrains tool calls by structural tags that it makes from the tools. By default only tools with ``"strict": true`` have
+their arguments enforced, and with ``tool_choice: "auto"`` nothing is enforced, unless a tool has that. From 0.31 on vLLM itself
+has ``--tool-strict-level``, which overrules clients that say ``"strict": false`` as well. The option leaves these alone, and
+works with 0.30 too. It changes the function that vLLM asks, and nothing of the request, which chat templates see.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+logger = logging.getLogger("vllm.cdplugin")
+
+
+def patch(module: ModuleType) -> None:
+    """Change vLLM's registry of structural tags. A module without the functions (one that was moved) is left alone."""
+    one, several = getattr(module, "_tool_is_strict", None), getattr(module, "_any_tool_strict", None)
+    if one is not None:  # 0.31 and later
+        module._tool_is_strict = _asking_each(one)  # type: ignore[attr-defined]
+    elif several is not None:
+        module._any_tool_strict = _asking_all(several)  # type: ignore[attr-defined]
+    else:
+        logger.debug("cdplugin: no _any_tool_strict in %s: the option strict_tools does nothing there", module.__name__)
+
+
+def _asking_each(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    @functools.wraps(original)
+    def is_strict(tool: Any) -> bool:
+        return original(tool) or (_is_unsaid(tool) and _wished())
+
+    return is_strict
+
+
+def _asking_all(original: Callable[[Iterable[Any]], bool]) -> Callable[[Iterable[Any]], bool]:
+    """Of 0.30, in which a tool is strict unless it says otherwise as soon as there is a tag."""
+
+    @functools.wraps(original)
+    def any_is_strict(tools: Iterable[Any]) -> bool:
+        listed = list(tools)
+        return original(listed) or (any(map(_is_unsaid, listed)) and _wished())
+
+    return any_is_strict
+
+
+def _is_unsaid(tool: Any) -> bool:
+    """Whether a tool is a function whose client does not say whether it is strict. Others (web search, …) have no arguments."""
+    is_function = getattr(tool, "type", None) == "function"
+    return is_function and getattr(getattr(tool, "function", tool), "strict", None) is None
+
+
+def _wished() -> bool:
+    """Whether the server's options ask for it. Options that cannot be read stop the server elsewhere."""
+    from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE
+
+    return _wished_by(os.environ.get(OPTIONS_VARIABLE, ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _wished_by(text: str) -> bool:
+    from cdplugin.adapters.serving.requests import Options
+    from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE
+
+    try:
+        return bool(text) and Options.from_environment(OPTIONS_VARIABLE).strict_tools
+    except ValueError:
+        return False

@@ -1,0 +1,212 @@
+"""A token as a whole: its bytes, the terminals that stand for it, and the lexemes that count tokens.
+
+Token terminals match whole tokens at lexeme boundaries, so a token is followed twice, by its bytes and as a terminal, and the
+cursor after it holds the pairs of both. At its end, lexemes under ``[max_tokens]`` count it: each of them is a row of lexemes,
+one for each number of tokens that are left (:func:`_tick_pair`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.counted import advance_plain_run
+from cdplugin.kernels.lexer.fields import after_tick, n_ranges_of, ranges_of, symbol_of, value_of
+from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of, text_in
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.cursors import add_boundary, add_pair, cursor_of, past_longest, single, step_bytes
+from cdplugin.kernels.parser.earley import advance
+from cdplugin.kernels.parser.fields import accepts_of
+from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, pack, sort_range, sort_unique, u8, word_of
+
+
+@kernel
+def accept(h, cursor, token, as_text):
+    """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
+
+    If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
+    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`).
+    """
+    head = header(h)
+    after = np.int64(0)
+    if as_text:
+        offsets = i64(h, layout.TOKEN_OFFSETS)
+        if offsets[token + 1] > offsets[token]:
+            text = u8(h, layout.TOKEN_BYTES)
+            if cursor >> 32:
+                after = advance_plain_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
+            if after > 0:
+                after = single((cursor >> 32) - 1, after, 0)
+            elif after == 0:
+                after = step_bytes(h, cursor, text, offsets[token], offsets[token + 1])
+    if after >= 0 and head[layout.HAS_CLOCKS]:
+        after = _tick(h, after)
+    if after < 0 or not head[layout.HAS_TERMINALS]:
+        return after
+    base = head[layout.STACK_TOP]
+    accepts = np.int64(0)
+    if cursor >> 32:
+        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, token)
+    elif cursor:
+        for i in range(length_of(h, cursor)):
+            pair = word_of(h, cursor, i)
+            if pair != parser_layout.ACCEPTS_HERE:
+                status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
+                if status < 0:
+                    return status
+                accepts |= status
+    if accepts < 0:
+        return accepts
+    # no terminal stands for the token: what its bytes lead to is all
+    if head[layout.STACK_TOP] == base and not accepts:
+        return after
+    if after >> 32:
+        accepts |= (after & parser_layout.ACCEPT_BIT) >> 31
+        status = add_pair(h, base, (after >> 32) - 1, after & lexer_layout.STATE_MASK)
+        if status < 0:
+            return status
+    elif after:
+        for i in range(length_of(h, after)):
+            pair = word_of(h, after, i)
+            if pair == parser_layout.ACCEPTS_HERE:
+                accepts = np.int64(1)
+                continue
+            status = add_pair(h, base, pair >> 32, pair & layout.LOW_32)
+            if status < 0:
+                return status
+    return cursor_of(h, base, accepts)
+
+
+@kernel
+def stands_for(h, lexeme, token):
+    """Whether ``token`` is one of those that a token terminal stands for."""
+    ranges = i64(h, layout.TOKEN_RANGES)
+    first = ranges_of(h, lexeme)
+    for i in range(first, first + n_ranges_of(h, lexeme)):
+        if ranges[2 * i] <= token <= ranges[2 * i + 1]:
+            return True
+    return False
+
+
+@kernel
+def _follow_terminal(h, base, row, state, token):
+    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
+    status.
+
+    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match: these end before the
+    terminal, as before a byte that does not go on with them.
+    """
+    row, state = past_longest(h, row, lexer_state_of(h, state))
+    if row < 0:
+        return row
+    if state == 0:
+        return np.int64(0)
+    value = value_of(h, state)
+    head = header(h)
+    top = head[layout.STACK_TOP]
+    for i in range(length_of(h, value)):
+        lexeme = word_of(h, value, i) >> 32
+        if stands_for(h, lexeme, token) and push(h, lexeme) < 0:
+            return np.int64(statuses.GROW)
+    count = head[layout.STACK_TOP] - top
+    if count == 0:
+        return np.int64(0)
+    scanned = intern(h, layout.K_ACCEPTED, top, count)
+    head[layout.STACK_TOP] = top
+    if scanned < 0:
+        return scanned
+    next_row = advance(h, row, scanned)
+    if next_row < 0:
+        return next_row
+    status = add_boundary(h, base, next_row)
+    return status if status < 0 else accepts_of(h, next_row)
+
+
+@kernel
+def _tick(h, cursor):
+    """The cursor after the end of a token, for lexemes that count tokens; or a status.
+
+    Each counting lexeme goes to its next number (``X_TICK``). One that has used up its tokens ends as soon as it matches.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    accepts = np.int64(0)
+    if cursor >> 32:
+        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
+        if accepts >= 0 and cursor & parser_layout.ACCEPT_BIT:
+            accepts = np.int64(1)
+    else:
+        for i in range(length_of(h, cursor) if cursor else 0):
+            pair = word_of(h, cursor, i)
+            if pair == parser_layout.ACCEPTS_HERE:
+                accepts = np.int64(1)
+                continue
+            status = _tick_pair(h, base, pair >> 32, pair & layout.LOW_32)
+            if status < 0:
+                return status
+            accepts |= status
+    return accepts if accepts < 0 else cursor_of(h, base, accepts)
+
+
+@kernel
+def _tick_pair(h, base, row, state):
+    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a
+    status.
+
+    A lexeme whose next number is its last one has used up its tokens: it ends here if it matches, and otherwise goes on under
+    the last number, to end as soon as it does. A text is carried over where the lexemes that track their values go on.
+    """
+    head = header(h)
+    text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
+    state = lexer_state_of(h, state)
+    value = value_of(h, state) if state else np.int64(0)
+    count = length_of(h, value) if state else np.int64(0)
+    top = head[layout.STACK_TOP]
+    if not has_room(h, layout.STACK, top + 2 * count):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    kept = 0
+    ended = 0
+    for i in range(count):
+        word = word_of(h, value, i)
+        ticked = after_tick(h, word >> 32)
+        if ticked < 0:
+            words[top + kept] = word
+            kept += 1
+        # its last token, and it matches: it ends now, rather than with a byte
+        elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
+            words[top + count + ended] = symbol_of(h, ticked)
+            ended += 1
+        else:
+            words[top + kept] = pack(ticked, word & layout.LOW_32)
+            kept += 1
+    head[layout.STACK_TOP] = top + 2 * count
+    sort_range(words, top, kept)
+    after = lexer_state(h, top, kept)
+    if after < 0:
+        return after
+    accepts = np.int64(0)
+    next_row = np.int64(0)
+    if ended:
+        scanned = intern(h, layout.K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
+        if scanned < 0:
+            return scanned
+        next_row = advance(h, row, scanned)
+        if next_row < 0:
+            return next_row
+        accepts = accepts_of(h, next_row)
+    head[layout.STACK_TOP] = top
+    if ended:
+        status = add_boundary(h, base, next_row)
+        if status < 0:
+            return status
+    if text and has_role(h, after, layout.TRACKS):
+        after = text_in(h, text, after)
+        if after < 0:
+            return after
+    status = add_pair(h, base, row, after)
+    return status if status < 0 else accepts
