@@ -4,7 +4,7 @@ lays the rules out and fills the static tables of an arena.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakValueDictionary
@@ -151,18 +151,21 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     literals = program.literal_tables()
     evaluate(arena, code, program.n_results, literals)
     kept = arena.tables[layout.VISIT_STAMPS].tolist()
-    ids = [kept[result] if result >= 0 else ~result for result in results]
+    ids_of_used = np.array([kept[result] if result >= 0 else ~result for result in results], np.int64)
+    ids = ids_of_used
+    if len(used) < len(ir.lexemes):
+        ids = np.full(len(ir.lexemes), expressions.EMPTY, np.int64)
+        ids[used] = ids_of_used
     plain_ids = {symbol: kept[result] for symbol, result in plain_results.items()}
     fence_ids = {symbol: kept[result] for symbol, result in fences.items()}
-    id_of = {~t: e for t, e in zip(used, ids, strict=True)}
-    nullable, searched = _judge(ir, lexemes, arena, id_of, tokens)
+    nullable, searched = _judge(ir, lexemes, arena, used, ids_of_used, tokens)
     rules = build_rules(ir, lexemes)
     _count_values(ir, rules, arena, plain_ids)
     return StaticTables(
         program=code,
         n_results=program.n_results,
         literals=literals,
-        lexemes=lexeme_table(ir, rules.lexeme_number, lexemes.expressions, id_of, nullable, tokens, fence_ids),
+        lexemes=lexeme_table(ir, rules.lexeme_numbers, lexemes.expressions, ids, nullable, tokens, fence_ids),
         rules=rules.compact(),
         searched=searched,
     )
@@ -217,48 +220,48 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
 
 
 def _judge(
-    ir: GrammarIR, lexemes: Lexemes, arena: Arena, ids: Mapping[Symbol, int], tokens: dict[Symbol, TokenRanges]
+    ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: Sequence[int], found: np.ndarray, tokens: dict[Symbol, TokenRanges]
 ) -> tuple[dict[Symbol, None], list[int]]:
     """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text;
     these are returned, and the expressions of which only a search tells whether they match anything.
 
-    Its rules are the lexeme (if it matches any text) and the empty string; a lexeme in a rule never matches the empty string.
-    A LAZY one that matches the empty string matches nothing else. A token terminal matches if any token does.
+    ``found``: int64, the expressions of the lexemes ``used``. A nullable lexeme's rules are the lexeme (if it matches any text)
+    and the empty string; a lexeme in a rule never matches the empty string. A LAZY one that matches the empty string matches
+    nothing else. A token terminal matches if any token does.
     """
-    productive = lexemes.productive
-    flags = arena.flags(np.array([*ids.values()], np.int64)) & (expressions.NULLABLE | expressions.PURE)
+    barren = lexemes.barren
+    flags = arena.flags(found) & (expressions.NULLABLE | expressions.PURE)
     nullable: dict[Symbol, None] = {}
     unsure: list[tuple[Symbol, int]] = []
     searched: list[int] = []
-    for (symbol, expression), its_flags in zip(ids.items(), flags.tolist(), strict=True):
-        productive[symbol] = expression > expressions.EPSILON
-        if its_flags == expressions.PURE:
-            continue
-        if its_flags & expressions.NULLABLE:
+    for place in np.flatnonzero((flags != expressions.PURE) | (found <= expressions.EPSILON)).tolist():
+        symbol, expression = ~used[place], int(found[place])
+        if expression <= expressions.EPSILON:
+            barren.add(symbol)
+        if flags[place] & expressions.NULLABLE:
             nullable[symbol] = None
-        if not its_flags & expressions.PURE:
+        if not flags[place] & expressions.PURE:
             searched.append(expression)
-            if productive[symbol]:
+            if symbol not in barren:
                 unsure.append((symbol, expression))
     if unsure:
         arena.max_bytes = min(arena.max_bytes, arena.nbytes + _SEARCH_BYTES)
-        for symbol, expression in unsure:
-            productive[symbol] = _matches_text(arena, expression, symbol in nullable)
+        barren.update(symbol for symbol, expression in unsure if not _matches_text(arena, expression, symbol in nullable))
         arena.max_bytes = arena.limits.max_arena_bytes
         arena.over_budget = arena.nbytes > arena.max_bytes
     for symbol, ranges in tokens.items():
-        productive[symbol] = bool(ranges)
+        (barren.discard if ranges else barren.add)(symbol)
     skips = set(ir.skips.values())
     for symbol in nullable:
         if symbol in skips:
             continue
         if ir.lexings[~symbol] == LAZY:
-            productive[symbol] = False
+            barren.add(symbol)
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
         ir.locate(wrapper, *ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
-        if productive[symbol]:
+        if symbol not in barren:
             lexemes.rules.append((wrapper, (symbol,)))
     return nullable, searched
 

@@ -59,10 +59,12 @@ class Expr(Node):
         """Bytes of the node alone, and its parts."""
         op, args = self.op, self.args
         nbytes = _NODE_BYTES + getsizeof(args)
+        if op in (ALT_OP, AND_OP):
+            return nbytes, args
         first = args[0] if op == CAT_OP else self
         if first.op == REPEAT_OP and first.args[1] == 0:
             nbytes *= 2  # its rest, once asked for, is a node with the same parts
-        if op in (CAT_OP, ALT_OP, AND_OP):
+        if op == CAT_OP:
             return nbytes, args
         if op == LITERALS_OP:
             return nbytes + sum(map(len, args)) + _TEXT_BYTES * len(args), ()

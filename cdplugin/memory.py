@@ -267,15 +267,22 @@ def size_of(*values: Any, nodes: list[Node] | None = None) -> int:
     pending = list(values)
     while pending:
         item = pending.pop()
-        if isinstance(item, Node):
+        if type(item) in _WITHOUT_NBYTES:
+            total += getsizeof(item)
+        elif isinstance(item, Node):
             if nodes is not None:
                 nodes.append(item)
             continue
-        nbytes = getattr(item, "nbytes", None)
-        total += getsizeof(item) if nbytes is None else nbytes
+        else:
+            nbytes = getattr(item, "nbytes", None)
+            total += getsizeof(item) if nbytes is None else nbytes
         if isinstance(item, (tuple, list)):
             pending += item
     return total
+
+
+_WITHOUT_NBYTES = frozenset((tuple, list, str, bytes, int, float, bool, type(None)))
+"""Types of which it is known that their values do not say how large they are."""
 
 
 def short_key(key: Hashable) -> Hashable:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, Tables, dtype_of
+from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
@@ -35,7 +35,7 @@ _LIMIT_MESSAGES = {
 _INITIAL = {
     layout.DATA: 6144,
     layout.VALUES: 1792 * layout.VALUE_WORDS,
-    layout.INDEX: 8192,
+    layout.INDEX: 4096,
     layout.MEMO_KEYS: 2048,
     layout.MEMO_RESULTS: 2048,
     layout.STACK: 4608,
@@ -177,7 +177,7 @@ class Arena:
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
-        self.address: int = self.header.ctypes.data
+        self.address: int = address_of(self.header)
         self.tables = Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)})
         for table, size in _INITIAL.items():
             self.set_table(table, np.zeros(size, dtype_of(table)))
@@ -243,12 +243,12 @@ class Arena:
         other._broken_by = None
         other.account = None
         other.header = self.header.copy()
-        other.address = other.header.ctypes.data
+        other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))
         block = other._block = self._block.copy(memory, is_zero)
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {_OF_BLOCK: memory}, {}
-        other.header[block.header] = block.places + block.is_offset * memory.ctypes.data
+        other.header[block.header] = block.places + block.is_offset * address_of(memory)
         return other
 
     def set_block(self, block: Block) -> None:
@@ -257,7 +257,7 @@ class Arena:
             self.tables.pop(table, None)
             self._own.pop(table, None)
         self.tables.blocks = (block, *self.tables.blocks)
-        self.header[block.header] = block.places + block.is_offset * block.memory.ctypes.data
+        self.header[block.header] = block.places + block.is_offset * address_of(block.memory)
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -270,7 +270,7 @@ class Arena:
             self._own[table] = self._pages[table].nbytes
         else:
             self._own.pop(table, None)
-        self.header[2 * table : 2 * table + 2] = array.ctypes.data, len(array)
+        self.header[2 * table : 2 * table + 2] = address_of(array), len(array)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""

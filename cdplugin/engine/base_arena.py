@@ -12,6 +12,7 @@ import numpy as np
 from cdplugin import expr, forking
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import Program, characters_code, known_words
+from cdplugin.engine.rules import load_kernels
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
@@ -76,6 +77,7 @@ def base_arena_of(
 
 
 def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None) -> BaseArena:
+    load_kernels()
     arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
     program = Program(arena.limits, spellable_bytes(vocab))
     kept = [*(characters or ()), *shared]

@@ -39,31 +39,35 @@ class LexemeTable:
 
 def lexeme_table(
     ir: GrammarIR,
-    numbers: Mapping[Symbol, int],
+    lexeme_numbers: np.ndarray,
     lexemes: Sequence[Expr],
-    expressions_of: Mapping[Symbol, int],
+    expressions_of: np.ndarray,
     nullable: Iterable[Symbol],
     tokens: Mapping[Symbol, TokenRanges],
     fences: Mapping[Symbol, int],
 ) -> LexemeTable:
     """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
-    ``lexemes``: the expressions by the IR's numbers.
+    By the IR's numbers: ``lexeme_numbers`` (-1: not used), ``lexemes``, what they are, and ``expressions_of``, the arena's ids
+    of these.
 
     A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
     (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
-    names = [ir.lexeme_names[~symbol] or repr(lexemes[~symbol]) for symbol in numbers]
+    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
+    names = [ir.lexeme_names[t] or repr(lexemes[t]) for t in used]
     names.append(_END_NAME)
-    places = [ir.places.get(symbol, ()) for symbol in numbers]
+    places = [ir.places.get(~t, ()) for t in used]
     places.append(())
-    lexings = {ir.lexings[~symbol] for symbol in numbers}
+    lexings = {*map(ir.lexings.__getitem__, used)}
     records = np.empty((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:] = _PLAIN_RECORD
     records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
-    records[:-1, layout.X_EXPRESSION] = [expressions_of[symbol] for symbol in numbers]
+    records[:-1, layout.X_EXPRESSION] = expressions_of[used]
     if lexings - {EXACT}:
-        records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[~symbol]] for symbol in numbers]
+        records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[t]] for t in used]
+    are_plain = not (lexings - {EXACT} or ir.skips or fences or tokens or ir.max_tokens or ir.tracked)
+    numbers = {} if are_plain else {~t: number for number, t in enumerate(used)}
     for symbol, skip in ir.skips.items():
         if symbol in numbers and skip in numbers:
             records[numbers[symbol], layout.X_SKIP] = numbers[skip]

@@ -25,6 +25,7 @@ from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
+from cdplugin.kernels.jit.decorators import is_cached
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -62,8 +63,8 @@ class Lexemes:
     ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
     before a lexeme for its prefix, or -1; ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme
     itself (it was split, or is nullable); ``is_led``: whether that is never anything but a lead and the lexeme; ``rules``: the
-    rules that come with that; ``productive``: whether a lexeme matches any text that is not empty; ``optional``: nonterminals
-    that stand for a lexeme or nothing -> that lexeme.
+    rules that come with that; ``barren``: the lexemes that match no text but the empty one; ``optional``: nonterminals that
+    stand for a lexeme or nothing -> that lexeme.
     """
 
     expressions: list[Expr] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Lexemes:
     rewrite: dict[Symbol, tuple[Symbol, ...]] = field(default_factory=dict)
     is_led: bool = True
     rules: list[Rule] = field(default_factory=list)
-    productive: dict[Symbol, bool] = field(default_factory=dict)
+    barren: set[Symbol] = field(default_factory=set)
     optional: dict[Symbol, Symbol] = field(default_factory=dict)
 
     def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
@@ -158,7 +159,7 @@ class RuleSet:
         names += texts_bytes(self.spec_names) + places_bytes(self.spec_places.values())
         if not self.is_lazy:
             return arrays + names + _OBJECT_BYTES
-        return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.productive)
+        return arrays + names + self.block.memory.nbytes + self.ir.nbytes + _REWRITTEN_BYTES * len(self.lexemes.expressions)
 
     @property
     def end_symbol(self) -> int:
@@ -184,7 +185,7 @@ _NO_IR, _NO_LEXEMES, _NONE = GrammarIR(), Lexemes(), np.empty(0, np.int64)
 
 
 def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:
-    return all(known[part] if part >= 0 else lexemes.productive[part] for part in lexemes.rewrite.get(symbol, (symbol,)))
+    return all(known[part] if part >= 0 else part not in lexemes.barren for part in lexemes.rewrite.get(symbol, (symbol,)))
 
 
 def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
@@ -238,6 +239,15 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
 
 
+def load_kernels() -> None:
+    """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
+    if all(map(is_cached, (kernels.find_productive, kernels.arrange, kernels.lay_out))):
+        none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
+        kernels.find_productive(none, one, none, none, none, none, none)
+        kernels.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)
+        kernels.lay_out(none, one, none, none, 0, 0, 0, none, none, none, none, none)
+
+
 def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     """:func:`build_rules` without families, in one call."""
     rules = [*dict.fromkeys(lexemes.rules), *dict.fromkeys(ir.rules)]
@@ -247,8 +257,9 @@ def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     skip_of = [-1] * n_lexemes
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~skip
-    productive = lexemes.productive
-    barren = [not productive.get(~lexeme, True) for lexeme in range(n_lexemes)]
+    barren = [0] * n_lexemes
+    for symbol in lexemes.barren:
+        barren[~symbol] = 1
     packed = [len(rules), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules)]
     packed += [left for left, _ in rules]
     packed += map(len, rights)
@@ -296,8 +307,9 @@ def _productive(
     ir: GrammarIR, lefts: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lexemes: Lexemes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which nonterminals derive a string (1), and which rules do (0)."""
-    productive = lexemes.productive
-    barren = np.array([not productive.get(~lexeme, True) for lexeme in range(len(ir.lexemes))], np.int64)
+    barren = np.zeros(len(ir.lexemes), np.int64)
+    for symbol in lexemes.barren:
+        barren[~symbol] = 1
     known = np.zeros(len(ir.names), np.int64)
     work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
     pending = dict(ir.instances)

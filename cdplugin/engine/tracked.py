@@ -5,6 +5,7 @@ The owner's side of :mod:`cdplugin.kernels.lexer.tracked`. Everything here belon
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
@@ -218,16 +219,16 @@ def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
     """A lower bound on how many texts of printable ASCII an expression has, at most ``most``."""
     total = 0
     level = {expression: 1}
-    after: dict[int, list[int]] = {}
+    after: dict[int, Counter[int]] = {}
     for _ in range(_MOST_LEVELS):
         following: dict[int, int] = {}
         for state, ways in level.items():
             if state not in after:
                 if len(after) >= _MOST_STATES:
                     return min(total, most)
-                after[state] = [arena.call(kernels.OP_DERIVE, state, byte) for byte in range(0x20, 0x7F)]
-            for child in after[state]:
-                following[child] = min(following.get(child, 0) + ways, most)
+                after[state] = Counter(arena.call(kernels.OP_DERIVE, state, byte) for byte in range(0x20, 0x7F))
+            for child, times in after[state].items():
+                following[child] = min(following.get(child, 0) + ways * times, most)
         following.pop(EMPTY, None)
         level = following
         total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY)

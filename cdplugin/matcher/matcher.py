@@ -18,6 +18,7 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import address_of
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -166,7 +167,7 @@ class Matcher:
     def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
         self._grammar = grammar
         self._stops = stops
-        self._stops_address: int = stops.ctypes.data
+        self._stops_address = address_of(stops)
         self._stop_set = frozenset(stops[1:].tolist())
         self._size = grammar.vocab.size
         self._text = grammar.vocab.tokens

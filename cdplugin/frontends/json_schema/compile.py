@@ -44,8 +44,9 @@ _MOST_WANTED = 6
 _MOST_MET, _MOST_LOOSE = 12, 6
 """Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
 them than the second, a member stands for one subset only."""
-_MOST_ROUNDS = 4
-"""Times that all rules are looked at to find out that the start derives a text; what takes more is found by counting."""
+_MOST_LEFT = 0.8
+"""The part of the rules that a round over all may leave, where it is looked for whether they derive a text: else it is found by
+counting."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 _MOST_COUNTED = 3
@@ -717,36 +718,51 @@ class _Writer:
         drops such rules as well.
         """
         ir = self.ir
-        if not ir.instances and self._is_productive(ir.start):
+        known, left = self._soon_productive()
+        if ir.start in known and not (left and ir.instances):
             return
-        rules = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules)
-        productive = rules.known
-        families = dict(ir.instances)
+        rules = Productive((rule[0], (s for s in rule[1] if s not in known)) for rule in left)
+        families = {symbol: member for symbol, member in ir.instances.items() if symbol not in known}
         grew = True
         while grew:
             grew = False
             for symbol, (family, start) in list(families.items()):
-                if family.satisfiable(start, lambda s: s < 0 or s in productive):
+                if family.satisfiable(start, lambda s: s in known or s in rules.known):
                     del families[symbol]
                     rules.add(symbol)
                     grew = True
-        if ir.start not in productive:
-            raise self._unsatisfiable(self._blame(productive))
-        if any(rules.missing):
-            ir.rules = [rule for rule, lacks in zip(ir.rules, rules.missing, strict=True) if not lacks]
+        if ir.start not in known and ir.start not in rules.known:
+            raise self._unsatisfiable(self._blame(known | rules.known))
+        barren = {rule for rule, lacks in zip(left, rules.missing, strict=True) if lacks}
+        if barren:
+            ir.rules = [rule for rule in ir.rules if rule not in barren]
 
-    def _is_productive(self, start: Symbol) -> bool:
-        """Whether it is soon found that a symbol derives a text. Rules are looked at from the last to the first, since what is
-        inside is written later: few rounds are enough, most of the time. False if they were not.
+    def _soon_productive(self) -> tuple[set[Symbol], list[tuple[Symbol, tuple[Symbol, ...]]]]:
+        """Symbols of which it is soon found that they derive a text, and the rules of which it is not.
+
+        In rounds over the rules that are left, forwards and backwards in turns: members are written from the last to the first,
+        and what is inside later. The last round is one that leaves most of them, or, without families, finds out the start.
         """
-        known = set(range(-len(self.ir.lexemes), 0))
-        for _ in range(_MOST_ROUNDS):
-            if start in known:
-                break
-            for left, right in reversed(self.ir.rules):
-                if left not in known and known.issuperset(right):
-                    known.add(left)
-        return start in known
+        ir = self.ir
+        known = set(range(-len(ir.lexemes), 0))
+        left, families = ir.rules, ir.instances
+        while True:
+            n_before = len(left) + len(families)
+            rules, left = left, []
+            for rule in rules:
+                if known.issuperset(rule[1]):
+                    known.add(rule[0])
+                else:
+                    left.append(rule)
+            waiting, families = families, {}
+            for symbol, (family, value) in waiting.items():
+                if family.satisfiable(value, known.__contains__):
+                    known.add(symbol)
+                else:
+                    families[symbol] = (family, value)
+            if len(left) + len(families) >= _MOST_LEFT * n_before or (ir.start in known and not ir.instances):
+                return known, left
+            left.reverse()
 
     def _blame(self, productive: set[Symbol]) -> str:
         """The pointer of the innermost place on the way from the start that nothing satisfies."""

@@ -10,7 +10,7 @@ from cdplugin.frontends.json_schema.dialect import BOOLEAN_BITS, FRACTION_BIT, I
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Subschema
-from cdplugin.frontends.json_schema.strings import QUOTE, Format, other_text, pattern_text, string_expr
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, Format, other_text, pattern_text, string_expr
 from cdplugin.regex.alphabet import JSON_STRING
 
 Alternative = tuple[Subschema, ...]
@@ -43,6 +43,7 @@ def _tighter(a: Bound | None, b: Bound | None, sign: int) -> Bound | None:
 
 
 def merged_number(alternative: Alternative, types: int) -> Expr:
+    """The numbers of ``types`` that are valid under all of ``alternative``."""
     low: Bound | None = None
     high: Bound | None = None
     integral_floats = True
@@ -69,6 +70,9 @@ def merged_number(alternative: Alternative, types: int) -> Expr:
 
 
 def merged_string(alternative: Alternative) -> Expr:
+    """The strings that are valid under all of ``alternative``."""
+    if not any(sub.text or sub.formats or sub.unlike or sub.excluded for sub in alternative):
+        return STRING
     low, high = 0, None
     patterns: dict[str, None] = {}
     formats: dict[Format, None] = {}

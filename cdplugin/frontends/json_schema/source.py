@@ -23,6 +23,7 @@ _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
 _ONLY_STR = frozenset((str,))
+_SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
@@ -109,49 +110,35 @@ def check_value(root: Any, limits: Limits) -> int:
 
     Returns about how many bytes it has as text, parts that are the same object on one level counted once.
     """
-    max_depth, budget = limits.max_spec_depth, limits.max_spec_bytes
+    budget = limits.max_spec_bytes
     level: list[Any] = [root]
     depth = 0
-    seen: set[int] = set()
     while level:
-        if depth > max_depth:
+        if depth > limits.max_spec_depth:
             raise _too_deep(limits)
         depth += 1
-        below: list[Any] = []
+        members: list[Any] = []
         for value in level:
-            if type(value) is dict:
+            kind = type(value)
+            if kind is dict:
                 if not _ONLY_STR.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
                     found = next(key for key in value if not isinstance(key, str))
                     raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
                 budget -= 2 + 4 * len(value) + sum(map(len, value))
-                for member in value.values():
-                    kind = type(member)
-                    if kind is str:
-                        budget -= len(member) + 2
-                    elif kind is not bool:
-                        below.append(member)
-            elif type(value) is list:
-                budget -= 2
-                for member in value:
-                    if type(member) is str:
-                        budget -= len(member) + 4
-                    else:
-                        below.append(member)
+                members += value.values()
+            elif kind is list:
+                budget -= 2 + 2 * len(value)
+                members += value
             else:
                 budget -= 8
-                _check_scalar(value, below)
+                _check_scalar(value, members)
+        texts = [member for member in members if type(member) is str]
+        budget -= 2 * len(texts) + sum(map(len, texts))
         if budget < 0:
             most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
             raise LimitExceeded("schema too large", expected=most, found="more")
-        if len(below) > 1:  # the same object met twice on one level is walked once: shared parts may be exponentially many
-            seen.clear()
-            unique = []
-            for value in below:
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    unique.append(value)
-            below = unique
-        level = below
+        # the same object met twice on one level is walked once: shared parts may be exponentially many
+        level = [*{id(member): member for member in members if type(member) not in _SMALL}.values()]
     return limits.max_spec_bytes - budget
 
 
@@ -204,7 +191,7 @@ def content_key(value: Any) -> bytes | None:
     ``marshal`` tells all types apart, and writes what is not shared once: what would be long is found without writing it.
     """
     met = 0
-    level = [value] if type(value) is dict or type(value) is list else []
+    level = [value] if type(value) in _CONTAINERS else []
     while level:
         met += len(level)
         if met > _MOST_WRITTEN:
@@ -212,7 +199,7 @@ def content_key(value: Any) -> bytes | None:
         below: list[Any] = []
         for item in level:
             below += item.values() if type(item) is dict else item
-        level = [item for item in below if type(item) is dict or type(item) is list]
+        level = [item for item in below if type(item) in _CONTAINERS]
     try:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:
