@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import subprocess
@@ -114,6 +115,23 @@ def test_slow_requests_are_named_once_and_not_shown(caplog: pytest.LogCaptureFix
     assert all(line.endswith(name) for line in lines) and "password" not in caplog.text
     assert since("cdplugin_masks_late") == since("cdplugin_late_mask_seconds") == 4
     assert "begins" not in Asked("CHOICE", secret).named(0)
+
+
+def test_what_was_relaxed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for a request, in the process that checks it; without its names where the log may show none."""
+    unique = {"type": "array", "prefixItems": [{"type": "integer"}], "uniqueItems": True}
+    properties = {f"secret{i}": unique for i in range(10)}
+    schema = json.dumps({"type": "object", "properties": properties, "x-cdplugin": {"on_unsupported": "relax"}})
+    with caplog.at_level(logging.INFO):
+        for characters in (60, 0):
+            engine = Engine(VOCAB, Options(log_characters=characters))
+            for _ in range(2):
+                engine.check("JSON", schema)
+            engine.check("JSON", '{"type": "integer"}')
+    shown, hidden = (record.getMessage() for record in caplog.records)
+    assert shown.startswith("cdplugin: not enforced: 'uniqueItems' at /properties/secret0/uniqueItems, 'uniqueItems' at ")
+    assert "and 2 more: JSON of" in shown and "secret9" not in shown
+    assert hidden.startswith("cdplugin: not enforced: 'uniqueItems', 'uniqueItems'") and "secret" not in hidden
 
 
 @pytest.mark.parametrize(
