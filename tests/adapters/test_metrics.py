@@ -221,6 +221,50 @@ def test_processes_are_added_up() -> None:
     assert samples["cdplugin_grammar_wait_seconds_sum",] == pytest.approx(200.6)
 
 
+ANOTHER = """
+import multiprocessing, os, subprocess, sys
+from cdplugin.adapters.serving import metrics
+
+def folder(queue):
+    metrics.share()
+    queue.put(os.environ[metrics.FOLDER_VARIABLE])
+
+if __name__ == "__main__":
+    metrics.share()
+    folders = [os.environ[metrics.FOLDER_VARIABLE]]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=folder, args=(queue,))
+    child.start()
+    folders.append(queue.get())
+    child.join()
+    program = "import os; from cdplugin.adapters.serving import metrics as m; m.share(); print(os.environ[m.FOLDER_VARIABLE])"
+    folders.append(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip())
+    named = {**os.environ, metrics.FOLDER_VARIABLE: sys.argv[1]}
+    del named[metrics._OWNER_VARIABLE]
+    done = subprocess.run([sys.executable, "-c", program], env=named, capture_output=True, text=True, check=True)
+    print(folders[0] == folders[1], folders[0] != folders[2], done.stdout.strip() == sys.argv[1])
+"""
+
+
+def test_another_program_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    """A server that a process with an engine starts is another server; what multiprocessing starts is the same, and so is what
+    is given one folder by name.
+    """
+    script = tmp_path / "another.py"
+    script.write_text(ANOTHER)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CDPLUGIN_METRICS")}
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        cwd=ROOT,
+        env={**env, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "True True True\n", done.stderr
+
+
 def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path / "gone"))
     numbers = metrics.Numbers()
