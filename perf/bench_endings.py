@@ -1,11 +1,16 @@
 """Answers that end within their budget of tokens: how many, and what the masks cost.
 
     .venv-vllm/bin/python perf/bench_endings.py serve ../shared/maskbench/dev.jsonl.gz cdplugin --out FILE [--speculate]
+    .venv-vllm/bin/python perf/bench_endings.py many ../shared/maskbench/dev.jsonl.gz --count 50 --out FILE [--speculate]
     .venv/bin/python perf/bench_endings.py walks ../shared/maskbench/dev.jsonl.gz --out FILE
     .venv/bin/python perf/bench_endings.py cost ../shared/maskbench/dev.jsonl.gz --out FILE
 
 *serve*: a real vLLM on the small model, offline; ``--count`` schemas of MaskBench that all three backends take, one answer each
 of ``--tokens`` tokens at most. Counted: answers that end by themselves, and those of them that ``jsonschema`` takes.
+
+*many*: the same engine; for each schema ``--texts`` answers, each with its own budget (``max_tokens``) of 20 to 300 tokens,
+half of them greedy and half sampled, in two batches. A request whose budget is less than its shortest ending, as the matcher
+knows it, is sent alone, and has to be refused.
 
 *walks*: no model; masks of the small model's vocabulary, tokens drawn from random logits, for some schemas and budgets of 20 to
 300 tokens. Of the budgets in which a shortest ending fits, all have to end and be valid; in others the first mask has to raise
@@ -71,15 +76,12 @@ def rows_of(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str
 # ---- a real engine -----------------------------------------------------------------------------------------------------------
 
 
-def serve(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One answer for each schema."""
+def engine(arguments: argparse.Namespace) -> Any:
+    """vLLM's ``LLM`` on the small model."""
     os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
-    from bench_serving import load_schemas
     from demo_model import model_folder  # type: ignore[import-not-found]
-    from vllm import LLM, SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
+    from vllm import LLM
 
-    rows = load_schemas(arguments.schemas, arguments.count, arguments.seed, 4_000)
     options: dict[str, Any] = {}
     if arguments.speculate:
         options["speculative_config"] = {
@@ -88,7 +90,7 @@ def serve(arguments: argparse.Namespace) -> dict[str, Any]:
             "prompt_lookup_max": 3,
             "prompt_lookup_min": 1,
         }
-    llm = LLM(
+    return LLM(
         str(model_folder()),
         structured_outputs_config={"backend": arguments.backend},
         dtype="bfloat16",
@@ -97,6 +99,20 @@ def serve(arguments: argparse.Namespace) -> dict[str, Any]:
         enforce_eager=True,
         **options,
     )
+
+
+def prompt_of(row: dict[str, Any]) -> Any:
+    return [{"role": "user", "content": f"Write a JSON document for {row['id'].replace('_', ' ')}."}]
+
+
+def serve(arguments: argparse.Namespace) -> dict[str, Any]:
+    """One answer for each schema."""
+    from bench_serving import load_schemas
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    rows = load_schemas(arguments.schemas, arguments.count, arguments.seed, 4_000)
+    llm = engine(arguments)
     params = [
         SamplingParams(
             temperature=0.0 if arguments.greedy else 1.0,
@@ -106,7 +122,7 @@ def serve(arguments: argparse.Namespace) -> dict[str, Any]:
         )
         for i, row in enumerate(rows)
     ]
-    prompts = [[{"role": "user", "content": f"Write a JSON document for {row['id'].replace('_', ' ')}."}] for row in rows]
+    prompts = [prompt_of(row) for row in rows]
     began = time.perf_counter()
     answers = [done.outputs[0] for done in llm.chat(prompts, params, use_tqdm=False)]
     seconds = time.perf_counter() - began
@@ -124,6 +140,64 @@ def serve(arguments: argparse.Namespace) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "unfinished": [row["id"] for row, done in zip(rows, finished, strict=True) if not done],
         "invalid": [row["id"] for row, a, b in zip(rows, finished, valid, strict=True) if a and not b],
+    }
+
+
+def many(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Several answers for each schema, each with a budget of its own."""
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+    from vllm.sampling_params import StructuredOutputsParams
+
+    import cdplugin as cd
+
+    rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
+    compiler = cd.Compiler(small_vocabulary())
+    leasts = [len(compiler.compile(cd.JsonSchema(row["schema"])).matcher().shortest_completion()) + 1 for row in rows]
+    llm = engine(arguments)
+    rng = random.Random(arguments.seed)
+    counts = {"requests": 0, "too small": 0, "refused": 0, "finished": 0, "valid": 0, "at the last token": 0}
+    bad: list[str] = []
+    began = time.perf_counter()
+    tokens = 0
+    for greedy in (True, False):
+        asked = []
+        for row, least in zip(rows, leasts, strict=True):
+            for turn in range(arguments.texts // 2):
+                most = rng.randint(20, 300)
+                params = SamplingParams(
+                    temperature=0.0 if greedy else 1.0,
+                    seed=turn,
+                    max_tokens=most,
+                    structured_outputs=StructuredOutputsParams(json=row["schema"]),
+                )
+                if least <= most:
+                    asked.append((row, most, params))
+                    continue
+                counts["too small"] += 1
+                try:
+                    llm.chat([prompt_of(row)], [params], use_tqdm=False)
+                except VLLMValidationError as error:
+                    counts["refused"] += f"max_tokens={most}: expected at least" in str(error)
+        answers = llm.chat([prompt_of(row) for row, _, _ in asked], [params for _, _, params in asked], use_tqdm=False)
+        for (row, most, _), done in zip(asked, answers, strict=True):
+            answer = done.outputs[0]
+            finished, valid = answer.finish_reason == "stop", is_valid(row["schema"], answer.text)
+            tokens += len(answer.token_ids)
+            counts["finished"] += finished
+            counts["valid"] += finished and valid
+            counts["at the last token"] += len(answer.token_ids) == most
+            if not (finished and valid):
+                bad.append(f"{row['id']}, budget {most}, {answer.finish_reason}: {answer.text[-80:]}")
+    counts["requests"] = 2 * len(rows) * (arguments.texts // 2)
+    seconds = round(time.perf_counter() - began, 1)
+    return {
+        "speculation": arguments.speculate,
+        "schemas": len(rows),
+        **counts,
+        "tokens": tokens,
+        "seconds": seconds,
+        "bad": bad,
     }
 
 
@@ -275,7 +349,7 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["serve", "walks", "cost"])
+    parser.add_argument("what", choices=["serve", "many", "walks", "cost"])
     parser.add_argument("schemas", type=Path)
     parser.add_argument("backend", nargs="?", default="cdplugin")
     parser.add_argument("--count", type=int, default=24, help="schemas")
@@ -287,7 +361,7 @@ def main() -> None:
     parser.add_argument("--greedy", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    result = {"serve": serve, "walks": walks, "cost": cost}[arguments.what](arguments)
+    result = {"serve": serve, "many": many, "walks": walks, "cost": cost}[arguments.what](arguments)
     result["machine"] = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     print(json.dumps(result, indent=1, ensure_ascii=False))
     if arguments.out:

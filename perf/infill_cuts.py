@@ -1,6 +1,7 @@
-"""Infilling on real C++: programs cut at random places are completable, completions are legal, broken ones are refused.
+"""Infilling on real programs: those cut at random places are completable, completions are legal, broken ones are refused.
 
     python perf/infill_cuts.py ../shared/humaneval-x/cpp-dev.jsonl.gz [--cuts 3] [--json FILE]
+    python perf/infill_cuts.py ../shared/humaneval-x/python-dev.jsonl.gz --grammar python --first 60 --cuts 1
 
 Each program that the matcher accepts is cut ``--cuts`` times, at one to three places anywhere (inside words, strings,
 comments); each must be completable, and what ``complete()`` makes of it legal. Then one bracket, sign or word is put in or a
@@ -18,11 +19,16 @@ import json
 import random
 import statistics
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import cdplugin as cd
 
+GRAMMARS: dict[str, Callable[[], cd.Lark]] = {
+    "cpp": lambda: cd.grammars.CPP,
+    "python": lambda: cd.grammars.python(max_width=20),
+}
 JUNK = [
     "]",
     ")",
@@ -73,13 +79,15 @@ def some_filling(infill: cd.Infill, pieces: list[Any]) -> str | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("programs", type=Path)
+    parser.add_argument("--grammar", choices=GRAMMARS, default="cpp")
+    parser.add_argument("--first", type=int, help="so many programs")
     parser.add_argument("--cuts", type=int, default=3)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
-    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    infill = cd.Infill(cd.Compiler(vocab).compile(GRAMMARS[arguments.grammar]()))
     with gzip.open(arguments.programs, "rt") as lines:
-        programs = [json.loads(line)["text"] for line in lines]
+        programs = [json.loads(line)["text"] for line in lines][: arguments.first]
     counts: collections.Counter[str] = collections.Counter(programs=len(programs))
     wrong: list[Any] = []
     times: list[float] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import subprocess
@@ -116,6 +117,23 @@ def test_slow_requests_are_named_once_and_not_shown(caplog: pytest.LogCaptureFix
     assert "begins" not in Asked("CHOICE", secret).named(0)
 
 
+def test_what_was_relaxed_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for a request, in the process that checks it; without its names where the log may show none."""
+    unique = {"type": "array", "prefixItems": [{"type": "integer"}], "uniqueItems": True}
+    properties = {f"secret{i}": unique for i in range(10)}
+    schema = json.dumps({"type": "object", "properties": properties, "x-cdplugin": {"on_unsupported": "relax"}})
+    with caplog.at_level(logging.INFO):
+        for characters in (60, 0):
+            engine = Engine(VOCAB, Options(log_characters=characters))
+            for _ in range(2):
+                engine.check("JSON", schema)
+            engine.check("JSON", '{"type": "integer"}')
+    shown, hidden = (record.getMessage() for record in caplog.records)
+    assert shown.startswith("cdplugin: not enforced: 'uniqueItems' at /properties/secret0/uniqueItems, 'uniqueItems' at ")
+    assert "and 2 more: JSON of" in shown and "secret9" not in shown
+    assert hidden.startswith("cdplugin: not enforced: 'uniqueItems', 'uniqueItems'") and "secret" not in hidden
+
+
 @pytest.mark.parametrize(
     "wrong",
     ['{"late_mask_seconds": -1}', '{"slow_request_seconds": "1"}', '{"log_characters": 1.5}', '{"log_characters": true}'],
@@ -201,6 +219,50 @@ def test_processes_are_added_up() -> None:
     assert (waits["0.25"], waits["0.5"], waits["30.0"], waits["+Inf"]) == (0, 2, 2, 4)
     assert samples["cdplugin_grammar_wait_seconds_count",] == 4
     assert samples["cdplugin_grammar_wait_seconds_sum",] == pytest.approx(200.6)
+
+
+ANOTHER = """
+import multiprocessing, os, subprocess, sys
+from cdplugin.adapters.serving import metrics
+
+def folder(queue):
+    metrics.share()
+    queue.put(os.environ[metrics.FOLDER_VARIABLE])
+
+if __name__ == "__main__":
+    metrics.share()
+    folders = [os.environ[metrics.FOLDER_VARIABLE]]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=folder, args=(queue,))
+    child.start()
+    folders.append(queue.get())
+    child.join()
+    program = "import os; from cdplugin.adapters.serving import metrics as m; m.share(); print(os.environ[m.FOLDER_VARIABLE])"
+    folders.append(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip())
+    named = {**os.environ, metrics.FOLDER_VARIABLE: sys.argv[1]}
+    del named[metrics._OWNER_VARIABLE]
+    done = subprocess.run([sys.executable, "-c", program], env=named, capture_output=True, text=True, check=True)
+    print(folders[0] == folders[1], folders[0] != folders[2], done.stdout.strip() == sys.argv[1])
+"""
+
+
+def test_another_program_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    """A server that a process with an engine starts is another server; what multiprocessing starts is the same, and so is what
+    is given one folder by name.
+    """
+    script = tmp_path / "another.py"
+    script.write_text(ANOTHER)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("CDPLUGIN_METRICS")}
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        cwd=ROOT,
+        env={**env, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout == "True True True\n", done.stderr
 
 
 def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,7 +28,7 @@ def alone() -> list[Written]:
 
 
 def serve(arguments: list[str], binding: str | None, patch: pytest.MonkeyPatch) -> tuple[list[Written], str]:
-    """Answers of a server that ends cleanly, and its log."""
+    """Answers of a server that ends cleanly, and its log with what ``/metrics`` says."""
     import vllm_serve
     from demo_model import model_folder
 
@@ -40,6 +41,8 @@ def serve(arguments: list[str], binding: str | None, patch: pytest.MonkeyPatch) 
     with vllm_serve.Server(str(model_folder()), options, patience=540) as server:
         written = answers(server, vllm_serve)
         log = server.log.read_text()
+        with urllib.request.urlopen(f"{server.url}/metrics", timeout=60) as response:
+            log += response.read().decode()
         assert server.stop(60) == 0 and server.members() == []
     return written, log
 
@@ -84,6 +87,7 @@ def test_parallel_engines(
     """The same valid outputs as one engine's; grammars and masks once per engine, however many workers it has."""
     written, log = serve(arguments, binding, monkeypatch)
     assert len(re.findall("cdplugin: structured outputs are ready", log)) == engines
+    assert re.search(rf"^cdplugin_engines {engines}\.0$", log, re.MULTILINE)  # with two API servers, whichever answered
     ended = [(schema, w.text) for schema, w in zip(schemas()[:12], written, strict=True) if w.text]
     assert len(ended) >= 10
     assert [pair for pair in ended if not is_valid(*pair)] == []

@@ -195,6 +195,35 @@ def test_without_the_server_that_we_know_requests_are_checked_on_the_loop(tmp_pa
     assert out.splitlines() == ["taken cdplugin"]
 
 
+PROMETHEUS = """
+class Registry:
+    collectors = []
+    def register(self, collector):
+        self.collectors.append(type(collector).__name__)
+one = Registry()
+def get_prometheus_registry():
+    return one
+"""
+
+
+def test_the_registry_shows_our_numbers_where_our_backend_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.delenv("CDPLUGIN_METRICS_DIR", raising=False)
+    modules = {**MODULES, "v1/metrics/__init__": "", "v1/metrics/prometheus": PROMETHEUS}
+    code = "register()\n" + USE + "from vllm.v1.metrics import prometheus\nimport os\n"
+    code += "for name in 'other', 'cdplugin':\n    attempt(backend=name)\n"
+    code += "    for _ in range(2): print(prometheus.get_prometheus_registry().collectors)\n"
+    code += "print(os.path.isdir(os.environ['CDPLUGIN_METRICS_DIR']))"
+    assert run(tmp_path, code, modules).splitlines() == [
+        *("taken other", "[]", "[]"),
+        *("taken cdplugin", "['Collector']", "['Collector']", "True"),
+    ]
+    for text in ("", "def get_prometheus_registry(): raise OSError"):
+        modules["v1/metrics/prometheus"] = text
+        out = run(tmp_path, "register()\n" + USE + 'import vllm.v1.metrics.prometheus\nattempt(backend="cdplugin")', modules)
+        assert out.splitlines() == ["taken cdplugin"]
+
+
 def test_nothing_heavy_is_imported_and_nothing_raised_without_vllm(tmp_path: Path) -> None:
     code = "register()\nregister()\nprint([m for m in ('torch', 'vllm', 'numba', 'numpy', 'pydantic') if m in sys.modules])"
     assert run(tmp_path, code, {}).strip() == "[]"

@@ -23,6 +23,7 @@ from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _OUTCOME_BYTES = 16 << 20
+_MOST_RELAXED = 8  # keywords that a line of the log lists
 _UNKNOWN = GrammarError("not checked yet")
 
 
@@ -70,7 +71,10 @@ class Engine:
         began = time.perf_counter()
         try:
             with taking_turns:
-                return admit(self.compiler, spec_of(request_type, text, self.options))
+                grammar = admit(self.compiler, spec_of(request_type, text, self.options))
+            if grammar.relaxed:
+                self._tell_relaxed(grammar.relaxed, Asked(request_type, text))
+            return grammar
         finally:
             seconds = time.perf_counter() - began
             NUMBERS.observe("cdplugin_check_seconds", seconds)
@@ -120,6 +124,14 @@ class Engine:
             self.logger.exception("cdplugin: a request that cannot be checked; please report this")
             return GrammarError("this request cannot be checked", found=type(caught).__name__)
         return None
+
+    def _tell_relaxed(self, relaxed: list[tuple[str, str]], asked: Asked) -> None:
+        """Log what ``on_unsupported="relax"`` let go in a request, as far as the log may show of it."""
+        shown = self.options.log_characters
+        listed = sorted(relaxed, key=lambda one: one[1])[:_MOST_RELAXED]
+        parts = [f"{keyword!r} at {place}" if shown else repr(keyword) for keyword, place in listed]
+        more = f" and {len(relaxed) - _MOST_RELAXED} more" if len(relaxed) > _MOST_RELAXED else ""
+        self.logger.info("cdplugin: not enforced: %s%s: %s", ", ".join(parts), more, asked.named(shown))
 
     def _note_time(self, what: str, seconds: float, request_type: str, text: str) -> None:
         if seconds >= self.options.slow_request_seconds:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import atexit
 import logging
 import mmap
+import multiprocessing
 import os
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER_VARIABLE = "CDPLUGIN_METRICS_DIR"
 """The environment variable that names the folder of a server's files."""
+_OWNER_VARIABLE = "CDPLUGIN_METRICS_OWNER"  # the process that made the folder, where nobody named one
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -141,9 +143,9 @@ class Numbers:
             return array("d", self._numbers or self._open())
 
     def reopen(self) -> None:
-        """Go on in a file, if there is a folder by now."""
+        """Go on in a file of the folder, if there is one by now."""
         with self._lock:
-            if self.path is None:
+            if self.path is None or str(self.path.parent) != os.environ.get(FOLDER_VARIABLE):
                 before, self._numbers = self._numbers, None
                 numbers = self._open()
                 if before is not None:
@@ -182,18 +184,21 @@ forking.in_child(NUMBERS.after_fork)
 def share() -> None:
     """Have the processes that this one starts share their numbers with it: makes the folder, unless there is one.
 
-    It is removed when this process ends.
+    It is removed when this process ends. A program of its own that was started by another server's process takes no part in
+    that one's folder: only what ``multiprocessing`` starts belongs to a server.
     """
-    if os.environ.get(FOLDER_VARIABLE):
+    maker = os.environ.get(_OWNER_VARIABLE, str(os.getpid()))
+    is_another_program = maker != str(os.getpid()) and multiprocessing.parent_process() is None
+    if os.environ.get(FOLDER_VARIABLE) and not is_another_program:
         return
     try:
         folder = tempfile.mkdtemp(prefix="cdplugin-metrics-")
     except OSError as error:
         logger.warning("cdplugin: the metrics of other processes are not shown: %s", error)
         return
-    os.environ[FOLDER_VARIABLE] = folder
-    NUMBERS.reopen()
     owner = os.getpid()
+    os.environ[FOLDER_VARIABLE], os.environ[_OWNER_VARIABLE] = folder, str(owner)
+    NUMBERS.reopen()
     atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
 
 
