@@ -35,7 +35,7 @@ _LIMIT_MESSAGES = {
 _INITIAL = {
     layout.DATA: 6144,
     layout.VALUES: 1792 * layout.VALUE_WORDS,
-    layout.INDEX: 4096,
+    layout.INDEX: 8192,
     layout.MEMO_KEYS: 2048,
     layout.MEMO_RESULTS: 2048,
     layout.STACK: 4608,

@@ -30,7 +30,7 @@ from cdplugin.expr import (
     nbytes_of,
     repeat,
 )
-from cdplugin.frontends.json_schema.strings import Format
+from cdplugin.frontends.json_schema.strings import Format, pattern_text
 from cdplugin.memory import Account, ByteLru, bounded_cache, short_key
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import UTF8
@@ -242,7 +242,7 @@ def _head(expression: Expr) -> bytes:
 @bounded_cache
 def share_no_text(first: str, second: str) -> tuple[bool, int]:
     """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
-    parts = [regex.parse(pattern, "ecma", "u").search_expr(UTF8) for pattern in (first, second)]
+    parts = [pattern_text(pattern, UTF8) for pattern in (first, second)]
     heads = [_head(part) for part in parts]
     n = min(map(len, heads))
     if heads[0][:n] != heads[1][:n]:

@@ -87,9 +87,13 @@ _WIDER = {
 """Patterns that find a match in every text that has the format (and in some that has not)."""
 
 
-@counted
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
     """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
+    return _pattern_text(pattern, alphabet)
+
+
+@counted
+def _pattern_text(pattern: str, alphabet: Alphabet) -> Expr:
     return regex.parse(pattern, "ecma", "u").search_expr(alphabet)
 
 
