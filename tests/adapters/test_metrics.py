@@ -270,3 +270,25 @@ def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
     numbers = metrics.Numbers()
     numbers.add("cdplugin_masks_late")
     assert numbers.path is None and numbers.numbers()[metrics._PLACES["cdplugin_masks_late", ""]] == 1
+
+
+def test_where_prometheus_adds_up_processes_itself(tmp_path: Path) -> None:
+    """Several API servers: a registry that is made for one answer shows our numbers once, beside the others'."""
+    pytest.importorskip("prometheus_client")
+    code = """
+from cdplugin.adapters.serving import metrics
+from prometheus_client import CollectorRegistry, Counter, generate_latest, multiprocess
+Counter("theirs", "help").inc(3)
+metrics.NUMBERS.set("cdplugin_engines", 2)
+def answer():
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)
+    return registry
+for _ in range(2):
+    metrics.register(answer())
+lines = generate_latest(answer()).decode().splitlines()
+print([line for line in lines if line.startswith(("theirs_total", "cdplugin_engines"))])
+"""
+    env = os.environ | {"PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "['theirs_total 3.0', 'cdplugin_engines 2.0']", done.stderr

@@ -277,10 +277,30 @@ class Collector:
 
 
 def register(registry: Any = None) -> None:
-    """Have a ``prometheus_client`` registry show the metrics; ``None``: its default one. May be called again."""
+    """Have a ``prometheus_client`` registry show the metrics; ``None``: its default one. May be called again.
+
+    Where ``prometheus_client`` itself adds up processes (``PROMETHEUS_MULTIPROC_DIR``: several API servers), whoever answers
+    ``/metrics`` makes a registry of its own each time; there its collector of processes shows ours too.
+    """
     import prometheus_client
 
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        _extend_multiprocess()
+        return
     registry = registry or prometheus_client.REGISTRY
     if getattr(registry, "_cdplugin", None) is None:
         registry.register(Collector())
         registry._cdplugin = True
+
+
+def _extend_multiprocess() -> None:
+    from prometheus_client import multiprocess
+
+    original = multiprocess.MultiProcessCollector.collect
+    if getattr(original, "_cdplugin", None) is None:
+
+        def collect(self: Any) -> list[Any]:
+            return [*original(self), *Collector().collect()]
+
+        collect._cdplugin = True  # type: ignore[attr-defined]
+        multiprocess.MultiProcessCollector.collect = collect
