@@ -43,7 +43,8 @@ QUANTILES = (("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9))
 class Worker:
     """One engine, one schema at a time. Runs in a process of its own."""
 
-    def __init__(self, name: str, vocab: str) -> None:
+    def __init__(self, name: str, vocab: str, cpu: bool) -> None:
+        self.clock = time.thread_time_ns if cpu else time.perf_counter_ns
         self.tokenizer = mask_engines.Tokenizer(vocab)
         self.engine = mask_engines.make(name, self.tokenizer)
         self.run({"schema": {"type": "object"}, "tests": [{"data": {"a": [1, "b"]}, "valid": True}]})  # warm up
@@ -52,7 +53,7 @@ class Worker:
 
     def walk(self, matcher: Any, data: Any, times: list[float]) -> bool:
         """Is ``data`` accepted, the end included? Appends microseconds of mask + accept per token."""
-        engine, bits, clock = self.engine, self.engine.bits, time.perf_counter_ns
+        engine, bits, clock = self.engine, self.engine.bits, self.clock
         for token in self.tokenizer.encode(json.dumps(data, ensure_ascii=False)):
             start = clock()
             engine.fill(matcher)
@@ -71,7 +72,7 @@ class Worker:
 
     def run(self, case: dict) -> dict:
         """The outcome of one schema with its instances."""
-        engine, clock = self.engine, time.perf_counter_ns
+        engine, clock = self.engine, self.clock
         out: dict[str, Any] = {"status": "ok"}
         start = clock()
         try:
@@ -116,11 +117,11 @@ class Worker:
         return False
 
 
-def worker_main(name: str, vocab: str) -> None:
+def worker_main(name: str, vocab: str, cpu: bool) -> None:
     """Read schemas as lines, answer each by a line. What libraries print goes to the error stream."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    worker = Worker(name, vocab)
+    worker = Worker(name, vocab, cpu)
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
@@ -141,7 +142,7 @@ class Process:
 
     def start(self) -> None:
         one = {f"{k}_NUM_THREADS": "1" for k in ("OMP", "NUMBA", "RAYON", "MKL", "OPENBLAS")}
-        command = [sys.executable, __file__, "--worker", self.name, "--vocab", self.args.vocab]
+        command = [sys.executable, __file__, "--worker", self.name, "--vocab", self.args.vocab, *["--cpu"] * self.args.cpu]
         log = open(self.args.log, "ab") if self.args.log else subprocess.DEVNULL  # noqa: SIM115 - the child keeps it
         self.child = subprocess.Popen(
             command,
@@ -412,13 +413,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="shuffle the schemas first")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds per schema and engine")
     parser.add_argument("--memory", type=int, default=6, help="GiB resident per engine")
+    parser.add_argument("--cpu", action="store_true", help="the engine's thread's CPU time instead of wall time")
     parser.add_argument("--out", type=Path, help="write everything but the single times as JSON")
     parser.add_argument("--plot", help="write a PNG")
     parser.add_argument("--log", help="append what the engines print to this file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        worker_main(args.worker, args.vocab)
+        worker_main(args.worker, args.vocab, args.cpu)
         return
     if args.data is None or not args.data.exists():
         where = args.data or "no file given"

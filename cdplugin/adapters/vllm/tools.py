@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from cdplugin.memory import fixed_cache
+
 logger = logging.getLogger("vllm.cdplugin")
 
 
@@ -61,7 +63,7 @@ def _wished() -> bool:
     return _wished_by(os.environ.get(OPTIONS_VARIABLE, ""))
 
 
-@functools.lru_cache(maxsize=4)
+@fixed_cache(4, entry_bytes=4000)
 def _wished_by(text: str) -> bool:
     from cdplugin.adapters.serving.requests import Options
     from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE

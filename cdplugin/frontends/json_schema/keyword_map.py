@@ -76,9 +76,9 @@ def _too_large(name: str) -> Refusal:
 
 _NUMBERS = ("scalars.merged_number", "numbers.number_expr")
 _STRINGS = ("scalars.merged_string", "strings.string_expr")
-_ARRAYS = ("compile._Writer._array",)
-_COUNTED = ("compile._Writer._remembering", "members.Items")
-_NAMES = ("compile._Writer._undeclared", "names.classes_of")
+_ARRAYS = ("arrays.Arrays._array",)
+_COUNTED = ("arrays.Arrays._remembering", "members.Items")
+_NAMES = ("objects.Objects._undeclared", "names.classes_of")
 _RESOLVED = ("refs.Documents.resolve", "shapes.Shaper._flatten")
 _IN_PLACE = ("shapes.Shaper._alternatives",)
 _NEGATED = "where something below has no exact complement: "
@@ -253,8 +253,8 @@ def _arrays() -> Iterator[Keyword]:
         "uniqueItems",
         "reader.Reader._read_array",
         (
-            "compile._Writer._remembering",
-            "compile._Writer._unique",
+            "arrays.Arrays._remembering",
+            "arrays.Arrays._unique",
             "members.Distinct",
             "distinct.Unique",
             "distinct_items.DistinctItems",
@@ -271,8 +271,8 @@ def _arrays() -> Iterator[Keyword]:
 def _objects() -> Iterator[Keyword]:
     """Members, their names and their number."""
     read = "reader.Reader._read_object"
-    yield Keyword("properties", read, ("compile._Writer._object", "compile._Writer._entries"))
-    yield Keyword("required", read, ("compile._Writer._object",))
+    yield Keyword("properties", read, ("objects.Objects._object", "objects.Objects._entries"))
+    yield Keyword("required", read, ("objects.Objects._object",))
     guard = Refusal("a complement of several complements that each ask for some member")
     yield Keyword("additionalProperties", read, _NAMES, refusals=(guard,))
     overlapping = {"type": "object", "patternProperties": {f"[{c}x]": {"type": "null"} for c in "abcdefghi"}}
@@ -286,7 +286,7 @@ def _objects() -> Iterator[Keyword]:
         ),
     )
     yield Keyword("propertyNames", read, (*_NAMES, "names.allowed_by_names"), since="6")
-    counted = ("compile._Writer._member_counts", "members.Members")
+    counted = ("objects.Objects._member_counts", "members.Members")
     yield Keyword(
         "minProperties",
         read,

@@ -1,0 +1,166 @@
+"""Rules for arrays: items of their own, then further ones; ``contains`` and ``uniqueItems`` remember what came."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
+from cdplugin.frontends.json_schema.distinct_items import DistinctItems
+from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
+from cdplugin.frontends.json_schema.members import Distinct, Items, Wanted
+from cdplugin.frontends.json_schema.schema import ArrayPart
+from cdplugin.frontends.json_schema.shapes import Alternative
+from cdplugin.frontends.json_schema.writing import Writing
+from cdplugin.ir import Symbol
+
+_MOST_WANTED = 6
+"""Conditions "some item is such" on one array: each item stands for one of their subsets."""
+_MOST_COUNTED = 3
+"""The same where items that match are counted (above one): which counts are still open is searched for."""
+_MOST_STATES = 2_000
+"""Combinations of counts of several ``contains``."""
+
+
+class Arrays(Writing):
+    """Writes what follows the opening brackets of arrays."""
+
+    def _array(self, alternative: Alternative, pointer: str) -> Symbol | None:
+        """The items and the closing bracket, or None if no array fits."""
+        ir, place = self.ir, self._shaper.place
+        parts = [sub.array for sub in alternative if sub.array is not None]
+        if any(part.contains or part.unique for part in parts):
+            special = self._remembering(alternative, parts)
+            if special is not None:
+                return special
+        low = max((part.low for part in parts), default=0)
+        highs = [part.high for part in parts if part.high is not None]
+        high = min(highs) if highs else None
+        fixed: list[Symbol] = []
+        for i in range(max((len(part.prefix) for part in parts), default=0)):
+            if high is not None and i >= high:
+                break
+            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+            item = self._symbol(place([child for child in children if child is not None]))
+            if item is None:
+                high = i
+                break
+            fixed.append(item)
+        further = self._symbol(place([part.rest for part in parts if part.rest is not None]))
+        if further is None and (high is None or high > len(fixed)):
+            high = len(fixed)
+        if high is not None and low > high:
+            return None
+        body = self._nonterminal(pointer)
+        if low == 0:
+            ir.rule(body, [self._here.empty_bracket])
+        if high == 0:
+            return body
+        start = max(len(fixed), 1)
+        closing = [self._here.close_bracket]
+        if further is not None and (high is None or high > start):
+            room = None if high is None else high - start
+            after = self._repeats.many(further, max(low - start, 0), room, closing[0])[::-1]
+        else:
+            after = closing
+        for i in range(len(fixed) - 1, 0, -1):  # the items after the first that have their own schema, from the end
+            if i < low:
+                after = [*after, fixed[i], self._comma]
+            else:
+                choice = self._nonterminal(pointer)
+                ir.rule(choice, closing)
+                ir.rule(choice, [self._comma, fixed[i], *reversed(after)])
+                after = [choice]
+        head = fixed[0] if fixed else further
+        assert head is not None
+        ir.rule(body, [head, *reversed(after)])
+        return body
+
+    def _remembering(self, alternative: Alternative, parts: list[ArrayPart]) -> Symbol | None:
+        """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to say nothing."""
+        place = self._shaper.place
+        low = max((part.low for part in parts), default=0)
+        highs = [part.high for part in parts if part.high is not None]
+        high = min(highs) if highs else None
+        if high is not None and low > high:
+            return None
+        n_fixed = max(len(part.prefix) for part in parts)
+        wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
+        brackets = (self._here.empty_bracket, self._here.close_bracket)
+        if any(part.unique for part in parts) and (high is None or high > 1):
+            values = None
+            if not n_fixed and not wanted:
+                values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
+            if values is not None:
+                symbols = []
+                for value, text in values:
+                    symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
+                    symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
+                return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
+            if not n_fixed and not wanted:
+                family = self._unique(alternative, parts, brackets, low, high)
+                if family is not None:
+                    return family
+            for sub in alternative:
+                if sub.array is not None and sub.array.unique:
+                    self._shaper.refuse(sub, "uniqueItems")
+        if not wanted:
+            return None
+        most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
+        if len(wanted) > most_wanted:
+            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
+        states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
+        if states > _MOST_STATES:
+            most = f"at most {_MOST_STATES} combinations"
+            raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
+        self._shaper.count(len(wanted) * n_fixed << len(wanted))
+
+        def choice(i: int, matched: int) -> Symbol | None:
+            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+            all_of = [child for child in children if child is not None]
+            for k, (sub, _, most) in enumerate(wanted):
+                if matched >> k & 1:
+                    all_of.append(sub)
+                elif most is not None:  # an item that is not counted must not match
+                    all_of.append(self._shaper.complement(sub))
+            return self._symbol(place(all_of))
+
+        return Items(
+            self.ir,
+            choice,
+            n_fixed,
+            self._comma,
+            brackets,
+            low=low,
+            high=high,
+            wanted=[Wanted(least, most) for _, least, most in wanted],
+        ).start()
+
+    def _unique(
+        self,
+        alternative: Alternative,
+        parts: list[ArrayPart],
+        brackets: tuple[Symbol, Symbol],
+        low: int,
+        high: int | None,
+    ) -> Symbol | None:
+        """The body of an array of distinct items; None if nothing can be an item."""
+        ir, signs = self.ir, self._signs
+        item = self._shaper.place([part.rest for part in parts if part.rest is not None])
+        if not item.split:
+            self._shaper.split(item)
+        location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
+        bounds: dict[str, Any] = {"low": low, "high": high, "location": location}
+        if item.arrays or item.objects or item.constants:
+            symbol = self._symbol(item)
+            if symbol is None:
+                return None
+            distinct = DistinctItems(ir, signs, symbol, self._comma, brackets, **bounds)
+            self._distinct.append(distinct)
+            return distinct.start()
+        if item.scalar is None:
+            return None
+        scalars = Unique(ir, distinct_item(item.scalar), signs.spaces(self._inner.layout), self._comma, brackets, **bounds)
+        signs.note_tracked(*scalars.lexemes, is_key=False)
+        return scalars.start()

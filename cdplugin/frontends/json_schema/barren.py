@@ -1,0 +1,64 @@
+"""Rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+
+from __future__ import annotations
+
+from cdplugin.frontends.productive import Productive
+from cdplugin.ir import GrammarIR, Symbol
+
+_MOST_LEFT = 0.8
+"""The part of the rules that a round over all may leave, where it is looked for whether they derive a text: else it is found by
+counting."""
+
+
+def drop_barren(ir: GrammarIR) -> set[Symbol] | None:
+    """Drop the rules that derive no text. If the start derives none, nothing is dropped, and the symbols are returned that do.
+
+    Without families it is only made sure that the start derives one, by which nothing else needs to be known: the compiler
+    drops such rules as well.
+    """
+    known, left = _soon_productive(ir)
+    if ir.start in known and not (left and ir.instances):
+        return None
+    rules = Productive((rule[0], (s for s in rule[1] if s not in known)) for rule in left)
+    families = {symbol: member for symbol, member in ir.instances.items() if symbol not in known}
+    grew = True
+    while grew:
+        grew = False
+        for symbol, (family, start) in list(families.items()):
+            if family.satisfiable(start, lambda s: s in known or s in rules.known):
+                del families[symbol]
+                rules.add(symbol)
+                grew = True
+    if ir.start not in known and ir.start not in rules.known:
+        return known | rules.known
+    barren = {rule for rule, lacks in zip(left, rules.missing, strict=True) if lacks}
+    if barren:
+        ir.rules = [rule for rule in ir.rules if rule not in barren]
+    return None
+
+
+def _soon_productive(ir: GrammarIR) -> tuple[set[Symbol], list[tuple[Symbol, tuple[Symbol, ...]]]]:
+    """Symbols of which it is soon found that they derive a text, and the rules of which it is not.
+
+    In rounds over the rules that are left, forwards and backwards in turns: members are written from the last to the first,
+    and what is inside later. The last round is one that leaves most of them, or, without families, finds out the start.
+    """
+    known = set(range(-len(ir.lexemes), 0))
+    left, families = ir.rules, ir.instances
+    while True:
+        n_before = len(left) + len(families)
+        rules, left = left, []
+        for rule in rules:
+            if known.issuperset(rule[1]):
+                known.add(rule[0])
+            else:
+                left.append(rule)
+        waiting, families = families, {}
+        for symbol, (family, value) in waiting.items():
+            if family.satisfiable(value, known.__contains__):
+                known.add(symbol)
+            else:
+                families[symbol] = (family, value)
+        if len(left) + len(families) >= _MOST_LEFT * n_before or (ir.start in known and not ir.instances):
+            return known, left
+        left.reverse()

@@ -1,0 +1,344 @@
+"""Rules for objects: declared names, then those that are required only, then further ones.
+
+Declared names occur at most once. *Further* names, which ``additionalProperties`` allows, may repeat: each value is then valid
+by itself, so that the one a reader keeps is valid too. Under ``unique_names``, and where ``minProperties`` or a complement
+counts on it, they are told apart (``_told_apart``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cdplugin.errors import LimitExceeded
+from cdplugin.expr import EMPTY, Expr, both, cat
+from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
+from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, read_value
+from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
+from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
+from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
+from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
+from cdplugin.frontends.json_schema.shapes import Alternative
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
+from cdplugin.frontends.json_schema.writing import Writing
+from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
+from cdplugin.regex.alphabet import JSON_CANONICAL
+
+_MOST_MET, _MOST_LOOSE = 12, 6
+"""Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
+them than the second, a member stands for one subset only."""
+_MOST_LISTED = 64
+"""Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
+
+Condition = tuple[Subschema, Subschema]
+"""Some member's name is valid under the one, and its value under the other."""
+
+
+def _subsets(conditions: Sequence[Condition], among: int) -> Iterable[tuple[int, list[Condition]]]:
+    """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
+    numbers = [k for k in range(len(conditions)) if among >> k & 1]
+    for chosen in range(1 << len(numbers)):
+        some = [k for i, k in enumerate(numbers) if chosen >> i & 1]
+        yield sum(1 << k for k in some), [conditions[k] for k in some]
+
+
+def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
+    """Whether a condition is plainly about all names but declared ones."""
+    says_more = named.values is not None or named.text is not None or named.unlike or not named.is_alone()
+    return not says_more and set(named.excluded) <= set(declared)
+
+
+class Objects(Writing):
+    """Writes what follows the opening braces of objects."""
+
+    def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
+        """The members and the closing brace, or None if no object fits."""
+        only = alternative[0].object if len(alternative) == 1 else None
+        if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
+            return self._usual_object(only, pointer)
+        parts = [sub.object for sub in alternative if sub.object is not None]
+        names: dict[str, bool] = {}  # declared or required names in order; whether required
+        for part in parts:
+            for name in part.properties:
+                names.setdefault(name, False)
+        for part in parts:
+            for name in part.required:
+                names[name] = True
+        conditions = list(dict.fromkeys(some for part in parts for some in part.some))
+        if len(alternative) > 1:
+            self._shaper.count(8 + len(names))
+        open_ = 0  # conditions that a member may meet whose name is not declared
+        for k, (named, _) in enumerate(conditions):
+            few = self._few_names(named)
+            open_ |= (few is None) << k
+            if few is None and len(named.excluded) <= _MOST_LISTED:
+                few = [name for name in named.excluded if isinstance(name, str)]
+            names.update((name, names.get(name, False)) for name in few or ())
+        entries = self._entries(names, parts, conditions, pointer)
+        if entries is None:
+            return None
+        low = max((part.low for part in parts), default=0)
+        further = self._undeclared(names, parts, conditions, open_)
+        if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
+            few = []
+            if any(part.patterns or part.names for part in parts):
+                few = [name for more in further if not more.marks for name in self._few(self._quoted[more.key]) or ()]
+            if few:  # these are told apart as declared names are
+                names.update(dict.fromkeys(few, False))
+                entries = self._entries(names, parts, conditions, pointer) or []
+                further = self._undeclared(names, parts, conditions, open_)
+            location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
+            further = [self._told_apart(more, low, location, parts) for more in further]
+        low, high = self._member_counts(parts, entries, further)
+        is_told_apart = any(more.distinct is not None for more in further)
+        if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
+            closings = (self._here.empty_brace, self._here.close_brace)
+            if self._any_order and not conditions and are_many(entries, further):
+                space, colon = self._inner.layout.space, self._name_parts()[1]
+                many = ManyMembers(self.ir, entries, further, space, colon, self._comma, closings, low=low, high=high)
+                for lead, lexeme, twin in many.lexemes():
+                    self._signs.note(lead, NOTHING)
+                    self._signs.note_tracked(lexeme, twin, is_key=True)
+                return many.start()
+            members = Members(
+                self.ir,
+                entries,
+                further,
+                self._comma,
+                closings,
+                ordered=not self._any_order,
+                low=low,
+                high=high,
+                n_conditions=len(conditions),
+            )
+            return members.start()
+        return self._sequence(entries, further, pointer)
+
+    def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
+        """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""
+        names = dict.fromkeys(part.properties, False)
+        for name in part.required:
+            names[name] = True
+        entries = self._plain_entries(names, part, pointer)
+        if entries is None:
+            return None
+        further: list[Further] = []
+        child = part.additional
+        if child is None or child.types:
+            layout = self._inner.layout
+            value = self._symbol(self._shaper.place(() if child is None else (child,)), self._bare_members)
+            if value is not None:
+                quoted = cat(QUOTE, other_text(names), QUOTE) if names else STRING
+                key = self.ir.lexeme(layout.quoted_key(quoted) if names else layout.any_key, "key")
+                self._quoted[key] = quoted
+                self._signs.note_key(key, quoted, layout)
+                further.append(Further(key, value, 0, 0))
+        return self._sequence(entries, further, pointer)
+
+    def _entries(
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
+    ) -> list[Entry] | None:
+        """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
+            return self._plain_entries(names, parts[0], pointer)
+        place, holds = self._shaper.place, self._shaper.holds
+        bare = self._bare_members
+        limited = any(part.names is not None for part in parts)
+        entries: list[Entry] = []
+        for name, required in names.items():
+            children = children_of(name, parts)
+            values: list[tuple[Symbol, int]] = []
+            if not limited or allowed_by_names(name, parts, holds):
+                may_meet = [holds(named, name) for named, _ in conditions]
+                if conditions:
+                    self._count_subsets(sum(may_meet), len(conditions), pointer)
+                among = sum(may << k for k, may in enumerate(may_meet))
+                for marks, met in _subsets(conditions, among):
+                    unmet = self._not_met(conditions, among & ~marks)
+                    value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), bare)
+                    if value is not None:
+                        values.append((value, marks))
+            if values:
+                symbol = self._key(name)
+                if children:
+                    self.ir.locate(symbol, place(children).pointer)
+                entries.append(Entry(name, symbol, tuple(values), required))
+            elif required:
+                self._culprit.setdefault(pointer, place(children).pointer)
+                return None
+        return entries
+
+    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
+        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
+        properties, additional, bare = part.properties, part.additional, self._bare_members
+        plain, locate = self._inner.plain, self.ir.locate
+        entries: list[Entry] = []
+        for name, required in names.items():
+            child = properties.get(name, additional)
+            value = None
+            if child is not None and child.is_plain:
+                value = plain.get((child.types, child.resource.dialect.integral_floats, bare))
+                where = child.pointer
+            if value is None:
+                place = self._shaper.place(() if child is None else (child,))
+                value = self._symbol(place, bare)
+                where = place.pointer
+                if value is None:
+                    if required:
+                        self._culprit.setdefault(pointer, where)
+                        return None
+                    continue
+                if value < 0 and child is not None and child.is_plain:
+                    plain[child.types, child.resource.dialect.integral_floats, bare] = value
+            elif child is not None:
+                locate(value, where)
+            symbol = self._key(name)
+            if child is not None:
+                locate(symbol, where)
+            entries.append(Entry(name, symbol, ((value, 0),), required))
+        return entries
+
+    def _key(self, name: str) -> Symbol:
+        """The lexeme of a declared name and the colon."""
+        keys = self._inner.keys
+        symbol = keys.get(name)
+        if symbol is None:
+            symbol = self.ir.lexeme(self._inner.layout.key(name), name)
+            keys[name] = self._signs.note(symbol, (KEY, name))
+        return symbol
+
+    def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
+        """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
+        what met some of them could have met fewer, and there would be a state for each way to see it.
+        """
+        if len(conditions) <= _MOST_LOOSE:
+            return []
+        return [self._shaper.complement(wanted) for k, (_, wanted) in enumerate(conditions) if among >> k & 1]
+
+    def _count_subsets(self, n_met: int, n_conditions: int, pointer: str) -> None:
+        """Count the work for the subsets of ``n_met`` conditions out of ``n_conditions``."""
+        if n_met > _MOST_MET:
+            most = f"at most {_MOST_MET} that one member may meet"
+            raise LimitExceeded("too many complements apply to one object", location=pointer, expected=most)
+        self._shaper.count(n_conditions + (n_met << n_met))
+
+    def _undeclared(
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
+    ) -> list[Further]:
+        """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
+        layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
+        further: list[Further] = []
+        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
+        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
+            if open_:
+                self._count_subsets(open_.bit_count(), len(conditions), "")
+            for marks, met in _subsets(conditions, open_):
+                unmet = self._not_met(conditions, open_ & ~marks & every)
+                wanted = [one for _, one in met]
+                value = None if text is EMPTY else self._symbol(place([*children, *wanted, *unmet]), bare)
+                if value is not None:
+                    name_text = text
+                    if met:
+                        named_text = self._shaper.strings([named for named, _ in met])
+                        name_text = named_text if text is None else both(text, named_text)
+                    if name_text is not EMPTY:
+                        lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
+                        key = self.ir.lexeme(lexeme, "key")
+                        self._quoted[key] = STRING if name_text is None else name_text
+                        self._signs.note_key(key, self._quoted[key], layout)
+                        further.append(Further(key, value, marks, group))
+        return further
+
+    def _few_names(self, named: Subschema) -> list[str] | None:
+        """The names that are valid under a subschema, if they are few."""
+        if named.values is None and named.text is None and not named.unlike and named.is_alone():
+            return None
+        if named not in self._listed:
+            self._listed[named] = self._few(self._shaper.strings([named]))
+        return self._listed[named]
+
+    def _few(self, quoted: Expr) -> list[str] | None:
+        """The names that, with their quotes, match an expression, if they are few."""
+        texts, taken = texts_of(both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE)), _MOST_LISTED)
+        self._shaper.count(taken // 4)
+        return None if texts is None else sorted(map(json.loads, texts))
+
+    def _is_endless(self, key: Symbol) -> bool:
+        """Whether no bound on the length of the names of an undeclared key is seen."""
+        return sizes(self._quoted[key])[1] is None
+
+    def _told_apart(self, more: Further, low: int, location: str, group: object) -> Further:
+        """Members whose names are not declared, no two of which have the same name: else a count would say nothing, and the
+        second one could undo what a complement asks of the first. That one must not run out of names.
+        """
+        ir = self.ir
+        if more.marks:
+            reader = ValueReader(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
+        else:
+            reader = ValueReader(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
+        lexeme, twin = ir.track(self._quoted[more.key], reader, "key")
+        self._signs.note_tracked(lexeme, twin, is_key=True)
+        space, colon = self._name_parts()
+        return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, reader, colon))
+
+    def _name_parts(self) -> tuple[tuple[Symbol, ...], Symbol]:
+        """What stands before a name that is a lexeme of its own, and what follows it."""
+        layout = self._inner.layout
+        return self._signs.spaces(layout), self._signs.colon(layout)
+
+    def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
+        """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
+        low = max((part.low for part in parts), default=0)
+        high = min((part.high for part in parts if part.high is not None), default=None)
+        if not further and high is not None and high >= len(entries):
+            high = None
+        return low if low > sum(entry.required for entry in entries) else 0, high
+
+    def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
+        """Members in their order, without a memory.
+
+        Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
+        brace. Both are kept reversed, as they grow at their front.
+        """
+        rule, nonterminal, comma = self.ir.rules.append, self.ir.nonterminal, self._comma
+        after, first = self._further(further, pointer)
+        # The last entry that may come first is the first required one.
+        opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
+        for i in range(len(entries) - 1, -1, -1):
+            _, key, ((item, _), *_), required = entries[i]
+            if i <= opening:
+                member = [*after, item, key]
+                if required:
+                    first = member
+                else:
+                    choice = nonterminal(pointer, pointer)
+                    rule((choice, (*member[::-1],)))
+                    rule((choice, (*first[::-1],)))
+                    first = [choice]
+            if required:
+                after += (item, key, comma)
+            else:
+                choice = nonterminal(pointer, pointer)
+                rule((choice, (comma, key, item, *after[::-1])))
+                rule((choice, (*after[::-1],)))
+                after = [choice]
+        body = nonterminal(pointer, pointer)
+        rule((body, (*first[::-1],)))
+        return body
+
+    def _further(self, further: list[Further], pointer: str) -> tuple[list[Symbol], list[Symbol]]:
+        """What may follow the declared names: further members and the closing brace (after a member; at first)."""
+        ir = self.ir
+        closing, empty = [self._here.close_brace], [self._here.empty_brace]
+        if not further:
+            return closing, empty
+        more = self._nonterminal(pointer, "members")
+        ir.rule(more, closing)
+        first = self._nonterminal(pointer, "members")
+        ir.rule(first, empty)
+        for other in further:
+            ir.rule(more, [self._comma, other.key, other.value, more])
+            ir.rule(first, [other.key, other.value, more])
+        return [more], [first]

@@ -1,0 +1,109 @@
+"""Writing rules for the places of a schema: what arrays and objects have in common.
+
+A *place* is a set of subschemas that one value has to satisfy (:class:`cdplugin.frontends.json_schema.shapes.Place`). Scalars
+are one lexeme; arrays and objects are nonterminals that are written later, from a worklist, so that nothing recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cdplugin.expr import Expr
+from cdplugin.frontends.json_schema.distinct_items import DistinctItems
+from cdplugin.frontends.json_schema.distinct_values import CLOSE, NOTHING
+from cdplugin.frontends.json_schema.effort import Effort
+from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
+from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.repetition import Commas
+from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.shapes import Place, Shaper
+from cdplugin.frontends.json_schema.signs import Signs
+from cdplugin.ir import GrammarIR, Symbol
+from cdplugin.limits import Limits
+
+
+class Level:
+    """The structural lexemes of arrays and objects at one depth; without indentation all are at the same."""
+
+    def __init__(self, ir: GrammarIR, signs: Signs, layout: Layout, number: int) -> None:
+        self.layout = layout
+        self.number = number
+        self.close_brace = signs.note(ir.lexeme(layout.close_brace, "}"), CLOSE)
+        self.close_bracket = signs.note(ir.lexeme(layout.close_bracket, "]"), CLOSE)
+        self.empty_brace = signs.note(ir.lexeme(layout.empty_brace, "}"), CLOSE)
+        self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
+        self.keys: dict[str, Symbol] = {}  # of declared names
+        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
+        self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
+
+
+class Writing:
+    """What is being written, and the symbols of its places."""
+
+    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> None:
+        self.ir = ir
+        self._reader = reader
+        self._layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
+        self._limits = limits
+        self._any_order = options.property_order == "any"
+        self._unique_names = options.unique_names
+        self._shaper = Shaper(reader, self._layout, options.on_unsupported, effort)
+        self._pending: list[tuple[Place, bool, Level]] = []
+        self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
+        self._dead = False
+        self._culprit: dict[str, str] = {}
+        self._signs = Signs(ir)
+        self._distinct: list[DistinctItems] = []
+        self._comma = self._signs.note(ir.lexeme(self._layout.comma, ","), NOTHING)
+        self._repeats = Commas(ir, self._comma)
+        self._levels = [Level(ir, self._signs, self._layout, 0)]
+        self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
+        self._bare_members = self._layout.indent is not None
+        self._listed: dict[Subschema, list[str] | None] = {}
+        self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
+
+    def _symbol(self, place: Place, bare: bool = False) -> Symbol | None:
+        """The symbol of a place inside what is being written (with leading whitespace unless ``bare``); None when it is known
+        that nothing fits there.
+        """
+        level = self._inner
+        key = 2 * level.number + bare
+        found = place.symbols.get(key)
+        if found is not None:
+            return found
+        if not place.split:
+            self._shaper.split(place)
+        if (not place.arrays and not place.objects) or level.number > MOST_LEVELS:
+            if place.scalar is None:
+                return None
+            found = self._scalar(place.scalar, bare, level, place.constants)
+            if place.parts:
+                self.ir.locate(found, place.pointer)
+        else:
+            pointer = place.pointer
+            found = self.ir.nonterminal(pointer, pointer if place.parts else None)
+            self._pending.append((place, bare, level))
+        place.symbols[key] = found
+        return found
+
+    def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
+        """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
+        return self.ir.nonterminal(pointer if name is None else name, pointer)
+
+    def _scalar(self, scalar: Expr, bare: bool, level: Level, constants: Sequence[Any]) -> Symbol:
+        """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
+        symbol = level.scalars.get((scalar, bare))
+        if symbol is None:
+            expression = scalar if bare else level.layout.value(scalar)
+            symbol = level.scalars[scalar, bare] = self.ir.lexeme(expression, "value")
+        elif not constants:
+            return symbol
+        self._signs.note_scalar(symbol, scalar, level.layout, bare, constants)
+        return symbol
+
+    def _level(self, number: int) -> Level:
+        if number == len(self._levels):
+            self._levels.append(Level(self.ir, self._signs, self._levels[-1].layout.deeper(), number))
+        return self._levels[number]
