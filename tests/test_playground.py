@@ -48,7 +48,7 @@ def send(
     """Status, headers and decoded body."""
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     sent = {"Content-Type": "application/json"} if data is not None else {}
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.request(method, path, data, {**sent, **(headers or {})})
         answer = connection.getresponse()

@@ -25,7 +25,7 @@ from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
-from cdplugin.kernels.jit.decorators import is_cached
+from cdplugin.kernels.jit.decorators import is_cached, is_loaded
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -241,7 +241,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
 def load_kernels() -> None:
     """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
-    if all(map(is_cached, (kernels.find_productive, kernels.arrange, kernels.lay_out))):
+    late = (kernels.find_productive, kernels.arrange, kernels.lay_out)
+    if not all(map(is_loaded, late)) and all(map(is_cached, late)):
         none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
         kernels.find_productive(none, one, none, none, none, none, none)
         kernels.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)

@@ -54,9 +54,14 @@ def entry_kernel(function: F) -> F:
     return dispatcher
 
 
+def is_loaded(dispatcher: Any) -> bool:
+    """Whether an entry kernel has been called before, or is interpreted."""
+    return DISABLED or bool(dispatcher.signatures)
+
+
 def is_cached(dispatcher: Any) -> bool:
-    """Whether an entry kernel has machine code for this machine on disk, or needs none (``NUMBA_DISABLE_JIT``)."""
-    return DISABLED or dispatcher._cache.has_any()
+    """Whether an entry kernel has machine code, here or for this machine on disk, or needs none (``NUMBA_DISABLE_JIT``)."""
+    return is_loaded(dispatcher) or dispatcher._cache.has_any()
 
 
 class Notice:

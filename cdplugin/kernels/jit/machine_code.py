@@ -130,7 +130,7 @@ class KernelCache(NullCache):
 
     def _prefix(self, target: str | None = None) -> str:
         """The beginning of the names of this kernel's files: its name, and a hash of the machine and of its own source."""
-        machine = self._context.codegen().magic_tuple()
+        machine = _machine(self._context)
         if target is not None:
             machine = (machine[0], TARGETS[target].cpu, "")
         key = repr((machine, self._own_key))
@@ -140,6 +140,20 @@ class KernelCache(NullCache):
         """The name of the file for a signature."""
         signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
         return f"{self._folder(target)}/{self._prefix(target)}{signature}{cache_files.SUFFIX}"
+
+
+_machines: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
+
+
+def _machine(context: Any) -> tuple[str, ...]:
+    """What Numba calls this machine, under the present configuration. Asked once: the answer takes LLVM's lock, which a thread
+    that was interrupted in it holds for ever.
+    """
+    config = (numba.config.CPU_NAME, numba.config.CPU_FEATURES)
+    found = _machines.get(config)
+    if found is None:
+        found = _machines[config] = context.codegen().magic_tuple()
+    return found
 
 
 def _own_source(function: Callable[..., Any]) -> str:
