@@ -244,3 +244,23 @@ def test_errors_in_one_thread_are_its_own() -> None:
 
     found = on_threads(work, 6)
     assert found == [work(i) for i in range(6)]
+
+
+def test_a_lock_of_llvm_that_is_never_free() -> None:
+    """An interrupt can leave it with the thread that it hit. With kernels loaded, others compile grammars all the same,
+    for vocabularies that are new, too.
+    """
+    ffi = pytest.importorskip("llvmlite.binding.ffi")
+    spec = cd.Lark('start: x::0\nx::_ : "a" x::incr(_) %if lt(_, 3)\n   | "b"')
+
+    def work(token: bytes) -> None:
+        matcher = cd.Compiler(vocabulary([token])).compile(spec).matcher()
+        done.append(len(matcher.shortest_completion()))
+
+    done: list[int] = []
+    work(b"aa")
+    with ffi.lib._lock:
+        thread = threading.Thread(target=work, args=(b"ab",), daemon=True)
+        thread.start()
+        thread.join(60)
+    assert len(done) == 2
