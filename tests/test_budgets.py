@@ -268,7 +268,7 @@ def test_a_longer_text_in_fewer_tokens() -> None:
 
 def bounds(matcher: cd.Matcher, seen: tuple[int, int] | None) -> tuple[int, tuple[int, int] | None]:
     """The smallest budget that need not be looked at here, from what was seen at an earlier place; -1 if there is none."""
-    arena = matcher._arena
+    arena = matcher._place()[0]
     known = matcher.grammar._budgets_in(arena, matcher._stops)
     low, high = 0, 1 << 20
     if known.quiet(matcher._place()[1], high, matcher._tokens, seen)[0] > high:
@@ -286,11 +286,11 @@ def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:
     found = 0
     seen = None
     for step in range(steps):
-        with matcher._arena.lock:
+        with matcher._place()[0].lock:
             least, seen = bounds(matcher, seen if step % 3 else None)
             if least >= 0:
                 found += 1
-                profile = grammar._budgets_in(matcher._arena, matcher._stops).profile(matcher._cursors[-1])
+                profile = grammar._budgets_in(matcher._place()[0], matcher._stops).profile(matcher._cursors[-1])
                 assert profile.costs[-1] <= least - 1, (matcher.tokens, profile.costs, least)
         allowed = sorted(members(mask_bits(matcher)) - set(matcher.stop_token_ids))
         if not allowed:
@@ -334,7 +334,7 @@ def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None
         matcher.accept_token(rng.choice(sorted(mask - set(matcher.stop_token_ids)) or sorted(mask)))
         if matcher.is_terminated():
             break
-    known = grammar._budgets_in(matcher._arena, matcher._stops)
+    known = grammar._budgets_in(matcher._place()[0], matcher._stops)
     assert not known._profiles and not known._left
 
 

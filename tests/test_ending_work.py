@@ -89,7 +89,7 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
     for few in (0, 1 << 30):
         monkeypatch.setattr(costs, "_FEW_RULES", few)
         matcher = cd.Compiler(vocab).compile_ir(rules).matcher()
-        estimates = completion.Endings(matcher._arena).costs
+        estimates = completion.Endings(matcher._place()[0]).costs
         estimates.of_cursor(matcher._place()[1])
         found.append(
             (estimates._rules, estimates._cost, estimates._fixed, estimates._uses, estimates._rules_of, estimates._missing)
@@ -108,7 +108,7 @@ def test_words_that_wait_lead_to_endings_as_short(seed: int, monkeypatch: pytest
     for many in (0, 1 << 30):
         monkeypatch.setattr(completion, "_MANY_EDGES", many)
         matcher = cd.Compiler(VOCAB).compile_ir(rules).matcher()
-        arena = matcher._arena
+        arena = matcher._place()[0]
         with arena.lock:
             lengths.append(len(completion.Endings(arena).find(arena.start)))
     assert lengths[0] == lengths[1]
@@ -131,7 +131,7 @@ def test_places_opened_in_parts_lead_to_endings_as_short(seed: int, many: int, m
     for first in (1, 1 << 30):
         monkeypatch.setattr(completion, "_FIRST_EDGES", first)
         monkeypatch.setattr(completion, "_MORE_EDGES", 2)
-        arena = cd.Compiler(VOCAB).compile_ir(rules).matcher()._arena
+        arena = cd.Compiler(VOCAB).compile_ir(rules).matcher()._place()[0]
         with arena.lock:
             endings.append(len(completion.Endings(arena).find(arena.start)))
     assert endings[0] == endings[1]

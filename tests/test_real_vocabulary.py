@@ -117,7 +117,8 @@ def vocabulary() -> cd.Vocabulary:
 def stepped(matcher: cd.Matcher) -> np.ndarray:
     """The mask as booleans, each token tried on its own."""
     vocab = matcher.grammar.vocab
-    cursor, call = matcher._place()[1], matcher._arena.call
+    arena, cursor = matcher._place()
+    call = arena.call
     allowed = np.zeros(vocab.size, bool)
     for token in np.flatnonzero(np.diff(vocab.token_offsets)).tolist():
         allowed[token] = call(kernels.OP_ACCEPT, cursor, token, 1) != 0

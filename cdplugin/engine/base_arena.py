@@ -12,9 +12,10 @@ import numpy as np
 from cdplugin import expr, forking
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import Program, characters_code, known_words
-from cdplugin.engine.rules import load_kernels
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.jit.decorators import is_cached, is_loaded
+from cdplugin.kernels.parser import rules
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
@@ -77,7 +78,7 @@ def base_arena_of(
 
 
 def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None) -> BaseArena:
-    load_kernels()
+    _load_late_kernels()
     arena = Arena(vocab, Limits())  # the caller's limits are for the caller's grammars
     program = Program(arena.limits, spellable_bytes(vocab))
     kept = [*(characters or ()), *shared]
@@ -104,3 +105,13 @@ def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[
         arena.set_table(layout.STACK, stack)
     stack[: len(program)] = program
     arena.call(kernels.OP_EVALUATE, len(program))
+
+
+def _load_late_kernels() -> None:
+    """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
+    late = (rules.find_productive, rules.arrange, rules.lay_out)
+    if not all(map(is_loaded, late)) and all(map(is_cached, late)):
+        none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
+        rules.find_productive(none, one, none, none, none, none, none)
+        rules.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)
+        rules.lay_out(none, one, none, none, 0, 0, 0, none, none, none, none, none)

@@ -25,7 +25,6 @@ from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, places_bytes, texts_bytes
-from cdplugin.kernels.jit.decorators import is_cached, is_loaded
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -74,6 +73,13 @@ class Lexemes:
     rules: list[Rule] = field(default_factory=list)
     barren: set[Symbol] = field(default_factory=set)
     optional: dict[Symbol, Symbol] = field(default_factory=dict)
+
+    def barren_flags(self, n_lexemes: int) -> list[int]:
+        """By number, 1 for each of the ``barren``."""
+        flags = [0] * n_lexemes
+        for symbol in self.barren:
+            flags[~symbol] = 1
+        return flags
 
     def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
         """A right side with every lexeme replaced by what stands for it."""
@@ -239,16 +245,6 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
 
 
-def load_kernels() -> None:
-    """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
-    late = (kernels.find_productive, kernels.arrange, kernels.lay_out)
-    if not all(map(is_loaded, late)) and all(map(is_cached, late)):
-        none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
-        kernels.find_productive(none, one, none, none, none, none, none)
-        kernels.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)
-        kernels.lay_out(none, one, none, none, 0, 0, 0, none, none, none, none, none)
-
-
 def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     """:func:`build_rules` without families, in one call."""
     rules = [*dict.fromkeys(lexemes.rules), *dict.fromkeys(ir.rules)]
@@ -258,9 +254,7 @@ def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     skip_of = [-1] * n_lexemes
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~skip
-    barren = [0] * n_lexemes
-    for symbol in lexemes.barren:
-        barren[~symbol] = 1
+    barren = lexemes.barren_flags(n_lexemes)
     packed = [len(rules), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules)]
     packed += [left for left, _ in rules]
     packed += map(len, rights)
@@ -308,9 +302,7 @@ def _productive(
     ir: GrammarIR, lefts: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lexemes: Lexemes
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which nonterminals derive a string (1), and which rules do (0)."""
-    barren = np.zeros(len(ir.lexemes), np.int64)
-    for symbol in lexemes.barren:
-        barren[~symbol] = 1
+    barren = np.array(lexemes.barren_flags(len(ir.lexemes)), np.int64)
     known = np.zeros(len(ir.names), np.int64)
     work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
     pending = dict(ir.instances)

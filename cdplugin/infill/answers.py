@@ -120,7 +120,7 @@ class Answers:
         others &= possible
         search = Search(self, MOST_WORK_OF_MASK)
         vocab = self.tables.vocab
-        doubtful = members_of(others & ~row)
+        doubtful = bit_members(others & ~row).tolist()
         undecided = 0
         for i, token in enumerate(doubtful):
             if self.work >= search.until:
@@ -154,11 +154,6 @@ class Answers:
             if self.tables.is_exact or self.tables.accepts(filled(parts, fillings)):
                 return fillings
         return None
-
-
-def members_of(row: np.ndarray) -> list[int]:
-    """The tokens of a mask row."""
-    return bit_members(row).tolist()
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:

@@ -380,12 +380,9 @@ class Matcher:
         promised. Raises :class:`LimitExceeded` where finding one takes more than ``Limits.max_completion_steps``, and
         :class:`EngineError` where there is none: longest match may lead to a dead end.
         """
-        arena, cursor = self._place()
-        if cursor == TERMINATED:
+        if self.is_accepting():
             return []
-        with arena.lock:
-            if arena.call(kernels.OP_ACCEPTS, cursor):
-                return []
+        arena, cursor = self._place()
         place, ending = self._ending
         since = len(self._tokens) - place
         if 0 <= since < len(ending) and place >= 0 and self._tokens[place:] == ending[:since]:
@@ -521,11 +518,6 @@ class Matcher:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    @property
-    def _arena(self) -> Arena:
-        """The grammar's present arena, in which the matcher is at its place."""
-        return self._place()[0]
-
     def _ends(self, arena: Arena, cursor: int, token_ids: list[int]) -> bool:
         """Whether the text may end after these tokens. The caller holds the arena's lock."""
         for token in token_ids:
@@ -554,7 +546,6 @@ class Matcher:
             or arena is not self._grammar._arena
             or len(self._cursors) != len(self._tokens) + 1
         ):
-            arena = None  # it goes before the next one grows
             arena = self._grammar._current()
             self._replay(arena)
         return arena, self._cursors[-1]

@@ -187,8 +187,8 @@ def share() -> None:
     It is removed when this process ends. A program of its own that was started by another server's process takes no part in
     that one's folder: only what ``multiprocessing`` starts belongs to a server.
     """
-    maker = os.environ.get(_OWNER_VARIABLE, str(os.getpid()))
-    is_another_program = maker != str(os.getpid()) and multiprocessing.parent_process() is None
+    owner = str(os.getpid())
+    is_another_program = os.environ.get(_OWNER_VARIABLE, owner) != owner and multiprocessing.parent_process() is None
     if os.environ.get(FOLDER_VARIABLE) and not is_another_program:
         return
     try:
@@ -196,10 +196,9 @@ def share() -> None:
     except OSError as error:
         logger.warning("cdplugin: the metrics of other processes are not shown: %s", error)
         return
-    owner = os.getpid()
-    os.environ[FOLDER_VARIABLE], os.environ[_OWNER_VARIABLE] = folder, str(owner)
+    os.environ[FOLDER_VARIABLE], os.environ[_OWNER_VARIABLE] = folder, owner
     NUMBERS.reopen()
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if str(os.getpid()) == owner else None)
 
 
 def is_shared() -> bool:

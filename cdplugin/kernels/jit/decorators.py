@@ -70,8 +70,7 @@ class Notice:
     _silent: ClassVar[int] = 0  # how many callers show progress themselves
 
     def __init__(self, dispatcher: Any) -> None:
-        is_told = Notice._silent > 0 or DISABLED or dispatcher.signatures
-        self.shown = not is_told and not is_cached(dispatcher)
+        self.shown = not Notice._silent and not is_cached(dispatcher)
 
     @classmethod
     @contextlib.contextmanager

@@ -106,6 +106,13 @@ def left_corners(h, nonterminal):
 
 
 @kernel
+def first_lexemes(h, nonterminal):
+    """The first ``(lexeme, dot)`` pairs of ``nonterminal``, sorted (``K_FIRST``); an id or a status."""
+    corners = left_corners(h, nonterminal)
+    return corners if corners < 0 else memo_get(h, layout.M_FIRST, nonterminal, 0)
+
+
+@kernel
 def need_rules(h, start, end):
     """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs.
 

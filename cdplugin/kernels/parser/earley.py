@@ -54,7 +54,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.corners import MANY, contains, first_at, left_corners, need_rules, restrict
+from cdplugin.kernels.parser.corners import MANY, contains, first_at, first_lexemes, left_corners, need_rules, restrict
 from cdplugin.kernels.parser.fields import exact_start_of, items_of, longest_start_of, origin_of
 from cdplugin.kernels.parser.skips import drop_skip_items, has_skip_items, only_after_skips, others_start, push_skip_items
 from cdplugin.kernels.parser.tracked_scan import scan_tracked
@@ -395,10 +395,9 @@ def _start_state(h, items, waited, n_waited, field):
             return known
     for w in range(n_waited):
         nonterminal = i64(h, layout.STACK)[waited + w]
-        corners = left_corners(h, nonterminal)
-        if corners < 0:
-            return corners
-        first = memo_get(h, layout.M_FIRST, nonterminal, 0)
+        first = first_lexemes(h, nonterminal)
+        if first < 0:
+            return first
         count = length_of(h, first)
         if not spend(h, 4 + count):
             return statuses.LIMIT_WORK
@@ -509,10 +508,9 @@ def advance(h, row, accepted):
                 return statuses.GROW
         for w in range(length_of(h, origin)):
             nonterminal = word_of(h, origin, w) >> 32
-            corners = left_corners(h, nonterminal)
-            if corners < 0:
-                return corners
-            first = memo_get(h, layout.M_FIRST, nonterminal, 0)
+            first = first_lexemes(h, nonterminal)
+            if first < 0:
+                return first
             # the dots before this lexeme in what the nonterminal may begin with, found without expanding a rule
             for f in range(first_at(h, first, lexeme), length_of(h, first)):
                 entry = word_of(h, first, f)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import role_of, tracked_of
-from cdplugin.kernels.parser.corners import left_corners, restrict
+from cdplugin.kernels.parser.corners import first_lexemes, restrict
 from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, pack, spend, word_of
@@ -37,10 +37,9 @@ def scan_tracked(h, items, origin, ended):
             return statuses.GROW
     for w in range(length_of(h, origin)):
         nonterminal = word_of(h, origin, w) >> 32
-        corners = left_corners(h, nonterminal)
-        if corners < 0:
-            return corners
-        first = memo_get(h, layout.M_FIRST, nonterminal, 0)
+        first = first_lexemes(h, nonterminal)
+        if first < 0:
+            return first
         for f in range(length_of(h, first)):
             if not spend(h, 4):
                 return statuses.LIMIT_WORK
