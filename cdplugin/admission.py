@@ -41,7 +41,7 @@ def admit(compiler: Compiler, spec: Spec) -> Grammar:
     The compiler does not keep the grammar.
     """
     with gc_paused():
-        ir = spec.to_ir(compiler.limits)
+        ir = spec.rules(compiler.limits)
         doubtful = doubtful_parts(ir)
         grammar = compiler.compile_ir(ir)
     _walk(grammar, _TEXT_BYTES)
@@ -120,7 +120,7 @@ def doubtful_parts(ir: GrammarIR) -> list[Expr]:
 @lru_cache(maxsize=1)
 def _of_integers() -> tuple[Expr, ...]:
     """The conjunctions in JSON's integers, which keep to the range of doubles: every step of these is cheap."""
-    waiting = list(JsonSchema({"type": "integer"}).to_ir(Limits()).lexemes)
+    waiting = list(JsonSchema({"type": "integer"}).rules(Limits()).lexemes)
     found = []
     while waiting:
         node = waiting.pop()

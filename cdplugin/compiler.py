@@ -28,7 +28,7 @@ from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
-from cdplugin.tally import counting, too_many_nodes
+from cdplugin.tally import too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
 
 
@@ -76,7 +76,7 @@ class Compiler:
         key = short_key(spec.key())
         if key is None:
             with gc_paused():
-                return self.compile_ir(self._rules(spec)), False
+                return self.compile_ir(spec.rules(self.limits)), False
         grammar: Grammar | None = self._cache.get(key)
         is_known = grammar is not None
         if grammar is None:
@@ -84,7 +84,7 @@ class Compiler:
             is_known = grammar is not None
             if grammar is None:
                 with gc_paused():
-                    grammar = self.compile_ir(self._rules(spec))
+                    grammar = self.compile_ir(spec.rules(self.limits))
                 grammar.account.note("key", size_of(key))
             grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
             grammar.account.keep_in(self._cache, key, serial)
@@ -95,10 +95,6 @@ class Compiler:
     def cached_bytes(self) -> int:
         """Bytes of the grammars that the cache holds."""
         return self._cache.nbytes
-
-    def _rules(self, spec: Spec) -> GrammarIR:
-        with counting(self.limits.max_expr_nodes):
-            return spec.to_ir(self.limits)
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
@@ -116,7 +112,7 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
     shared: list[expr.Expr] = []
     types = ("integer", "number", "boolean", "null")
     for spec in (JsonObject(), *(JsonSchema({"type": "array", "items": {"type": name}}) for name in types)):
-        ir = spec.to_ir(Limits())
+        ir = spec.rules(Limits())
         lexemes = _factor_prefixes(ir)
         shared += lexemes.expressions
     return tuple(dict.fromkeys(shared))

@@ -21,6 +21,7 @@ INTERNAL = {
     "compile_or_find",
     "cached_bytes",
     "key",
+    "rules",
     "to_ir",
     "characters",
     "supports_continuous_batching",

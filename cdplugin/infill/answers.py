@@ -21,6 +21,7 @@ from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
+WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
 
@@ -145,14 +146,22 @@ class Answers:
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
-        found = self.spelled_by_lattice(parts) if self.build(parts, keep=False) else None
+        found = self.spelled(parts)
         return found if found is not None else Search(self).fillings(parts)
 
-    def spelled_by_lattice(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """Fillings by the facts that were just found, which the matcher accepts."""
-        for fillings in spell_gaps(self.tables):
-            if self.tables.is_exact or self.tables.accepts(filled(parts, fillings)):
-                return fillings
+    def spelled(self, parts: Sequence[Part], loose: bool = False) -> list[bytes] | None:
+        """Fillings of the open gaps of parts without open slots, by a cheapest derivation on a lattice; None where there is
+        none, or where the matcher refuses what it spells.
+        """
+        if not self.build(parts, keep=False, loose=loose):
+            return None
+        left = self.tables.work_left
+        try:
+            for fillings in spell_gaps(self.tables, self.tables.loose if loose else self.tables.workspace):
+                if self.tables.is_exact or self.tables.accepts(filled(parts, fillings)):
+                    return fillings
+        finally:
+            self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
         return None
 
 

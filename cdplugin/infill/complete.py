@@ -24,6 +24,7 @@ from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
+    from cdplugin.infill.workspace import Workspace
 
 _TEXT_END = -1  # in the place of an element
 _FACT_WORK = 300  # units of work of a fact, a way to it, or a place that a lexeme is spelt through
@@ -38,9 +39,9 @@ Fact = tuple[int, int, int]
 class _Chart:
     """The facts of a workspace as Python integers: bit q of a row is node q."""
 
-    def __init__(self, grammar: InfillGrammar) -> None:
+    def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
         self.grammar = grammar
-        self.work = grammar.workspace
+        self.work = work
         self.arena = grammar.arena
         head = self.work.header
         self.width = int(head[ws.W_WIDTH])
@@ -72,14 +73,14 @@ class _Chart:
         return self.row(ws.REST, node * self.grammar.n_dots + dot) | (1 << node if self.null_rest[dot] else 0)
 
 
-def spell_gaps(grammar: InfillGrammar) -> Iterator[list[bytes]]:
+def spell_gaps(grammar: InfillGrammar, work: Workspace) -> Iterator[list[bytes]]:
     """The texts of the gaps, from left to right, of a cheapest completion: with as few separators as seem necessary, then with
     one between any two lexemes, of one byte or (``/**/``) longer. The workspace holds the facts of a completable text without
     open slots.
 
     What is spelled need not be legal: that a gap has room for what keeps lexemes apart is taken for granted.
     """
-    chart = _Chart(grammar)
+    chart = _Chart(grammar, work)
     speller = _Speller(grammar, chart)
     leaves = _cheapest(chart, speller)
     yield speller.spell(leaves, speller.byte_apart, False)
@@ -170,7 +171,7 @@ class _Speller:
     def __init__(self, grammar: InfillGrammar, chart: _Chart) -> None:
         self._grammar = grammar
         self._arena = grammar.arena
-        self._work = grammar.workspace
+        self._work = chart.work
         self._chart = chart
         head = self._work.header
         count = int(head[ws.W_ELEMENTS])
@@ -302,10 +303,20 @@ class _Speller:
         if self._work.header[ws.W_SPLIT]:  # what may follow is told apart by which of them ended
             groups = list(numbers[is_exact][:, None])
         others = numbers[~is_exact]
+        if self._work.header[ws.W_LOOSE]:
+            return [self._grammar.start_state(group) for group in self._loose_groups(node, groups, others) if len(group)]
         if node > 0:
             skips = records[others, layout.X_SKIP]
             others = np.union1d(others, skips[skips >= 0])
         return [self._grammar.start_state(group) for group in (*groups, others) if len(group)]
+
+    def _loose_groups(self, node: int, groups: list[np.ndarray], others: np.ndarray) -> list[np.ndarray]:
+        """Each lexeme starts in a state of its own, beside its skip."""
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
+        for lexeme in others.tolist():
+            skip = int(records[lexeme, layout.X_SKIP])
+            groups.append(np.array(sorted({lexeme, skip} if skip >= 0 and node > 0 else {lexeme})))
+        return groups
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text

@@ -194,21 +194,28 @@ class _Room:
         """The lexemes that cannot be kept apart from some that may follow."""
         found = 0
         first = self._follows[-1] & self._all
-        pending = [(first, first)]  # what may come next, skips included or not, and without skips
-        seen = set(pending)
-        while pending:
-            starting, awaited = pending.pop()
-            for matched, states in self._reached(starting).items():
-                self._arena.spend(_STATE_WORK * (1 + len(states)))
+        sets = [(first, first)]  # what may come next, skips included or not, and without skips
+        reached = []
+        seen = set(sets)
+        for starting, awaited in sets:  # that there are too many is known long before they are looked at
+            ended = self._reached(starting)
+            reached.append(ended)
+            self._arena.spend(_STATE_WORK * len(ended))
+            for matched in ended:
+                after = self._after(awaited, matched)
+                following = (after | self._skips_before(after), after)
+                if after and following not in seen:
+                    seen.add(following)
+                    sets.append(following)
+            if len(seen) > MOST_SETS:
+                return self._all & ~self._exact
+        for (_, awaited), ended in zip(sets, reached, strict=True):
+            for matched, states in ended.items():
+                self._arena.spend(_STATE_WORK * len(states))
                 after = self._after(awaited, matched)
                 following = (after | self._skips_before(after), after)
                 if not all(self._are_apart(state, matched, *following) for state in states):
                     found |= matched
-                if after and following not in seen:
-                    seen.add(following)
-                    pending.append(following)
-            if len(seen) > MOST_SETS:
-                return self._all & ~self._exact
         return found
 
     def _reached(self, starting: int) -> dict[int, list[int]]:

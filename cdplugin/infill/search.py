@@ -90,7 +90,7 @@ class Search:
             rest = [Part(place.text), *parts[place.at :]]
             following = []
             if self._answers.build(rest, loose=True):
-                found = self._by_lattice(rest, in_full)
+                found = self._by_lattice(rest, in_full, n_places)
                 if found is not None:
                     if parts[place.at].gap and found:
                         found[0] = place.fillings[-1] + found[0]
@@ -112,17 +112,22 @@ class Search:
             fillings = (*fillings, b"")  # the gap is new
         return place._replace(at=at, cursor=cursor, text=text, fillings=fillings)
 
-    def _by_lattice(self, parts: Sequence[Part], in_full: bool) -> list[bytes] | None:
-        """What the strict lattice knows of: fillings, if there are no open slots and the matcher accepts them; or, if they are
-        not wanted in full, nothing in particular.
+    def _by_lattice(self, parts: Sequence[Part], in_full: bool, n_places: int) -> list[bytes] | None:
+        """What the lattices know of: fillings, if there are no open slots and the matcher accepts them; or, if they are not
+        wanted in full, nothing in particular.
+
+        What the loose lattice spells is put to the matcher before the first place, and each time that twice as many were
+        looked at.
         """
-        if not self._answers.build(parts, keep=False):
+        has_slots = any(part.slot and part.is_open for part in parts)
+        if not in_full or has_slots:
+            if self._answers.build(parts, keep=False):
+                return None if in_full else []
+        elif (found := self._answers.spelled(parts)) is not None:
+            return found
+        if has_slots or n_places & (n_places - 1):
             return None
-        if not in_full:
-            return []
-        if any(part.slot and part.is_open for part in parts):
-            return None
-        return self._answers.spelled_by_lattice(parts)
+        return self._answers.spelled(parts, loose=True)
 
     def _may_end(self, parts: Sequence[Part], at: int) -> bool:
         """Whether the text may end before an open part: behind it come only gaps or, where end tokens fill the rest, slots."""

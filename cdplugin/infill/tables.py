@@ -317,6 +317,11 @@ class InfillGrammar:
 
     # --- the matcher --------------------------------------------------------------------------------------------------------
 
+    @property
+    def work_left(self) -> int:
+        """What is left of the work that was granted to the question under way."""
+        return int(self.arena.header[layout.WORK_LEFT])
+
     def step(self, cursor: int, text: bytes) -> int:
         """The matcher's cursor after a text; 0 if nothing legal begins so."""
         self.arena.spend(_STEP_WORK * len(text))

@@ -37,8 +37,10 @@ _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one w
 
 
 # Units of work (Limits.max_step_work), measured, of what is done in Python: one step of the search, looking at what follows a
-# nonterminal, at an expression's derivatives, at a node of an expression, and taking in one rule.
-_STEP_WORK, _CLOSING_WORK, _DERIVED_WORK, _NODE_WORK, _RULE_WORK = 5_000, 1_500, 10_000, 300, 400
+# nonterminal, at an item there, at a lexeme of a lexer state, at an expression's derivatives, at a node of an expression, and
+# taking in one rule.
+_STEP_WORK, _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK = 5_000, 1_500, 200, 80
+_DERIVED_WORK, _NODE_WORK, _RULE_WORK = 10_000, 300, 400
 _FEW_RULES = 50  # up to so many are taken in one by one
 
 
@@ -158,7 +160,9 @@ class Costs:
                 else 0
             )
             ways: list[tuple[int, int]] = []
-            for word in self._arena.sequence(value) if value else ():
+            words = self._arena.sequence(value) if value else []
+            self._arena.spend(_LEXEME_WORK * len(words))
+            for word in words:
                 record = (word >> 32) * layout.LEXEME_WORDS
                 expression = word & layout.LOW_32
                 bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
@@ -507,6 +511,7 @@ class Costs:
             edges = []
             if node >> 32:
                 edges = self._edges(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32))
+                self._arena.spend(_ITEM_WORK * len(edges))
                 pending += [child for _, child in edges if child not in ends and child not in fresh]
             fresh[node] = edges
         parents: dict[int, list[tuple[int, int]]] = {}
@@ -514,10 +519,11 @@ class Costs:
         for node, edges in fresh.items():
             if not node >> 32:
                 heap.append((0, node))  # S' is complete
+            known = [total((rest, ends[child])) for rest, child in edges if child in ends]
+            if known:
+                heap.append((min(known), node))
             for rest, child in edges:
-                if child in ends:
-                    heap.append((total((rest, ends[child])), node))
-                else:
+                if child not in ends:
                     parents.setdefault(child, []).append((rest, node))
         heap.sort()
         settled: set[int] = set()

@@ -13,6 +13,7 @@ from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
+from cdplugin.tally import counting
 
 _MOST_DEPTH = 32
 _MOST_SPECS = 10_000
@@ -45,6 +46,13 @@ class Spec:
         Raises :class:`GrammarError` with the location of what is wrong.
         """
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
+
+    def rules(self, limits: Limits) -> GrammarIR:
+        """:meth:`to_ir` for a grammar of its own: all that its expressions hold is counted against
+        ``Limits.max_expr_nodes``. Without that count a few bytes may take a minute.
+        """
+        with counting(limits.max_expr_nodes):
+            return self.to_ir(limits)
 
 
 def key_of(*parts: Any) -> Hashable | None:

@@ -71,13 +71,18 @@ def test_budgets_of_work() -> None:
         with pytest.raises(cd.LimitExceeded):
             call("REGEX", "abcdef")
     state = Engine(VOCAB, Options(limits={"max_step_work": 20_000})).state("REGEX", HUNGRY)
-    for _ in range(200):
-        write_row(state)
-        if not state.accept_tokens("id", [97]):
-            break
-    else:
-        raise AssertionError("no budget was crossed")
+    told: list[str] = []
+    state.tell = told.append
+    count = 0
     write_row(state)
+    while state.accept_tokens("id", [97]):
+        count += 1
+        assert count < 200, "no budget was crossed"
+        write_row(state)
+    write_row(state)
+    assert len(told) == 1 and f"after {count} tokens" in told[0] and "max_step_work" in told[0]
+    state.rollback(1)
+    assert not state.accept_tokens("id", [98 + 1]) and len(told) == 1  # refused, and not for a budget
     assert [since("cdplugin_budgets_crossed", place) for place in ("check", "compile", "decode")] == [1, 1, 1]
 
 

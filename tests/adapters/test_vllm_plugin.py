@@ -195,6 +195,40 @@ def test_without_the_server_that_we_know_requests_are_checked_on_the_loop(tmp_pa
     assert out.splitlines() == ["taken cdplugin"]
 
 
+GENERATES = """
+    async def generate(self, *reasons):
+        try:
+            for i, reason in enumerate(reasons):
+                last = i == len(reasons) - 1
+                ended = SimpleNamespace(finish_reason=reason and reason[0], stop_reason=reason and reason[1])
+                yield SimpleNamespace(finished=last, outputs=[ended])
+        finally:
+            print("closed")
+"""
+READ = """
+import asyncio
+from vllm.v1.engine.async_llm import AsyncLLM
+async def read(*reasons):
+    try:
+        async for output in AsyncLLM(None).generate(*reasons):
+            print(output.outputs[0].finish_reason)
+    except ValueError as error:
+        print("refused", error)
+"""
+
+
+def test_a_budget_that_is_crossed_in_the_middle_is_named(tmp_path: Path) -> None:
+    text = "from types import SimpleNamespace" + ASYNC + GENERATES
+    modules = {**MODULES, "v1/engine/__init__": "", "v1/engine/async_llm": text}
+    code = "register()\n" + READ + "asyncio.run(read(None, ('error', 'cdplugin: after 1 tokens')))\n"
+    code += "asyncio.run(read(None, ('error', None))); asyncio.run(read(('stop', 'cdplugin: is a stop string')))"
+    assert run(tmp_path, code, modules).splitlines() == [
+        *("None", "closed", "refused structured_outputs: after 1 tokens"),
+        *("None", "error", "closed"),
+        *("stop", "closed"),
+    ]
+
+
 PROMETHEUS = """
 class Registry:
     collectors = []

@@ -25,7 +25,7 @@ def served() -> Iterator[Any]:
     from demo_model import model_folder
 
     with vllm_serve.thinking_model(model_folder()) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true}')
+        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true, "limits": {"max_expr_width": 90}}')
         arguments = [*ARGUMENTS, "--dtype", "float32", "--enforce-eager"]
         with vllm_serve.Server(str(folder), arguments) as server:
             yield vllm_serve, server, vllm_serve.token_ids(folder)
@@ -60,6 +60,35 @@ def test_an_answer_that_may_be_cut_off(served: Any) -> None:
         finish()
     for off in (False, "false"):
         assert finish(vllm_xargs={"cdplugin_budget": off}) == "length"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_budget_crossed_while_an_answer_is_decoded(served: Any, stream: bool) -> None:
+    """Nobody could foresee it; the client gets HTTP 400, or an event of its stream, that says where and which budget."""
+    import openai
+
+    def send() -> None:
+        body = {"structured_outputs": {"regex": "(a|b)*a(a|b){200}"}, "vllm_xargs": {"cdplugin_budget": "false"}}
+        only_a = {str(ids[0]): 100}
+        answer = server.client.chat.completions.create(
+            model="small",
+            messages=example.ask("Write letters."),
+            max_tokens=400,
+            temperature=0,
+            logit_bias=only_a,
+            stream=stream,
+            extra_body=body | example.DIRECTLY,
+        )
+        for _ in answer if stream else ():
+            pass
+
+    example, server, _ = served
+    ids = server.client.post("/../tokenize", body={"model": "small", "prompt": "a"}, cast_to=dict[str, Any])["tokens"]
+    assert len(ids) == 1
+    with pytest.raises(openai.APIError, match=r"after \d+ tokens of the answer: .*max_expr_width") as refused:
+        send()
+    assert stream or isinstance(refused.value, openai.BadRequestError)
+    assert numbers(server)["cdplugin_budgets_crossed_total decode"] == 1 + stream
 
 
 def test_tools_that_must_be_called(served: Any) -> None:

@@ -14,8 +14,10 @@ from hostile.build import build
 from hostile.specs import spec_of
 
 import cdplugin as cd
+from cdplugin.admission import admit
 
 STEPS = 60
+SMALL_BUDGET = 8
 EVERY = 12
 """After so many steps the slower questions are asked: endings, explanations, forced tokens, other matchers."""
 
@@ -95,12 +97,17 @@ def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[R
     walk.entry_kind = entry["kind"]
     try:
         spec = walk.timed("spec", lambda: spec_of(entry))
+        admitted = walk.timed("admit", lambda: _admitted(compiler, spec))
         walk.grammar = walk.timed("compile", lambda: compiler.compile(spec))
     except cd.GrammarError as error:
+        if walk.report.message == "in compile" and admitted:
+            return _done(report, "wrong", f"admitted at the door, refused by the compiler: {error}")
         return _error(report, "refused", f"{type(error).__name__}: {error}")
     except BaseException as error:
         return _foreign(report, error)
     try:
+        if "infill" not in entry:
+            _begin(walk)
         problem = _infill(walk, entry) if "infill" in entry else _steps(walk, entry, random.Random(entry["id"]), steps)
         return _done(report, "wrong" if problem else "ok", problem)
     except cd.LimitExceeded as error:
@@ -109,6 +116,24 @@ def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[R
         return _error(report, "dead end", f"{report.message}, step {report.steps}: {error}")
     except BaseException as error:
         return _foreign(report, error)
+
+
+def _admitted(compiler: cd.Compiler, spec: cd.Spec) -> bool:
+    """Whether a server's door lets a spec in."""
+    try:
+        admit(compiler, spec)
+    except cd.GrammarError:
+        return False
+    return True
+
+
+def _begin(walk: Walk) -> None:
+    """What a server does before an answer begins: a short ending, and a first mask under a small budget of tokens."""
+    assert walk.grammar is not None
+    matcher = walk.grammar.matcher()
+    row = np.zeros((1, (matcher.grammar.vocab.size + 31) // 32), np.int32)
+    walk.ask("first ending", matcher.shortest_completion)
+    walk.ask("first budget", lambda: _within(matcher, row, SMALL_BUDGET))
 
 
 def _done(report: Report, outcome: str, message: str) -> Report:

@@ -11,7 +11,8 @@ The path of a request to its grammar, and which step may refuse it::
       logits.py     validate_params, where the logits processor is used: Engine.check as well
     engine (the scheduler's process)
       backend.py    compile_grammar: Engine.grammar compiles, on vLLM's threads; what fails here is HTTP 500
-        grammar.py    GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 500
+        threads.py    where requests wait for that: apart by whether their grammars are known, small or large
+        grammar.py    GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 400
 
 Every refusal here returns HTTP 400 with the location of the error. Both processes compile alike, so the engine refuses nothing
 that was admitted here.

@@ -23,6 +23,7 @@ from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _OUTCOME_BYTES = 16 << 20
+_MET_BYTES = 1 << 20
 _MOST_RELAXED = 8  # keywords that a line of the log lists
 _UNKNOWN = GrammarError("not checked yet")
 
@@ -41,6 +42,7 @@ class Engine:
         self.compiler = Compiler(vocab, options.budgets)
         self.slow = SlowLog(self.logger, options.log_characters)
         self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
+        self._met: ByteLru[bool] = ByteLru("requests met", _MET_BYTES)
         self._off_loop: OffLoop[GrammarError | None] = OffLoop()
 
     def grammar(self, request_type: str, text: str) -> Grammar:
@@ -59,9 +61,15 @@ class Engine:
             raise
         finally:
             self._note_time("compiling", time.perf_counter() - began, request_type, text)
+        key = short_key((request_type, text))
+        self._met.put(key, True, size_of(key))
         NUMBERS.add("cdplugin_cache_hits" if is_known else "cdplugin_compilations")
         NUMBERS.set("cdplugin_grammar_cache_bytes", self.compiler.cached_bytes)
         return grammar
+
+    def has_met(self, request_type: str, text: str) -> bool:
+        """Whether :meth:`grammar` has compiled such a request, not long ago: its grammar is probably kept."""
+        return bool(self._met.get(short_key((request_type, text)), False))
 
     def admitted(self, request_type: str, text: str) -> Grammar:
         """The grammar of a request that can be served (:func:`cdplugin.admission.admit`), which is not kept.

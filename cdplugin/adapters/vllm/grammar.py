@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -90,7 +90,7 @@ class Engine(serving.Engine):
         """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
         try:
             with taking_turns:
-                ir = spec_of(request_type, text, self.options).to_ir(self.compiler.limits)
+                ir = spec_of(request_type, text, self.options).rules(self.compiler.limits)
                 matcher = self.compiler.compile_ir(ir).matcher()
                 row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
                 matcher.fill_next_token_bitmask(row, 0, budget)
@@ -184,6 +184,9 @@ class GrammarState:
         self._surplus = 0  # and those taken after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
         self._is_lost = False  # the matcher does not stand where vLLM thinks
+        self._crossed = ""  # what the last crossed budget said
+        self.tell: Callable[[str], object] | None = None
+        """Told why the request ends here, when a token is refused since a budget was crossed."""
         self.budget: RequestBudget | FixedBudget | None = None
         """How many tokens may still come; None: any number."""
 
@@ -257,6 +260,8 @@ class GrammarState:
         except Exception as error:
             if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
                 self._fail(f"request {request_id}: token", error)
+        if self._crossed and self.tell is not None and self._is_stuck():
+            self.tell(self._crossed)
         self._surplus = surplus
         self._undo(self._count - count)
         return False
@@ -326,7 +331,9 @@ class GrammarState:
         except Exception:
             self._is_lost = True
         is_ours = isinstance(error, GrammarError)
+        self._crossed = ""
         if isinstance(error, LimitExceeded):
+            self._crossed = f"after {self._count} tokens of the answer: {error}"
             self._count_once("cdplugin_budgets_crossed", "decode")
         level = logging.WARNING if is_ours else logging.ERROR
         logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)

@@ -132,7 +132,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         else:  # no vocabulary to compile for: what can be said without
             options = Options.from_environment(OPTIONS_VARIABLE)
             budget.of_params(sampling_params, options.endings)
-            spec_of(*request, options).to_ir(options.budgets)
+            spec_of(*request, options).rules(options.budgets)
 
     def is_argmax_invariant(self) -> bool:
         return False

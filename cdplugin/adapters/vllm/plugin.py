@@ -6,10 +6,12 @@ nothing is imported early. Two of them are needed before the configuration may n
 
 ========================================  ====================================================================================
 ``SamplingParams``                        the front end validates each request with our compiler; invalid ones get HTTP 400
-``StructuredOutputManager``               our backend is made at engine start; a request's budget reaches its grammar
+``StructuredOutputManager``               our backend is made at engine start; a request's budget reaches its grammar, and
+                                          does not wait for somebody else's
 ``StructuredOutputsConfig``               takes our name
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
-``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop
+``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop; one that
+                                          crosses a budget while it is decoded is answered with HTTP 400 and the reason
 ``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
 structural tags of tools                  (may be missing) tools are strict where clients do not say, if an option asks for it
 offline beam search                       (may be missing) takes our backend where it lists the known ones
@@ -45,6 +47,8 @@ logger = logging.getLogger("vllm.cdplugin")
 
 _MARK = "__cdplugin__"
 _ARRIVED = "_cdplugin_arrived"
+CROSSED = "cdplugin: "
+"""How the ``stop_reason`` begins of a request that crossed a budget while it was decoded."""
 _searching = threading.local()
 
 
@@ -225,6 +229,27 @@ def _patch_async(module: ModuleType) -> None:
         return await original(self, *arguments, **named)
 
     cls.add_request = add_request
+    _patch_generate(cls)
+
+
+def _patch_generate(cls: Any) -> None:
+    """A request that crossed a budget while it was decoded gets that said, and HTTP 400; vLLM knows only an internal error."""
+    original = getattr(cls, "generate", None)
+    if original is None or not inspect.isasyncgenfunction(original):
+        logger.debug("cdplugin: no %s.generate: crossed budgets are answered as internal errors", cls.__name__)
+        return
+
+    @functools.wraps(original)
+    async def generate(self: Any, *arguments: Any, **named: Any) -> Any:
+        async with contextlib.aclosing(original(self, *arguments, **named)) as outputs:  # who stops reading aborts the request
+            async for output in outputs:
+                for completion in output.outputs if output.finished else ():
+                    reason = completion.stop_reason
+                    if completion.finish_reason == "error" and isinstance(reason, str) and reason.startswith(CROSSED):
+                        raise compat.validation_error()(f"structured_outputs: {reason.removeprefix(CROSSED)}")
+                yield output
+
+    cls.generate = generate
 
 
 async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None:
@@ -252,6 +277,7 @@ def _patch_manager(module: ModuleType) -> None:
         if vllm_config.structured_outputs_config.backend != NAME or tokenizer is None:
             return
         self.backend = _backend(vllm_config, tokenizer)
+        self.executor = _threads(self.backend.engine, getattr(self, "executor", None))
         if hasattr(self, "backend_name"):  # 0.33 and later
             self.backend_name = NAME
 
@@ -290,11 +316,20 @@ def _patch_create(cls: Any) -> None:
 
 
 def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
-    """Give a request's budget to its new state, and count how long it waited: ``began`` is when it came. Raises nothing."""
+    """Give its new state a request's budget, and where to say that it crossed one of the engine's; count how long it waited:
+    ``began`` is when it came. Raises nothing.
+    """
     from cdplugin.adapters.serving.metrics import NUMBERS
 
     _set_budget(state, request, vllm_config, backend)
+    with contextlib.suppress(AttributeError):
+        state.tell = functools.partial(_tell, request)
     NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
+
+
+def _tell(request: Any, reason: str) -> None:
+    """Write why a request ends with an error where vLLM carries it to the front end."""
+    request.stop_reason = CROSSED + reason
 
 
 def _patch_registry(module: ModuleType) -> None:
@@ -339,6 +374,18 @@ def _backend(vllm_config: Any, tokenizer: Any) -> Any:
     from cdplugin.adapters.vllm.backend import CdpluginBackend
 
     return CdpluginBackend(vllm_config, tokenizer=tokenizer, vocab_size=vllm_config.model_config.get_vocab_size())
+
+
+def _threads(engine: Any, executor: Any) -> Any:
+    """Queues of our own in the place of vLLM's one, where it is as we know it."""
+    workers = getattr(executor, "_max_workers", None)
+    if not isinstance(workers, int):
+        logger.debug("cdplugin: no ThreadPoolExecutor: grammars are compiled where vLLM says")
+        return executor
+    from cdplugin.adapters.vllm.threads import GrammarThreads
+
+    executor.shutdown(wait=False)
+    return GrammarThreads(engine, workers)
 
 
 def _patch_config(module: ModuleType) -> None:

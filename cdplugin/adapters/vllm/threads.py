@@ -1,0 +1,49 @@
+"""The threads on which vLLM's scheduler process compiles grammars.
+
+vLLM has one queue for all requests, and half as many threads as processors: on two processors a request whose grammar has been
+compiled long ago waits for somebody else's large one. Here they queue apart::
+
+    known    its grammar was compiled before: nothing to do but a look-up and a first mask
+    small    texts below ``door.LARGE`` characters
+    large    the others, as many at a time as vLLM would compile
+
+A request is in one of these by what it is; a wrong guess (the grammar was dropped meanwhile) costs a wait, never an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from cdplugin.adapters.serving.door import LARGE
+from cdplugin.adapters.serving.engine import Engine
+
+_MORE = 2
+"""Threads for small grammars beyond vLLM's own number, so that a few slow ones do not stop the others."""
+
+
+class GrammarThreads(Executor):
+    """In the place of the ``ThreadPoolExecutor`` of vLLM's ``StructuredOutputManager``; ``workers``: its number of threads."""
+
+    def __init__(self, engine: Engine, workers: int) -> None:
+        self._engine = engine
+        threads = {"known": _MORE, "small": workers + _MORE, "large": workers}
+        self._pools = {name: ThreadPoolExecutor(n, f"cdplugin-{name}") for name, n in threads.items()}
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return self._pools[self._queue_of(args[0] if args else None)].submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        for pool in self._pools.values():
+            pool.shutdown(wait=wait, cancel_futures=cancel_futures)
+
+    def _queue_of(self, request: Any) -> str:
+        """Where a vLLM ``Request`` waits; one that cannot be read goes where its failing disturbs nobody."""
+        try:
+            kind, text = request.structured_output_request.structured_output_key
+            if self._engine.has_met(kind.name, text):
+                return "known"
+            return "small" if len(text) < LARGE else "large"
+        except Exception:
+            return "large"

@@ -1,0 +1,91 @@
+"""Python programs with one to three random cuts: all completable, and every completion accepted by the matcher.
+
+Blocks are told by their indentation, keywords stand beside names, and f-strings have lexemes of their own, so the strict
+lattice knows little of them (:mod:`cdplugin.infill.answers`): what the loose one spells is put to the matcher.
+``CDPLUGIN_INFILL_CUTS=500 pytest tests/test_infill_python.py`` tries as many as it says.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_tools import ALL_BYTES, cases
+from test_infill_cpp import cut
+
+import cdplugin as cd
+
+CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(30, 2)
+
+PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "python").glob("*.txt"))]
+HUMANEVAL = Path(__file__).parents[2] / "shared" / "humaneval-x" / "python-dev.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def python() -> cd.Infill:
+    vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
+    return cd.Infill(cd.Compiler(vocab).compile(cd.grammars.python(max_width=20)))
+
+
+def is_completed(infill: cd.Infill, pieces: list[Any]) -> bool:
+    """Completed legally, or given up."""
+    session = infill.new(pieces)
+    try:
+        assert session.completable(), pieces
+        text = session.complete()
+    except cd.LimitExceeded:
+        return False
+    assert infill.accepts(text.encode()), (pieces, text)
+    return True
+
+
+def test_random_cuts(python: cd.Infill) -> None:
+    rng = random.Random(0)
+    assert PROGRAMS and all(python.accepts(program.encode()) for program in PROGRAMS)
+    completed = [is_completed(python, cut(rng, rng.choice(PROGRAMS))) for _ in range(CUTS)]
+    assert sum(completed) >= 0.8 * CUTS
+
+
+@pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")
+def test_cuts_of_programs_that_others_wrote(python: cd.Infill) -> None:
+    rng = random.Random(1)
+    with gzip.open(HUMANEVAL, "rt") as lines:
+        programs = [text for text in (json.loads(line)["text"] for line in lines) if python.accepts(text.encode())]
+    completed = [is_completed(python, cut(rng, rng.choice(programs))) for _ in range(CUTS)]
+    assert sum(completed) >= 0.8 * CUTS
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["if x:\n", cd.GAP, "y = 1\nelse:\n  z\n"],  # a block's first line
+        ["def f():\n    return 1", cd.GAP, " g()\n"],  # what follows begins with a space
+        ["x = f'{a", cd.GAP, "}'\n"],  # a field of an f-string
+        ["for i in ", cd.GAP, ":\n    pass\n  # done\n", cd.GAP, "while i:\n  break\n"],
+        [cd.GAP, '"""\nif a:\n      b = "c\n"""\n', cd.GAP, "  return\n"],  # opened by the gap
+        ["class A", cd.GAP, "(self): pass\n    x = 1\n"],  # a method's name, a block of its own
+    ],
+)
+def test_what_blocks_and_strings_ask_for(python: cd.Infill, pieces: list[Any]) -> None:
+    session = python.new(pieces)
+    assert session.completable()
+    assert python.accepts(session.complete().encode())
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["if x:\n    y\n  z = 1", cd.GAP],  # back to a block that is not open
+        ["return return ", cd.GAP],
+        ["x = 3 4 ", cd.GAP],
+        ["def f(:", cd.GAP, "\n"],
+    ],
+)
+def test_what_nothing_can_complete(python: cd.Infill, pieces: list[Any]) -> None:
+    session = python.new(pieces)
+    assert not session.completable()
