@@ -21,7 +21,7 @@ from sys import getsizeof
 from typing import NamedTuple, Union
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import EMPTY, Expr, both
+from cdplugin.expr import EMPTY, Expr, both, literals
 from cdplugin.limits import BEYOND_TEXT, Limits
 
 Symbol = int
@@ -76,8 +76,31 @@ class ValueReader:
     enough: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class TrackedLexeme:
+class Texts:
+    """Texts that a lexeme must not have where it has only finitely many: those of ``before``, and ``added``, which are not.
+
+    ``among``: all texts of the lexeme, sorted, and maybe more; none of them begins with another. ``expression``: the excluded
+    ones. Compared by identity.
+    """
+
+    __slots__ = ("added", "among", "before")
+
+    def __init__(self, among: tuple[bytes, ...], before: Texts | None, added: tuple[bytes, ...]) -> None:
+        self.among = among
+        self.before = before
+        self.added = added
+
+    @property
+    def expression(self) -> Expr:
+        found: list[bytes] = []
+        texts: Texts | None = self
+        while texts is not None:
+            found += texts.added
+            texts = texts.before
+        return literals(found)
+
+
+class TrackedLexeme(NamedTuple):
     """The end of a family's rule, from a lexeme on that keeps its text: what follows depends on its value.
 
     ``lexeme``: from :meth:`GrammarIR.track`; ``excluded``: the texts that it must not have (None: any are fine).
@@ -87,7 +110,7 @@ class TrackedLexeme:
     """
 
     lexeme: Symbol
-    excluded: Expr | None
+    excluded: Expr | Texts | None
     then: Callable[[Hashable], Sequence[Part] | None]
     rest: Sequence[Part]
 
@@ -188,8 +211,11 @@ class Family:
         """What of the member's text is captured."""
         return Captured()
 
-    def representative(self, value: Hashable) -> Part | None:
-        """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is."""
+    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
+        """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is.
+
+        ``of``: the parameter of the member of this family whose rule it stands in, if there is one.
+        """
         return None
 
     def remaining(self, value: Hashable) -> int:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from sys import getsizeof
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -45,6 +45,7 @@ STATIC_TABLES = (
 """In the order in which :func:`cdplugin.kernels.parser.rules.arrange` writes them."""
 
 
+_DOT_TABLES = layout.DOT_SYMBOL, layout.DOT_LEFT, layout.DOT_NULL_REST
 _OBJECT_BYTES = 4096
 """Rules without their arrays: records, arrays' headers."""
 _REWRITTEN_BYTES = 300
@@ -434,14 +435,21 @@ class Expander:
     def _is_member(self, nonterminal: int) -> bool:
         return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
 
-    def representative(self, nonterminal: int) -> int:
-        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself."""
+    def representative(self, nonterminal: int, left: int) -> int:
+        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself.
+
+        ``left``: the nonterminal of the rule that it stands in.
+        """
         if nonterminal not in self._member:
             return nonterminal
         with self._turn.lock:
             n_before = len(self._nullable)
             family, value = self._family(nonterminal)
-            part = family.representative(value)
+            of = None
+            if self._is_member(left):
+                other, value_of = self._family(left)
+                of = value_of if other is family else None
+            part = family.representative(value, of)
             number = nonterminal if part is None else self._encode(part)
             self._number_new(n_before)
             return number
@@ -461,17 +469,15 @@ class Expander:
         n_before = len(self._nullable)
         codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
         rights = [way for code in codes if code is not None for way in self._ways(code)]
-        offsets = np.cumsum([0, *map(len, rights)])
-        symbols = np.array([symbol for right in rights for symbol in right], np.int64)
+        offsets = np.array([0, *accumulate(map(len, rights))], np.int64)
+        symbols = np.array([*chain.from_iterable(rights)], np.int64)
         self._number_new(n_before)
         tables = self._arena.tables
         tables[layout.RULE_HEADS][nonterminal] = layout.END_OF_RULE
         n_dots = len(symbols) + len(rights)
-        dots, lists, corners = (
-            np.empty((3, n_dots), np.int64),
-            np.empty(2 * len(rights), np.int64),
-            np.empty(2 * len(symbols), np.int64),
-        )
+        n_words = 2 * len(rights)
+        dots, words = np.empty((3, n_dots), np.int64), np.empty(n_words + 2 * len(symbols), np.int64)
+        lists, corners = words[:n_words], words[n_words:]
         n_corners = kernels.lay_out(
             np.full(len(rights), nonterminal),
             offsets,
@@ -486,8 +492,7 @@ class Expander:
             lists,
             corners,
         )
-        for table, words in zip((layout.DOT_SYMBOL, layout.DOT_LEFT, layout.DOT_NULL_REST), dots, strict=True):
-            self._append(table, self._n_dots, words)
+        self._append_dots(dots)
         self._append(layout.RULE_LISTS, 2 * self._n_rules, lists)
         self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])
         self._n_dots += n_dots
@@ -509,6 +514,8 @@ class Expander:
     def _number_new(self, n_before: int) -> None:
         """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
         n = len(self._nullable)
+        if n == n_before:
+            return
         for table, word in ((layout.RULE_HEADS, layout.NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.VISIT_STAMPS, 0)):
             self._arena.reserve(table, n)
             self._arena.tables[table][n_before:n] = word
@@ -530,14 +537,13 @@ class Expander:
             assert code is not None
             self._number_new(n_before)
             symbols = [-2 - lexeme, *code, layout.END_OF_RULE]
-            null_rest = [0] * len(symbols)
+            n = len(symbols)
+            null_rest = [0] * n
             null_rest[-1] = 1
-            for at in range(len(symbols) - 2, 0, -1):
+            for at in range(n - 2, 0, -1):
                 null_rest[at] = int(symbols[at] >= 0 and self._nullable[symbols[at]] and null_rest[at + 1])
-            self._append(layout.DOT_SYMBOL, first, np.array(symbols, np.int64))
-            self._append(layout.DOT_LEFT, first, np.full(len(symbols), nonterminal, np.int64))
-            self._append(layout.DOT_NULL_REST, first, np.array(null_rest, np.int64))
-            self._n_dots += len(symbols)
+            self._append_dots(np.array([symbols, [nonterminal] * n, null_rest], np.int64))
+            self._n_dots += n
             return first
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
@@ -588,6 +594,11 @@ class Expander:
             self._nbytes += _NUMBER_BYTES
             self._nullable.append(1 if family.nullable(value) else 0)
         return number
+
+    def _append_dots(self, dots: np.ndarray) -> None:
+        """Lay out dots after all others. ``dots``: their symbols, left sides, and whether the rest may be empty, int64."""
+        for table, words in zip(_DOT_TABLES, dots, strict=True):
+            self._append(table, self._n_dots, words)
 
     def _append(self, table: int, at: int, words: np.ndarray) -> None:
         self._arena.reserve(table, at + len(words))

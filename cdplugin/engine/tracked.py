@@ -14,8 +14,9 @@ import numpy as np
 from cdplugin import expr
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import KINDS, bytes_words
+from cdplugin.engine.remaining import Remaining
 from cdplugin.expr import Expr
-from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, TrackedLexeme
+from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, Texts, TrackedLexeme
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.expressions import EMPTY
 from cdplugin.kernels.store import layout
@@ -53,8 +54,9 @@ class ValueTracker:
         self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
         self._places: dict[int, _Place] = {}
-        self._template: dict[int, np.ndarray] = {}  # the record of lexemes that track, and their expressions, by number
+        self._template: dict[int, np.ndarray] = {}  # the record of lexemes that track, by number, with their last expression
         self._expressions: dict[int, int] = {}
+        self._remaining: dict[int, Remaining] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
         self._last: dict[int, tuple[Expr, int]] = {}
@@ -63,7 +65,8 @@ class ValueTracker:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known of texts, besides the arena's tables."""
-        return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes
+        remaining = sum(remaining.nbytes for remaining in self._remaining.values())
+        return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes + remaining
 
     def lexeme(self, tracked: TrackedLexeme, nonterminal: int) -> int | None:
         """The number of a lexeme for ``kept`` in a rule of ``nonterminal``; None if all its texts are excluded.
@@ -77,17 +80,26 @@ class ValueTracker:
             record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
             record[layout.X_ROLE] = layout.TRACKS
             self._template[number] = record
-        expression = self._expressions.get(number)
-        if expression is None:
-            expression = self._expressions[number] = int(record[layout.X_EXPRESSION])
+            self._expressions[number] = int(record[layout.X_EXPRESSION])
+        expression = self._expressions[number]
         if tracked.excluded is not None:
-            expression = self._without(number, expression, tracked.excluded)
+            excluded = tracked.excluded
+            if isinstance(excluded, Texts):
+                expression = self._remaining_of(number, expression, excluded.among).without(excluded)
+            else:
+                expression = self._without(number, expression, excluded)
             if expression == EMPTY:
                 return None
+        record[layout.X_EXPRESSION] = expression
         lexeme = self._append(record)
-        self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_EXPRESSION] = expression
         self._places[lexeme] = _Place(nonterminal, tracked)
         return lexeme
+
+    def _remaining_of(self, number: int, expression: int, among: tuple[bytes, ...]) -> Remaining:
+        remaining = self._remaining.get(number)
+        if remaining is None:
+            remaining = self._remaining[number] = Remaining(self._arena, expression, among)
+        return remaining
 
     def _without(self, number: int, expression: int, excluded: Expr) -> int:
         """The expression of a lexeme without what is excluded; :data:`EMPTY` if nothing is left."""
@@ -137,13 +149,15 @@ class ValueTracker:
 
     def _text(self, text: int) -> bytes:
         """The bytes of a ``K_TEXT`` value."""
+        values, data = self._arena.tables[layout.VALUES], self._arena.tables[layout.DATA]
         out = bytearray()
-        before, last = self._arena.sequence(text)
-        while before:
+        while True:
+            at = values[text * layout.VALUE_WORDS + layout.V_OFFSET]
+            text, last = data[at : at + 2].tolist()
+            if not text:
+                out.reverse()
+                return bytes(out)
             out.append(last >> _ID_SHIFT)
-            before, last = self._arena.sequence(before)
-        out.reverse()
-        return bytes(out)
 
 
 class Builder:

@@ -409,15 +409,15 @@ class Costs:
                         heappush(pending, (found, user))
         self._stale = self._stale or stale
 
-    def _nonterminal(self, nonterminal: int) -> int:
-        """A nonterminal's cost; rules are made, those near an end first, until some derivation ends.
+    def _nonterminal(self, nonterminal: int, left: int) -> int:
+        """The cost of a nonterminal in a rule of ``left``; rules are made, those near an end first, until some derivation ends.
 
         A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
         come in any order has a million of those, none of which helps to find what a required property may hold.
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:
-            nonterminal = expander.representative(nonterminal)
+            nonterminal = expander.representative(nonterminal, left)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR
@@ -458,7 +458,7 @@ class Costs:
         rest = self._of_rest
         known = rest.get(dot)
         if known is None:
-            symbols = self._arena.tables[layout.DOT_SYMBOL]
+            symbols, left = self._arena.tables[layout.DOT_SYMBOL], int(self._arena.tables[layout.DOT_LEFT][dot])
             at = dot
             while at not in rest and symbols[at] != layout.END_OF_RULE:
                 at += 1
@@ -466,7 +466,7 @@ class Costs:
             while at > dot:  # backwards, so that each dot on the way is known from then on
                 at -= 1
                 symbol = int(symbols[at])
-                known = total((known, self._nonterminal(symbol) if symbol >= 0 else self._lexeme(-2 - symbol)))
+                known = total((known, self._nonterminal(symbol, left) if symbol >= 0 else self._lexeme(-2 - symbol)))
                 if known < FAR:
                     rest[at] = known
         return known

@@ -32,12 +32,23 @@ TEXTS = [
     b"\\u00",
 ]
 TEXTS += ["é".encode(), b'{"name_', b'":2,"name_1', b'},"', b"12", b'b":true}']
+TEXTS += [
+    b'":1,"name_2":1,"name_3":1,"name_4":1',
+    b'_5":1,"name_6":1,"name_7":1}',
+    b'1,"name_8":1,"name_8"',
+    b'":3,"aa":4,"ab":5}',
+    b"aa",
+]
 TOKENS = [*(bytes([b]) for b in range(256)), *TEXTS, b"</s>"]
 VOCAB = cd.Vocabulary.from_bytes(TOKENS, eos_token_ids=len(TOKENS) - 1)
 
 INTEGER, BOOLEAN = {"type": "integer"}, {"type": "boolean"}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "required": {"properties": {f"name_{i}": INTEGER for i in range(12)}, "required": [f"name_{i}" for i in range(12)]},
+    "that begin alike": {
+        "properties": dict.fromkeys(["", "a", "aa", "aaa", "aaaa", "ab", "aab", "é", "éa", "éé", 'b"', 'b""', "b"], INTEGER),
+        "required": ["aa", "ab", "é"],
+    },
     "some required": {"properties": {"a": INTEGER, "ab": INTEGER, "b": INTEGER, "": INTEGER}, "required": ["ab", "b"]},
     "of two kinds": {"properties": {"a": INTEGER, "ab": BOOLEAN, "b": BOOLEAN, "aé": INTEGER}, "required": ["ab", "a"]},
     "at least": {"properties": {"a": INTEGER, "ab": INTEGER, "b": BOOLEAN}, "minProperties": 2},
@@ -122,6 +133,27 @@ def test_names_come_once_and_the_shortest_ending_has_all() -> None:
     assert matcher.fork().accept_tokens(list(b'"name_7"')) == len(b'"name_')
     text = b"".join(TOKENS[t] for t in [*matcher.tokens, *matcher.shortest_completion()] if t != len(TOKENS) - 1)
     assert sorted(json.loads(text)) == sorted(names)
+
+
+def test_names_that_are_left_are_what_was_not_written() -> None:
+    """Every byte that may come next, at each place of names written in any order, of a hundred that share beginnings."""
+    rng = random.Random(5)
+    names = sorted({"".join(rng.choice('abé"') for _ in range(rng.randint(0, 7))) for _ in range(110)})
+    rng.shuffle(names)
+    schema = {"type": "object", "properties": dict.fromkeys(names, INTEGER), "required": names, "additionalProperties": False}
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any", whitespace="compact")).matcher()
+    left = {spelt for name in names for spelt in (json.dumps(name).encode(), json.dumps(name, ensure_ascii=False).encode())}
+    matcher.accept_token(ord("{"))
+    for name in names:
+        text = json.dumps(name, ensure_ascii=rng.random() < 0.5).encode()
+        for i, byte in enumerate(text):
+            allowed = set(np.flatnonzero(mask_of(matcher)[:256]).tolist())
+            assert allowed == {one[i] for one in left if one.startswith(text[:i]) and len(one) > i}
+            assert matcher.accept_token(byte)
+        left -= {json.dumps(name).encode(), json.dumps(name, ensure_ascii=False).encode()}
+        following = b":1," if left else b":1}"
+        assert matcher.accept_tokens(list(following)) == len(following)
+    assert matcher.is_accepting()
 
 
 def test_rollback_gives_the_names_back() -> None:

@@ -20,7 +20,7 @@ from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import ByteNode, with_text
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
-from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.ir import GrammarIR, Part, Symbol, Texts, TrackedLexeme, ValueReader
 
 Productive = Callable[[Symbol], bool]
 
@@ -43,34 +43,46 @@ def are_many(entries: Sequence[Entry], further: Sequence[Further]) -> bool:
 class _Names:
     """Some names of a group. Sets of the same names are equal, in whatever order these came."""
 
-    __slots__ = ("bits", "excluded", "nbytes")
+    __slots__ = ("_hash", "bits", "excluded", "nbytes")
 
-    def __init__(self, bits: BitSet, excluded: ByteNode, nbytes: int) -> None:
+    def __init__(self, bits: BitSet, excluded: _Taken | None) -> None:
         self.bits = bits
         self.excluded = excluded
-        self.nbytes = nbytes
+        self.nbytes = _NAMES_BYTES + bits.bit_length() // 8
+        self._hash = hash(bits)
 
     def __hash__(self) -> int:
-        return hash(self.bits)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Names) and self.bits == other.bits
 
 
 class _State:
-    """What came before: the parameter of :class:`ManyMembers`. Its hash is computed once, as it holds long sets."""
+    """What came before: the parameter of :class:`ManyMembers`. Its hash is computed once, as it holds long sets.
 
-    __slots__ = ("_hash", "count", "left", "nbytes", "seen", "started")
+    ``seen``: of each group, None where they are not known. ``after``: None, or the group of the last name in a state where
+    ``left`` is only known to be at least so much (:func:`_rounded`).
+    """
+
+    __slots__ = ("_hash", "after", "count", "left", "nbytes", "seen", "started")
 
     def __init__(
-        self, started: bool, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int, more: int = 0
+        self,
+        started: bool,
+        seen: tuple[_Names | None, ...],
+        left: tuple[int, ...],
+        count: int,
+        more: int = 0,
+        after: int | None = None,
     ) -> None:
         self.started = started
         self.seen = seen
         self.left = left
         self.count = count
+        self.after = after
         self.nbytes = _STATE_BYTES + 40 * len(left) + more
-        self._hash = hash((started, seen, left, count))
+        self._hash = hash((started, seen, left, count, after))
 
     def __hash__(self) -> int:
         return self._hash
@@ -78,13 +90,41 @@ class _State:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _State) and (
             self._hash == other._hash
-            and (self.started, self.left, self.count, self.seen) == (other.started, other.left, other.count, other.seen)
+            and (self.started, self.left, self.count, self.after) == (other.started, other.left, other.count, other.after)
+            and self.seen == other.seen
         )
 
 
 _STATE_BYTES = 200
-_NONE = _Names(BitSet(0), ByteNode(False, {}), 0)
-_NAMES_BYTES, _NODE_BYTES = 150, 700
+_NAMES_BYTES = 350
+_NONE = _Names(BitSet(0), None)
+
+
+class _Taken(Texts):
+    """Names of a group that are no longer there. Where an expression is asked for, it is a tree that is copied
+    along the path of one name.
+    """
+
+    __slots__ = ("_tree",)
+
+    def __init__(self, among: tuple[bytes, ...], before: _Taken | None, added: tuple[bytes, ...]) -> None:
+        super().__init__(among, before, added)
+        self._tree: ByteNode | None = None
+
+    @property
+    def expression(self) -> Expr:
+        pending: list[_Taken] = []
+        last: Texts | None = self
+        while isinstance(last, _Taken) and last._tree is None:
+            pending.append(last)
+            last = last.before
+        tree = last._tree if isinstance(last, _Taken) else None
+        tree = ByteNode(False, {}) if tree is None else tree
+        for taken in reversed(pending):
+            for text in taken.added:
+                tree = with_text(tree, text.decode("latin-1"))
+            taken._tree = tree
+        return tree.expression
 
 
 class _Group:
@@ -96,24 +136,31 @@ class _Group:
         ((self.value, _),) = entries[0].values
         self.required = entries[0].required
         self.number = {entry.name: i for i, entry in enumerate(entries)}
-        texts = [text for entry in entries for text in spellings(entry.name)]
-        begun = _common(min(texts), max(texts))[: min(map(len, texts)) - 1]
+        texts = sorted(text for entry in entries for text in spellings(entry.name))
+        begun = _common(texts[0], texts[-1])[: min(map(len, texts)) - 1]
         self._n_begun = len(begun)
         self.lead = ir.lexeme(cat(space, literal(begun)), "key")
         reader = ValueReader(lambda text: json.loads(begun + text), EMPTY)
-        self.lexeme, self.twin = ir.track(literals(text[len(begun) :] for text in texts), reader, "key")
+        self._texts = tuple([text[len(begun) :] for text in texts])  # no text begins with another, because of its last quote
+        self.lexeme, self.twin = ir.track(literals(self._texts), reader, "key")
 
     def adding(self, seen: _Names, name: str) -> _Names | None:
         """``seen`` and ``name``; None if that is among them."""
         bit = 1 << self.number[name]
         if seen.bits & bit:
             return None
-        tree, length = seen.excluded, 0
-        for text in spellings(name):
-            rest = text[self._n_begun :]
-            tree = with_text(tree, rest.decode("latin-1"))
-            length += len(rest)
-        return _Names(BitSet(seen.bits | bit), tree, _NAMES_BYTES + seen.bits.bit_length() // 8 + _NODE_BYTES * length)
+        added = tuple([text[self._n_begun :] for text in spellings(name)])
+        return _Names(BitSet(seen.bits | bit), _Taken(self._texts, seen.excluded, added))
+
+
+_EXACT = 8
+"""Numbers below that are their own :func:`_rounded`, and no other's."""
+
+
+def _rounded(n: int) -> int:
+    """``n`` with only its first three binary digits kept, the others 0."""
+    cut = max(n.bit_length() - 3, 0)
+    return n >> cut << cut
 
 
 def _common(a: bytes, b: bytes) -> bytes:
@@ -122,11 +169,33 @@ def _common(a: bytes, b: bytes) -> bytes:
     return a[:n]
 
 
+class _Then:
+    """:meth:`ManyMembers.after_name`, as a function of the name. There is one for each group and state, so they are small."""
+
+    __slots__ = ("_count", "_g", "_left", "_members", "_seen")
+
+    def __init__(
+        self, members: ManyMembers, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int
+    ) -> None:
+        self._members = members
+        self._g = g
+        self._seen = seen
+        self._left = left
+        self._count = count
+
+    def __call__(self, name: Hashable) -> Sequence[Part] | None:
+        assert isinstance(name, str)
+        return self._members.after_name(name, self._g, self._seen, self._left, self._count)
+
+
 class ManyMembers(Bracketed):
     """The members of an object and its closing brace, in any order.
 
     A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: they are not known) and how many are
     ``left``, and the number of members as far as the bounds ask for it. ``space``: what stands before a name.
+
+    What follows a name whatever it is, masks are computed from. Tokens that get into a second name are followed one by one, so
+    how many are left may be rounded there, and one such state serves many that are known.
     """
 
     name = "members"
@@ -152,6 +221,8 @@ class ManyMembers(Bracketed):
         self._further = further
         self._colon = colon
         self._final: tuple[list[bool], list[Further]] | None = None
+        self._unknown = (None,) * len(self._groups)
+        self._rests: dict[tuple[int, tuple[int, ...], int, bool], tuple[Symbol, Symbol, Part]] = {}
 
     def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
         """Of each group of names its lead, its lexeme and that one's twin."""
@@ -189,41 +260,60 @@ class ManyMembers(Bracketed):
         for g, names in enumerate(seen):
             if left[g] and usable[g]:
                 after = (*left[:g], left[g] - 1, *left[g + 1 :])
-                if is_simple or self._can_close(after, after_count, usable, bool(further)):
-                    yield (*lead, self._groups[g].lead, *self._member(g, seen, names, after, after_count))
+                if not is_simple and not self._can_close(after, after_count, usable, bool(further)):
+                    continue
+                group = self._groups[g]
+                if names is not None:
+                    yield (*lead, group.lead, self._member(g, seen, names, after, after_count, is_simple))
+                    continue
+                is_rounded = value.after is not None
+                for rest in (tuple(map(_rounded, after)), left) if is_rounded and left[g] >= _EXACT else (after,):
+                    yield (*lead, group.lead, group.twin, *self._rest(g, rest, after_count, is_rounded))
         if further and self._can_close(left, after_count, usable, True):
-            following = self._ir.member(self, _State(True, seen, left, after_count))
+            following = self._ir.member(self, _State(True, seen, left, after_count, after=value.after))
             for more in further:
                 yield (*lead, more.key, more.value, following)
 
+    def _rest(self, g: int, left: tuple[int, ...], count: int, is_rounded: bool) -> tuple[Symbol, Symbol, Part]:
+        """What follows a name of a group whatever name that is."""
+        key = (g, left, count, is_rounded)
+        rest = self._rests.get(key)
+        if rest is None:
+            state = _State(True, self._unknown, left, count, after=g if is_rounded else None)
+            rest = (self._colon, self._groups[g].value, self._ir.member(self, state))
+            if is_rounded:  # of these there are few
+                self._rests[key] = rest
+        return rest
+
     def _member(
-        self, g: int, seen: tuple[_Names | None, ...], names: _Names | None, left: tuple[int, ...], count: int
-    ) -> Sequence[Part]:
-        """A member of a group, and those after it."""
+        self, g: int, seen: tuple[_Names | None, ...], names: _Names, left: tuple[int, ...], count: int, is_simple: bool
+    ) -> TrackedLexeme:
+        """A name of a group that may be known, its value, and the members after it."""
         group = self._groups[g]
-        rest = (self._colon, group.value, self._ir.member(self, _State(True, (None,) * len(seen), left, count)))
-        if names is None:
-            return (group.twin, *rest)
+        rest = self._rest(g, tuple(map(_rounded, left)) if is_simple else left, count, is_simple)
 
-        def then(name: Hashable) -> Sequence[Part] | None:
-            assert isinstance(name, str)
-            now = group.adding(names, name)
-            if now is None:
-                return None
-            self.work += _PATH_WORK * len(name)
-            after = _State(True, (*seen[:g], now, *seen[g + 1 :]), left, count, now.nbytes)
-            return (self._colon, group.value, self._ir.member(self, after))
+        return TrackedLexeme(group.lexeme, names.excluded, _Then(self, g, seen, left, count), rest)
 
-        return (TrackedLexeme(group.lexeme, self._excluded(names), then, rest),)
+    def after_name(
+        self, name: str, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int
+    ) -> Sequence[Part] | None:
+        """What follows a name of a group after names that were ``seen``: None if it is one of them."""
+        group, names = self._groups[g], seen[g]
+        assert names is not None
+        now = group.adding(names, name)
+        if now is None:
+            return None
+        self.work += _PATH_WORK * len(name)
+        after = _State(True, (*seen[:g], now, *seen[g + 1 :]), left, count, now.nbytes)
+        return (self._colon, group.value, self._ir.member(self, after))
 
-    @staticmethod
-    def _excluded(names: _Names) -> Expr | None:
-        return names.excluded.expression if names.bits else None
-
-    def representative(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
         assert isinstance(value, _State)
-        unknown = (None,) * len(value.seen)
-        return self._ir.member(self, _State(True, unknown, value.left, value.count)) if value.started else None
+        left = value.left
+        if value.after is not None and isinstance(of, _State) and of.after is None:
+            g = value.after
+            left = (*of.left[:g], of.left[g] - 1, *of.left[g + 1 :])
+        return self._ir.member(self, _State(True, self._unknown, left, value.count)) if value.started else None
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, _State)

@@ -38,6 +38,7 @@ from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
 _NONZERO = byte_class(b"123456789")
@@ -133,7 +134,9 @@ class _Node:
         self.ends = ends
         self.edges = edges
         below = [expression for _, _, expression in edges.values()]
-        self.expression = alt(EPSILON, *below) if ends else alt(*below)
+        if ends:
+            below.append(EPSILON)
+        self.expression = Expr(ALT_OP, tuple(below)) if len(below) > 1 else alt(*below)
 
     def having(self: NodeT, label: str, node: NodeT) -> NodeT:
         """This node with another edge, or with another node at the end of one."""
@@ -152,6 +155,7 @@ class ByteNode(_Node):
     __slots__ = ()
 
     @staticmethod
+    @fixed_cache(4096, entry_bytes=300)
     def spelt(label: str) -> Expr:
         return literal(label.encode("latin-1"))
 
@@ -318,7 +322,7 @@ class Unique(Bracketed):
         if index >= self._low:
             yield (self._closings[started],)
 
-    def representative(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
         assert isinstance(value, tuple)
         return self._more.after(value[1], True) if value[0] else None
 

@@ -36,7 +36,7 @@ from cdplugin.frontends.json_schema.distinct_values import (
 )
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
-from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, TrackedLexeme
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, Texts, TrackedLexeme
 
 Productive = Callable[[Symbol], bool]
 
@@ -307,7 +307,8 @@ class DistinctItems(Bracketed):
 
         excluded = self._excluded(text, written, after, avoided)
         if isinstance(top, TrackedLexeme) and top.excluded is not None:
-            excluded = top.excluded if excluded is None else alt(top.excluded, excluded)
+            besides = top.excluded.expression if isinstance(top.excluded, Texts) else top.excluded
+            excluded = besides if excluded is None else alt(besides, excluded)
         unknown = self._after(self._below(stack), None, self._unknown(after))
         assert unknown is not None
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
@@ -526,7 +527,7 @@ class DistinctItems(Bracketed):
 
     # Hints, and what is known before anything is written
 
-    def representative(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
         if isinstance(value, _Inside):
             parts: list[Part] = []
             stack: _Stack | None = value.stack

@@ -205,7 +205,7 @@ class Members(Bracketed):
         rest = (key.colon, value, self._member(following, names.count + 1 < key.reader.enough))
         return (*key.space, TrackedLexeme(key.lexeme, names.expression, then, rest))
 
-    def representative(self, value: Hashable) -> Part | None:
+    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
         assert isinstance(value, tuple)
         names = value[-1]
         return self._ir.member(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
