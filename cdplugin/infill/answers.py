@@ -19,9 +19,11 @@ from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
+BRIEF = 16  # bytes
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
@@ -48,11 +50,13 @@ class Answers:
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
-    def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
+    def build(
+        self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False, work: Workspace | None = None
+    ) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
         ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the
-        next text; nodes are not numbered from 0.
+        next text; nodes are not numbered from 0. ``work``: in this workspace.
         """
         last = self.length(parts)
         if last is None or hole >= last:
@@ -64,7 +68,7 @@ class Answers:
         open_parts = [i for i, part in enumerate(parts) if part.is_open]
         text = b"".join(spelt)
         count = len(text)
-        work = tables.loose if loose else tables.workspace
+        work = work or (tables.loose if loose else tables.workspace)
         work.reserve(ws.ELEMENTS, count + 1)
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
@@ -99,9 +103,12 @@ class Answers:
         """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
         if not self.tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
-        answer = self.build(parts) == 1
-        if answer or self.tables.is_exact or not self.build(parts, loose=True):
-            return answer
+        if self.build(parts) == 1:
+            return True
+        if self.tables.is_exact or self._is_completed_briefly(parts):
+            return not self.tables.is_exact
+        if not self.build(parts, loose=True):
+            return False
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:
@@ -159,16 +166,38 @@ class Answers:
             return found
         return Search(self).fillings(parts)
 
-    def spelled(self, parts: Sequence[Part], loose: bool = False) -> list[bytes] | None:
-        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
-        None where there is none, or none was found.
+    def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
+        """Whether a completion is found whose lexemes in gaps are hardly longer than what the text repeats, as indentation.
+
+        Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text.
         """
-        if not self.build(parts, keep=False, loose=loose):
-            return None
+        if not self.tables.has_families:
+            return False
+        whole, last = parts, self.length(parts)
+        parts = parts[:last]
+        fixed = b"".join(part.spelt for part in parts)
+        run = max((len(list(same)) for _, same in itertools.groupby(fixed)), default=0)
+        most = BRIEF
+        while most < run + BRIEF // 2:
+            most *= 2
+        if last is None or any(part.slot and part.is_open for part in parts) or self.tables.least_bytes.max() <= most:
+            return False
+        found = self.spelled(parts, self.tables.brief(most))
+        if found is not None:
+            self._filled = list(whole), found
+        return found is not None
+
+    def spelled(self, parts: Sequence[Part], work: Workspace | None = None) -> list[bytes] | None:
+        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
+        None where there is none, or none was found. ``work``: the lattice's workspace, the strict one unless it is given.
+        """
         tables = self.tables
+        work = work or tables.workspace
+        if not self.build(parts, keep=False, work=work):
+            return None
         left = tables.work_left
         try:
-            completions = Completions(tables, tables.loose if loose else tables.workspace)
+            completions = Completions(tables, work)
             return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
             self.work += (left - tables.work_left) // WORK_OF_A_NODE
