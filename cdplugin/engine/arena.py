@@ -396,7 +396,7 @@ class Arena:
             raise LimitExceeded("no memory is left for the grammar's states") from None
         except LimitExceeded as error:
             self.abandon()
-            self._broken_by = error
+            self._broken_by = copy(error)  # without the traceback, whose frames hold the arena
             raise
         except BaseException:
             self.abandon()

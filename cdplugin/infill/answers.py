@@ -8,13 +8,14 @@ for with the matcher (:mod:`cdplugin.infill.search`).
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from cdplugin.bits import bit_members
 from cdplugin.errors import LimitExceeded
-from cdplugin.infill.complete import spell_gaps
+from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
@@ -36,6 +37,7 @@ class Answers:
         self.padded = padded
         self.eos = frozenset(tables.vocab.eos_token_ids)
         self._nodes = 0  # of the last lattice
+        self._filled: tuple[list[Part], list[bytes] | None] = ([], None)  # what a search found last, and for what
         self.work = 0
         """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
 
@@ -100,7 +102,11 @@ class Answers:
         answer = self.build(parts) == 1
         if answer or self.tables.is_exact or not self.build(parts, loose=True):
             return answer
-        return (search or Search(self)).finds(parts)
+        search = search or Search(self)
+        answer = search.finds(parts)
+        if search.filled is not None:
+            self._filled = list(parts), search.filled
+        return answer
 
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> int:
         """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
@@ -146,23 +152,26 @@ class Answers:
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
-        found = self.spelled(parts)
-        return found if found is not None else Search(self).fillings(parts)
+        if self.tables.is_exact:
+            return self.spelled(parts)
+        known, found = self._filled
+        if len(known) == len(parts) and all(map(operator.is_, known, parts)):  # a search has just found them
+            return found
+        return Search(self).fillings(parts)
 
     def spelled(self, parts: Sequence[Part], loose: bool = False) -> list[bytes] | None:
-        """Fillings of the open gaps of parts without open slots, by a cheapest derivation on a lattice; None where there is
-        none, or where the matcher refuses what it spells.
+        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
+        None where there is none, or none was found.
         """
         if not self.build(parts, keep=False, loose=loose):
             return None
-        left = self.tables.work_left
+        tables = self.tables
+        left = tables.work_left
         try:
-            for fillings in spell_gaps(self.tables, self.tables.loose if loose else self.tables.workspace):
-                if self.tables.is_exact or self.tables.accepts(filled(parts, fillings)):
-                    return fillings
+            completions = Completions(tables, tables.loose if loose else tables.workspace)
+            return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
-            self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
-        return None
+            self.work += (left - tables.work_left) // WORK_OF_A_NODE
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:

@@ -1,8 +1,7 @@
 """Shortest fillings of gaps: a cheapest derivation on the lattice, spelt.
 
-Facts "nonterminal A leads from node p to node q" that the text's completion can be made of are collected from the goal down;
-Knuth's algorithm ("A generalization of Dijkstra's algorithm", 1977) then finds the cheapest derivation, where a lexeme costs
-the bytes of it that lie in gaps. Slots must have been filled before.
+Kernels find the cheapest derivation on the lattice (:mod:`cdplugin.kernels.infill.derivation`), where a lexeme costs the bytes
+of it that lie in gaps; Dijkstra's algorithm says how many these are, and which. Slots must have been filled before.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members
-from cdplugin.infill.parts import members, records_of
+from cdplugin.infill.parts import records_of
 from cdplugin.infill.tables import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -27,296 +26,268 @@ if TYPE_CHECKING:
     from cdplugin.infill.workspace import Workspace
 
 _TEXT_END = -1  # in the place of an element
-_FACT_WORK = 300  # units of work of a fact, a way to it, or a place that a lexeme is spelt through
+_MEASURE_WORK = 30  # units of work of an end of a lexeme
+_FACT_WORK = 300  # units of work of an edge, or a place that a lexeme is spelt through
+_NODE = (1 << ws.NODE_BITS) - 1
+MOST_DERIVATIONS = 32  # that are put to the matcher
 
 Edge = tuple[int, int, int]
-Ends = dict[tuple[int, int], tuple[int, list[tuple[int, int]], int]]
-"""By lexeme and node: the bytes in gaps, these as (element, byte), and the lexer state in which the lexeme matched."""
+_Way = tuple[int, tuple[int, int] | None]
+"""How many bytes lie in gaps, and the skip that comes first, with the node where it ends."""
 
-Fact = tuple[int, int, int]
+_Spelling = tuple[list[tuple[int, int]], int]
+"""Bytes in gaps as (element, byte), and the lexer state in which the lexeme matched."""
+
+_Step = tuple[tuple[int, int] | None, int | None, list[tuple[int, int]], int]
+"""The place (element, lexer state) that comes next, the byte in a gap that it takes, the lexemes that end, and the state in
+which they matched."""
 
 
-class _Chart:
-    """The facts of a workspace as Python integers: bit q of a row is node q."""
+class Completions:
+    """What the facts of a workspace, those of a completable text without open slots, say to fill its gaps with."""
 
     def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
-        self.grammar = grammar
-        self.work = work
-        self.arena = grammar.arena
-        head = self.work.header
-        self.width = int(head[ws.W_WIDTH])
-        self.final = 64 * self.width - 1
-        self.end = self.final - 1
-        self.bits = self.work.tables[ws.BITS]
-        self.symbols = self.arena.tables[layout.DOT_SYMBOL]
-        self.nullable = self.arena.tables[layout.NULLABLE]
-        self.null_rest = self.arena.tables[layout.DOT_NULL_REST]
-        self._rows: dict[int, int] = {}
+        self._work = work
+        self._speller = speller = _Speller(grammar, work)
+        self._separators = [(speller.byte_apart, False), (speller.byte_apart, True)]
+        self._separators += [(speller.text_apart, True)] * bool(grammar.separators)
+        work.call(kernels.OP_COLLECT)
+        edges = self._edges()
+        grammar.arena.spend(_FACT_WORK * len(edges))
+        edges[:, 1] = [ws.BYTE * speller.cost(*_edge(key)) for key in edges[:, 0].tolist()]
 
-    def row(self, table: int, index: int) -> int:
-        at = int(self.work.tables[table][index])
-        if at == 0:
-            return 0
-        if at not in self._rows:
-            self._rows[at] = int.from_bytes(self.bits[at : at + self.width].tobytes(), "little")
-        return self._rows[at]
+    def spelled(self, accept: Callable[[list[bytes]], int]) -> list[bytes] | None:
+        """The texts of the gaps, from left to right, of a cheapest completion that is accepted: with as few separators as seem
+        necessary, then with one between any two lexemes, of one byte or (``/**/``) longer.
 
-    def ends(self, symbol: int, node: int) -> int:
-        """Where a symbol may end that begins at a node."""
-        if symbol >= 0:
-            found = self.row(ws.DERIVED, node * self.grammar.n_nonterminals + symbol)
-            return found | (1 << node if self.nullable[symbol] else 0)
-        return self.row(ws.SPANS, node * self.grammar.n_lexemes - 2 - symbol)
+        ``accept``: how many bytes of the whole text are right with these gaps, -1 for all. What is spelled need not be legal:
+        that a gap has room for what keeps lexemes apart is taken for granted, and so is, in a loose workspace, that lexemes do
+        not compete. Where a derivation is refused, the lexeme in which that shows is barred, and another one is made, for
+        :data:`MOST_DERIVATIONS` times. None where nothing was found so.
+        """
+        for _ in range(MOST_DERIVATIONS):
+            if not self._work.call(kernels.OP_CHOOSE):
+                return None
+            numbers = self._leaves()
+            leaves = [_edge(int(self._edges()[number, 0])) for number in numbers]
+            furthest, refused = -1, 0
+            for separator, always_apart in self._separators:
+                fillings, ends = self._speller.spell(leaves, separator, always_apart)
+                right = accept(fillings)
+                if right < 0:
+                    return fillings
+                if right > furthest:
+                    furthest = right
+                    refused = next((i for i, end in enumerate(ends) if end > right), len(ends) - 1)
+            if not numbers:
+                return None
+            self._edges()[numbers[refused], 1] = -1
+        return None
 
-    def rest(self, dot: int, node: int) -> int:
-        """Where a rule may end that stands at a dot at a node."""
-        return self.row(ws.REST, node * self.grammar.n_dots + dot) | (1 << node if self.null_rest[dot] else 0)
+    def _edges(self) -> np.ndarray:
+        """Key and cost of each edge, ``(n, 2)``: a view."""
+        return self._work.tables[ws.EDGES][: ws.EDGE_WORDS * int(self._work.header[ws.W_N_EDGES])].reshape(-1, ws.EDGE_WORDS)
 
-
-def spell_gaps(grammar: InfillGrammar, work: Workspace) -> Iterator[list[bytes]]:
-    """The texts of the gaps, from left to right, of a cheapest completion: with as few separators as seem necessary, then with
-    one between any two lexemes, of one byte or (``/**/``) longer. The workspace holds the facts of a completable text without
-    open slots.
-
-    What is spelled need not be legal: that a gap has room for what keeps lexemes apart is taken for granted.
-    """
-    chart = _Chart(grammar, work)
-    speller = _Speller(grammar, chart)
-    leaves = _cheapest(chart, speller)
-    yield speller.spell(leaves, speller.byte_apart, False)
-    yield speller.spell(leaves, speller.byte_apart, True)
-    if grammar.separators:
-        yield speller.spell(leaves, speller.text_apart, True)
-
-
-def _cheapest(chart: _Chart, speller: _Speller) -> list[Edge]:
-    """The lexemes ``(start, lexeme, end)`` of a cheapest derivation, from left to right."""
-    symbols = chart.symbols
-    firsts = chart.work.tables[ws.FIRST_DOTS]
-    heads = chart.work.tables[ws.FIRST_HEADS]
-    goal: Fact = (0, 0, chart.final)  # a fact: (dot, node, end): what is left of a rule there leads to the end
-    ways: dict[Fact, list[tuple[tuple[Fact, ...], Edge | None, int]]] = {}
-    users: dict[Fact, list[tuple[Fact, int]]] = {}
-    pending = [goal]
-    own: float
-    best: dict[Fact, float] = {}
-    heap: list[tuple[float, int, Fact, int]] = []
-    serial = 0
-    while pending:
-        fact = pending.pop()
-        if fact in ways:
-            continue
-        dot, node, end = fact
-        symbol = int(symbols[dot])
-        found: list[tuple[tuple[Fact, ...], Edge | None, int]] = []
-        if symbol == -1:
-            if node == end:
-                found.append(((), None, 0))
-        else:
-            for middle in members(chart.ends(symbol, node)):
-                if not chart.rest(dot + 1, middle) >> end & 1:
-                    continue
-                after = (dot + 1, middle, end)
-                if symbol < 0:
-                    lexeme = -2 - symbol
-                    found.append(((after,), (node, lexeme, middle), speller.cost(node, lexeme, middle)))
-                else:
-                    for i in range(int(heads[symbol]), int(heads[symbol + 1])):
-                        first = int(firsts[i])
-                        if chart.rest(first, node) >> middle & 1:
-                            found.append((((first, node, middle), after), None, 0))
-        ways[fact] = found
-        chart.arena.spend(_FACT_WORK * (1 + len(found)))
-        for number, (needs, _, cost) in enumerate(found):
-            if not needs:
-                heapq.heappush(heap, (cost, serial, fact, number))
-                serial += 1
-            for need in set(needs):
-                users.setdefault(need, []).append((fact, number))
-                pending.append(need)
-    chosen: dict[Fact, int] = {}
-    while heap:
-        reached, _, fact, number = heapq.heappop(heap)
-        if fact in best:
-            continue
-        best[fact] = reached
-        chosen[fact] = number
-        for user, way in users.get(fact, ()):
-            if user in best:
+    def _leaves(self) -> list[int]:
+        """The edges of the derivation that was chosen, from left to right."""
+        facts = self._work.tables[ws.FACTS]
+        ways = self._work.tables[ws.FACT_WAYS]
+        end = int(64 * self._work.header[ws.W_WIDTH] - 2)
+        keys = self._edges()[:, 0]
+        out: list[int] = []
+        stack = [0]  # facts, and edges as ``-1 - edge``
+        while stack:
+            item = stack.pop()
+            if item < 0:
+                out.append(-1 - item)
                 continue
-            needs, _, own = ways[user][way]
-            if all(need in best for need in needs):
-                total = own + sum(best[need] for need in needs) + 0.001
-                heapq.heappush(heap, (total, serial, user, way))
-                serial += 1
-    out: list[Edge] = []
-    stack: list[Fact | Edge] = [goal]
-    edges: set[int] = set()
-    while stack:
-        fact = stack.pop()
-        if id(fact) in edges:
-            out.append(fact)
-            continue
-        needs, edge, _ = ways[fact][chosen[fact]]
-        stack += reversed(needs)
-        if edge is not None and edge[0] != chart.end:
-            stack.append(edge)
-            edges.add(id(edge))
-    return out
+            at = int(facts[ws.FACT_WORDS * item + ws.F_WAY]) * ws.FACT_WAY_WORDS
+            need, other, edge = ways[at + ws.FW_NEED : at + ws.FW_EDGE + 1].tolist()
+            stack += [fact for fact in (other, need) if fact >= 0]
+            if edge >= 0 and _edge(int(keys[edge]))[0] != end:
+                stack.append(-1 - edge)
+        return out
+
+
+def _edge(key: int) -> Edge:
+    """Start, lexeme and end of an edge."""
+    return key >> ws.NODE_BITS & _NODE, key >> 2 * ws.NODE_BITS, key & _NODE
 
 
 class _Speller:
     """Spells lexemes through bytes and gaps: Dijkstra over (element, lexer state), where a byte in a gap costs 1."""
 
-    def __init__(self, grammar: InfillGrammar, chart: _Chart) -> None:
+    def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
         self._grammar = grammar
         self._arena = grammar.arena
-        self._work = chart.work
-        self._chart = chart
-        head = self._work.header
+        self._work = work
+        head = work.header
+        self._end = int(64 * head[ws.W_WIDTH] - 2)
         count = int(head[ws.W_ELEMENTS])
         self._elements = self._work.tables[ws.ELEMENTS][:count].tolist()
         self._accepts = self._work.tables[ws.ACCEPTS][: count + 1].tolist()
         self._nodes = self._work.tables[ws.NODE_BEFORE][: count + 1].tolist()
         self._last = self._work.tables[ws.NODE_LAST][: count + 1].tolist()
-        self._text_end = (grammar.n_lexemes - 1, chart.final)  # the end symbol
+        self._text_end = (grammar.n_lexemes - 1, self._end + 1)  # the end symbol
         self._place: dict[int, int] = {}
         for k, first in enumerate(self._nodes):
             for node in range(first, self._last[k]):
                 inside = node == first and k > 0 and self._elements[k - 1] == ws.GAP
                 self._place.setdefault(node, k - 1 if inside else k)
-        self._bare: dict[int, Ends] = {}  # without skips before
-        self._found: dict[int, Ends] = {}
+        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: grammar.n_lexemes - 1]
+        self._skips = frozenset(np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
+        self._bare: dict[int, dict[tuple[int, int], int]] = {}  # without skips before
+        self._found: dict[int, dict[tuple[int, int], _Way]] = {}
+        self._spellings: dict[Edge, _Spelling] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
         """How many bytes of the lexeme, and of what is skipped before it, lie in gaps."""
         return self._from(start)[lexeme, end][0]
 
-    def _from(self, start: int) -> Ends:
-        """What begins at a node."""
+    def _from(self, start: int) -> dict[tuple[int, int], _Way]:
+        """What begins at a node, by lexeme and end."""
         pending = [] if start in self._found else [start]
         while pending:  # what a skip leads to is found before what it leads on from
             node = pending[-1]
             if node not in self._bare:
-                self._bare[node] = self._search(node)
+                self._bare[node] = self._measured(node)
                 pending += [middle for _, middle in self._skips_from(node) if middle not in self._found]
             else:
                 self._found[node] = self._with_skips(node)
                 pending.pop()
         return self._found[start]
 
-    def _search(self, start: int) -> Ends:
-        found: Ends = {}
-        if start == self._chart.end:
-            return {self._text_end: (0, [], 0)}
-        place = self._place[start]
-        before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
-        distance: dict[tuple[int, int], int] = {}
-        heap: list[tuple[int, int, int]] = []
-        for state in self._start_states(start):
-            distance[place, state] = 0
-            heapq.heappush(heap, (0, place, state))
-        done = set()
-
-        def note(here: tuple[int, int], accepted: int, k: int, cost: int, last: int | None, state: int) -> None:
-            for key in self._ends_at(k, start, accepted) if accepted else ():
-                if key not in found:
-                    found[key] = (cost, [(here[0], last)] if last is not None else [], state)
-                    origin[key] = here
-
-        origin: dict[tuple[int, int], tuple[int, int]] = {}
-        while heap:
-            cost, k, state = heapq.heappop(heap)
-            if (k, state) in done:
-                continue
-            self._arena.spend(_FACT_WORK)
-            done.add((k, state))
-            here = (k, state)
-            records = self._arena.tables[layout.LEXER_STATES]
-            matched = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
-            if matched and self._accepts[k]:
-                note(here, matched, _TEXT_END, cost, None, state)
-            if k == len(self._elements):
-                continue
-            element = self._elements[k]
-            if element >= 0:
-                after = self._transition(state, element)
-                if after == lexer_layout.BEFORE:
-                    note(here, matched, k, cost, None, state)
-                    continue
-                if after == 0:
-                    continue
-                self._arrive(here, after, k + 1, k + 1, cost, None, note, distance, before, heap)
-            else:
-                inside = -2 - k
-                if matched:
-                    note(here, matched, inside, cost, None, state)
-                if cost < distance.get((k + 1, state), 1 << 30):
-                    distance[k + 1, state] = cost
-                    before[k + 1, state] = (here, None)
-                    heapq.heappush(heap, (cost, k + 1, state))
-                for after, byte in self._targets(state):
-                    self._arrive(here, after, k, inside, cost + 1, byte, note, distance, before, heap)
-        for key, (cost, last, state) in found.items():
-            path = list(last)
-            at = origin[key]
-            while at in before:
-                at, taken = before[at]
-                if taken is not None:
-                    path.append((at[0], taken))
-            found[key] = (cost, path[::-1], state)
+    def _measured(self, start: int) -> dict[tuple[int, int], int]:
+        """The lexemes that begin at a node, and where they end, each with its bytes in gaps."""
+        if start == self._end:
+            return {self._text_end: 0}
+        self._work.call(kernels.OP_MEASURE, start, self._place[start])
+        measures = self._work.tables[ws.MEASURES][: ws.MEASURE_WORDS * int(self._work.header[ws.W_N_MEASURES])]
+        self._arena.spend(_MEASURE_WORK * len(measures))
+        keys, costs = measures[::2], measures[1::2] - 1
+        ends = zip((keys >> ws.NODE_BITS).tolist(), (keys & _NODE).tolist(), strict=True)
+        found = dict(zip(ends, costs.tolist(), strict=True))
         if start == 0 and self._accepts[0]:
-            found[self._text_end] = (0, [], 0)
+            found[self._text_end] = 0
         return found
 
     def _skips_from(self, start: int) -> list[tuple[int, int]]:
         """The skips that begin at a node, and where they end, further right (nodes are numbered from left to right)."""
         if start == 0:
             return []
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        return [key for key in self._bare[start] if start < key[1] <= self._chart.end and records[key[0], layout.X_IS_SKIP]]
+        return [key for key in self._bare[start] if key[0] in self._skips and start < key[1] <= self._end]
 
-    def _with_skips(self, start: int) -> Ends:
+    def _with_skips(self, start: int) -> dict[tuple[int, int], _Way]:
         """What begins at a node, and what a skip from there stands before: lexemes, and the end of the text."""
-        found = dict(self._bare[start])
+        bare = self._bare[start]
+        found: dict[tuple[int, int], _Way] = {key: (cost, None) for key, cost in bare.items()}
         for skip, middle in self._skips_from(start):
-            cost, written, _ = self._bare[start][skip, middle]
             skipped = self._set(ws.SKIPPED, skip)
-            for (lexeme, end), (more, rest, state) in self._found[middle].items():
+            for (lexeme, end), (more, _) in self._found[middle].items():
                 if not skipped >> lexeme & 1:
                     continue
                 known = found.get((lexeme, end))
-                if known is None or cost + more < known[0]:
-                    found[lexeme, end] = (cost + more, written + rest, state)
+                if known is None or bare[skip, middle] + more < known[0]:
+                    found[lexeme, end] = (bare[skip, middle] + more, (skip, middle))
         return found
 
-    def _start_states(self, node: int) -> list[int]:
-        """The lexer states in which lexemes that may start at a node start (:mod:`cdplugin.kernels.infill.starts`)."""
-        words = int(self._work.header[ws.W_SET])
-        row = self._work.tables[ws.ALLOWED][node * words : (node + 1) * words]
-        numbers = bit_members(row)
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        numbers = numbers[numbers < self._grammar.n_lexemes - 1]
-        is_exact = records[numbers, layout.X_KIND] == layout.EXACT
-        groups = [numbers[is_exact]]
-        if self._work.header[ws.W_SPLIT]:  # what may follow is told apart by which of them ended
-            groups = list(numbers[is_exact][:, None])
-        others = numbers[~is_exact]
-        if self._work.header[ws.W_LOOSE]:
-            return [self._grammar.start_state(group) for group in self._loose_groups(node, groups, others) if len(group)]
-        if node > 0:
-            skips = records[others, layout.X_SKIP]
-            others = np.union1d(others, skips[skips >= 0])
-        return [self._grammar.start_state(group) for group in (*groups, others) if len(group)]
+    def _spelled(self, start: int, lexeme: int, end: int) -> _Spelling:
+        """The bytes of a lexeme that lie in gaps, skips before it included."""
+        written: list[tuple[int, int]] = []
+        while (skip := self._from(start)[lexeme, end][1]) is not None:
+            written += self._search(start, *skip)[0]
+            start = skip[1]
+        last, state = self._search(start, lexeme, end)
+        return written + last, state
 
-    def _loose_groups(self, node: int, groups: list[np.ndarray], others: np.ndarray) -> list[np.ndarray]:
-        """Each lexeme starts in a state of its own, beside its skip."""
+    def _search(self, start: int, lexeme: int, end: int) -> _Spelling:
+        """:meth:`_spelled` without skips: a cheapest way through the elements."""
+        if end == self._end + 1:
+            return [], 0
+        known = self._spellings.get((start, lexeme, end))
+        if known is not None:
+            return known
+        cost = self._bare[start][lexeme, end]
+        before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
+        distance: dict[tuple[int, int], int] = {}
+        heap: list[tuple[int, int, int]] = []
+        for state in self._start_states(start, lexeme):
+            distance[self._place[start], state] = 0
+            heapq.heappush(heap, (0, self._place[start], state))
+        while heap:
+            reached, k, state = heapq.heappop(heap)
+            here = (k, state)
+            if reached != distance[here] or reached > cost:
+                continue
+            self._arena.spend(_FACT_WORK)
+            for after, byte, ended, matched in self._steps(start, k, state):
+                total = reached + (byte is not None)
+                if total == cost and (lexeme, end) in ended:
+                    path = [(k, byte)] if byte is not None else []
+                    while here in before:
+                        here, taken = before[here]
+                        if taken is not None:
+                            path.append((here[0], taken))
+                    self._spellings[start, lexeme, end] = path[::-1], matched
+                    return path[::-1], matched
+                if after is not None and total < distance.get(after, cost + 1):
+                    distance[after] = total
+                    before[after] = (here, byte)
+                    heapq.heappush(heap, (total, *after))
+        raise AssertionError("a lexeme of the lattice that no bytes spell")
+
+    def _steps(self, start: int, k: int, state: int) -> Iterator[_Step]:
+        """What comes of a lexer state before element ``k``, of lexemes that began at a node."""
+        records = self._arena.tables[layout.LEXER_STATES]
+        matched = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
+        if matched and self._accepts[k]:
+            yield None, None, self._ends_at(_TEXT_END, start, matched), state
+        if k == len(self._elements):
+            return
+        if self._elements[k] >= 0:
+            after = self._transition(state, self._elements[k])
+            if after == lexer_layout.BEFORE:
+                yield None, None, self._ends_at(k, start, matched), state
+            else:
+                yield from self._arrivals(start, after, k + 1, k + 1, None)
+            return
+        if matched:
+            yield None, None, self._ends_at(-2 - k, start, matched), state
+        yield (k + 1, state), None, [], state
+        for after, byte in self._targets(state):
+            yield from self._arrivals(start, after, k, -2 - k, byte)
+
+    def _arrivals(self, start: int, after: int, k: int, at: int, byte: int | None) -> Iterator[_Step]:
+        """What comes of a transition's target: lexemes that end, and the rest that goes on."""
+        state = after & lexer_layout.STATE_MASK
+        if after & lexer_layout.ENDS_BIT:
+            records = self._arena.tables[layout.LEXER_STATES]
+            ended = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
+            yield None, byte, self._ends_at(at, start, ended), 0
+            if self._accepts[k] if byte is None else self._accepts[k + 1]:
+                yield None, byte, self._ends_at(_TEXT_END, start, ended), 0
+            state = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_REST])
+        if state:
+            yield (k, state), byte, [], 0
+
+    def _start_states(self, node: int, lexeme: int) -> list[int]:
+        """The lexer states in which a lexeme may start at a node (:mod:`cdplugin.kernels.infill.starts`)."""
         records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        for lexeme in others.tolist():
-            skip = int(records[lexeme, layout.X_SKIP])
-            groups.append(np.array(sorted({lexeme, skip} if skip >= 0 and node > 0 else {lexeme})))
-        return groups
+        if records[lexeme, layout.X_KIND] == layout.EXACT and lexeme not in self._skips:
+            return [self._grammar.start_state(np.array([lexeme]))]
+        words = int(self._work.header[ws.W_SET])
+        others = bit_members(self._work.tables[ws.ALLOWED][node * words : (node + 1) * words])
+        others = others[others < self._grammar.n_lexemes - 1]
+        others = others[records[others, layout.X_KIND] != layout.EXACT]
+        groups = [others]
+        if self._work.header[ws.W_LOOSE]:  # in a state of its own, beside its skip
+            is_beside = (others == lexeme) | (records[others, layout.X_SKIP] == lexeme)
+            groups = list(others[is_beside][:, None])
+        if node > 0:
+            skips = [records[group, layout.X_SKIP] for group in groups]
+            groups = [np.union1d(group, skip[skip >= 0]) for group, skip in zip(groups, skips, strict=True)]
+        return [self._grammar.start_state(group) for group in groups if len(group)]
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text
@@ -327,7 +298,7 @@ class _Speller:
         skips = [lexeme for lexeme in lexemes if records[lexeme, layout.X_IS_SKIP]]
         lexemes = skips or list(lexemes)
         if k == _TEXT_END:
-            return [(lexeme, self._chart.end) for lexeme in lexemes]
+            return [(lexeme, self._end) for lexeme in lexemes]
         if k <= -2:
             return [(lexeme, self._nodes[-1 - k]) for lexeme in lexemes]
         behind_gap = k > 0 and self._elements[k - 1] == ws.GAP
@@ -345,21 +316,6 @@ class _Speller:
         """A set of lexemes as bits."""
         words = int(self._work.header[ws.W_SET])
         return int.from_bytes(self._work.tables[table][index * words : (index + 1) * words].tobytes(), "little")
-
-    def _arrive(self, here, after, k, at, cost, byte, note, distance, before, heap):  # type: ignore[no-untyped-def]
-        """Take a transition's target: note the lexemes that end, go on with the rest."""
-        state = after & lexer_layout.STATE_MASK
-        if after & lexer_layout.ENDS_BIT:
-            records = self._arena.tables[layout.LEXER_STATES]
-            ended = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED])
-            note(here, ended, at, cost, byte, 0)
-            if self._accepts[k] if byte is None else self._accepts[k + 1]:
-                note(here, ended, _TEXT_END, cost, byte, 0)
-            state = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_REST])
-        if state and cost < distance.get((k, state), 1 << 30):
-            distance[k, state] = cost
-            before[k, state] = (here, byte)
-            heapq.heappush(heap, (cost, k, state))
 
     def _transition(self, state: int, byte: int) -> int:
         after = int(self._arena.tables[layout.TRANSITIONS][state * 256 + byte])
@@ -384,7 +340,7 @@ class _Speller:
         """The first byte of a lexeme that begins in a gap."""
         start, lexeme, end = leaf
         k = self._place[start]
-        for at, byte in self._from(start)[lexeme, end][1]:
+        for at, byte in self._spelled(start, lexeme, end)[0]:
             if at == k:
                 return byte
             break
@@ -407,15 +363,22 @@ class _Speller:
                     return bytes([byte])
         return b""
 
-    def spell(self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool) -> list[bytes]:
-        """The gaps' texts, given the lexemes. ``always_apart``: with a separator after each that ends in a gap."""
+    def spell(self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool) -> tuple[list[bytes], list[int]]:
+        """The gaps' texts, given the lexemes, and where in the whole text each of these ends.
+
+        ``always_apart``: with a separator after each that ends in a gap.
+        """
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
+        ends = []
         for i, (start, lexeme, end) in enumerate(leaves):
-            _, written, state = self._from(start)[lexeme, end]
+            written, state = self._spelled(start, lexeme, end)
             for k, byte in written:
                 texts[k].append(byte)
-            if i + 1 < len(leaves) and state and self._place.get(end, 0) in texts:
+            place = self._place.get(end, len(self._elements))
+            if i + 1 < len(leaves) and state and place in texts:
                 following = self._first_byte(leaves[i + 1])
                 if following is not None and (always_apart or self._transition(state, following) != lexer_layout.BEFORE):
-                    texts[self._place[end]] += separator(state)
-        return [bytes(texts[k]) for k in sorted(texts)]
+                    texts[place] += separator(state)
+            ends.append((place, len(texts.get(place, b""))))
+        before = np.cumsum([0, *(len(texts.get(k, b"?")) for k in range(len(self._elements)))]).tolist()
+        return [bytes(texts[k]) for k in sorted(texts)], [before[place] + inside for place, inside in ends]

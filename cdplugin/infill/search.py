@@ -51,16 +51,21 @@ class Search:
         self._answers = answers
         self._tables = answers.tables
         self.until = answers.work + most_work
+        self.filled: list[bytes] | None = None
+        """What the open gaps were filled with to find the last answer, if they were."""
 
     def finds(self, parts: Sequence[Part]) -> bool:
-        """Whether some filling is found."""
-        return self._run(parts, False) is not None
+        """Whether there is some filling."""
+        found = self._run(parts, False)
+        self.filled = found if self._is_spelled else None
+        return found is not None
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """A filling of each open gap of parts without open slots; None if none is found."""
         return self._run(parts, True)
 
     def _run(self, parts: Sequence[Part], in_full: bool) -> list[bytes] | None:
+        self._is_cut = self._is_spelled = False
         last = self._answers.length(parts)
         if last is None:
             return None
@@ -69,7 +74,6 @@ class Search:
         seen: set[tuple[int, int]] = set()
         agenda: list[_Place] = []
         following = [_Place(0, 0, 0, self._tables.start, b"", ())]
-        self._is_cut = False
         until = min(self.until, self._answers.work + MOST_WORK)
         for n_places in itertools.count():
             for place in following:
@@ -127,7 +131,9 @@ class Search:
             return found
         if has_slots or n_places & (n_places - 1):
             return None
-        return self._answers.spelled(parts, loose=True)
+        found = self._answers.spelled(parts, loose=True)
+        self._is_spelled = found is not None
+        return found
 
     def _may_end(self, parts: Sequence[Part], at: int) -> bool:
         """Whether the text may end before an open part: behind it come only gaps or, where end tokens fill the rest, slots."""

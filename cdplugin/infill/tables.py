@@ -340,6 +340,16 @@ class InfillGrammar:
         cursor = self.step(self.start, text)
         return cursor != 0 and self.accepts_at(cursor)
 
+    def right_until(self, text: bytes) -> int:
+        """How many bytes of a text the matcher reads; -1 if it accepts the text."""
+        cursor = self.start
+        self.arena.spend(_STEP_WORK * len(text))
+        for i, byte in enumerate(text):
+            cursor = self.arena.call(engine.OP_STEP, cursor, byte)
+            if cursor == 0:
+                return i
+        return -1 if self.accepts_at(cursor) else len(text)
+
     def successors(self, cursor: int) -> list[tuple[int, int]]:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""
         known = self._successors.get(cursor)

@@ -17,7 +17,19 @@ _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _GROWTH = 2.0  # factor by which a table grows
 
 # open addressing: powers of two
-_HASHES = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.WAY_HASH, ws.REACH_HASH, ws.PUSHED, ws.SET_HASH)
+_HASHES = (
+    ws.COLUMN_HASH,
+    ws.CHECKED,
+    ws.OUTCOME_HASH,
+    ws.WAY_HASH,
+    ws.REACH_HASH,
+    ws.PUSHED,
+    ws.SET_HASH,
+    ws.FACT_INDEX,
+    ws.EDGE_INDEX,
+    ws.PLACE_INDEX,
+    ws.MEASURE_INDEX,
+)
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -34,6 +46,12 @@ _INITIAL = {
     ws.PUSHED: 1024,
     ws.STEPS: 1 << 14,
     ws.LIVE_BITS: 1 << 14,
+    ws.FACT_INDEX: 1 << 12,
+    ws.FACTS: 1 << 13,
+    ws.FACT_WAYS: 1 << 14,
+    ws.EDGE_INDEX: 1 << 10,
+    ws.PLACE_INDEX: 1 << 10,
+    ws.MEASURE_INDEX: 1 << 10,
     ws.END_IN_GAPS: 0,
 }
 

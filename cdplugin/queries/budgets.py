@@ -25,12 +25,12 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.costs import FAR, Budget
 from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
+from cdplugin.queries.successors import successors
 
 Seen = tuple[int, int]
 """A place in a text (how many tokens are before it), and the most that is left there (:meth:`TokenCosts.worst`)."""
@@ -47,7 +47,6 @@ _MOST_CURSORS = 200_000  # whose endings are kept
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
 _PROFILE_BYTES = 600  # without arrays
-_MOST_SLOTS = 1 << 22
 _TOLD_BYTES = 1 << 14
 
 
@@ -256,7 +255,7 @@ class Budgets:
                 if bits[token >> 5] >> (token & 31) & 1:
                     bits[token >> 5] &= ~np.uint32(1 << (token & 31))
                     costs.setdefault(self._cost(self._follow(cursor, token)), []).append(np.array([token]))
-            cursors, numbers = self._successors(cursor, rest)
+            cursors, numbers = successors(arena, cursor, rest)
             by_cursor = np.array([self._cost(after) for after in cursors] or [FAR], np.int64)
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
         tokens = np.flatnonzero(numbers >= 0)
@@ -341,19 +340,6 @@ class Budgets:
         after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
         return TERMINATED if after and self._accepts(after) else after
 
-    def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
-        """The distinct cursors after the tokens of a mask row; and the number of each token's, int32, -1 for no token."""
-        numbers = np.empty(32 * len(row), np.int32)
-        slots = 1 << 10
-        while True:
-            question = np.zeros(question_size(slots), np.int64)
-            question[[Q_ROW, Q_NUMBERS, Q_SLOTS]] = row.ctypes.data, numbers.ctypes.data, slots
-            found = self._arena.call(kernels.OP_SUCCESSORS, cursor, question.ctypes.data)
-            if found < FULL:
-                first = QUESTION_WORDS + 2 * slots
-                return question[first : first + int(question[Q_COUNT])].tolist(), numbers
-            slots = min(slots << 3, _MOST_SLOTS)
-
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 
     def _improve(self, cursor: int, profile: Profile, most: int) -> bool:
@@ -384,7 +370,7 @@ class Budgets:
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0
-            known = self._after[cursor] = self._successors(cursor, row)[0]
+            known = self._after[cursor] = successors(self._arena, cursor, row)[0]
             self._after_bytes += 40 * len(known)
         return known
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -26,6 +25,7 @@ from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import FAR, LONG, Budget, Costs
+from cdplugin.queries.successors import successors
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
@@ -38,6 +38,7 @@ _LONGEST_WORD = 1 << 20
 _SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
 
 _EDGE_WORK = 100  # units of work of an edge that is looked at
+_TOKEN_WORK = 3  # units of work of sorting a token in
 
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
@@ -398,14 +399,17 @@ class Endings:
 
     def _token_edges(self, cursor: int) -> list[Edge]:
         """The cursors that allowed tokens lead to, each once."""
-        arena = self._arena
-        found: dict[int, int] = {}
-        for token in bit_members(arena.mask(cursor)).tolist():
-            if token not in self._stops:
-                after = arena.call(kernels.OP_ACCEPT, cursor, token, 1)
-                if after and (after not in found or len(self._text(~token)) < len(self._text(~found[after]))):
-                    found[after] = token
-        return [(~token, after) for after, token in found.items()]
+        row = self._arena.mask(cursor)
+        bits = row.view(np.uint32)
+        for token in self._stops:
+            bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+        cursors, numbers = successors(self._arena, cursor, row)
+        tokens = np.flatnonzero(numbers >= 0)
+        self._arena.spend(_TOKEN_WORK * len(tokens))
+        offsets = self._arena.vocab.token_offsets
+        tokens = tokens[np.argsort(offsets[tokens + 1] - offsets[tokens], kind="stable")]  # the shortest first
+        _, first = np.unique(numbers[tokens], return_index=True)
+        return [(~token, after) for token, after in zip(tokens[first].tolist(), cursors, strict=True)]
 
     def terminals(self, cursor: int) -> dict[int, int]:
         """Token terminals that may come at a cursor: a token of each, and the terminal's number."""

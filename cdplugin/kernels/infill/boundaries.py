@@ -147,7 +147,7 @@ def _end_skips(h, w, starts, accepted, first):
             word &= word - 1
             if not charge(w, 4 + whead(w)[ws.W_SET] * (1 + length_of(h, accepted))):
                 return np.int64(statuses.W_GROW)
-            _after_skips(h, w, accepted, node)
+            after_skips(h, w, accepted, node)
             end = _node_of_target(w, first)
             if end < 0:
                 return end
@@ -176,7 +176,7 @@ def may_follow(h, w, accepted):
 
 
 @kernel
-def _after_skips(h, w, accepted, node):
+def after_skips(h, w, accepted, node):
     """Write to ``TARGET`` the lexemes that may start at ``node`` and that one of the skips in a set may stand before."""
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)

@@ -2,7 +2,8 @@
 
 The order of operations for a text: ``OP_LATTICE``, then ``OP_FACTS``, whose answer says whether it can be completed; for the
 mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``. ``OP_CLASSIFY`` comes once for each grammar,
-before the first slot, some thousand tokens at a time.
+before the first slot, some thousand tokens at a time. A completion takes ``OP_COLLECT``, ``OP_MEASURE`` and
+``OP_CHOOSE`` after the facts.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.derivation import choose, collect
 from cdplugin.kernels.infill.effects import classify, closure_of, effect_of
 from cdplugin.kernels.infill.holes import fill_hole
 from cdplugin.kernels.infill.intersect import build_rests
 from cdplugin.kernels.infill.items import build_items
 from cdplugin.kernels.infill.lattice import build_lattice
+from cdplugin.kernels.infill.measure import measure
 from cdplugin.kernels.infill.workspace import whead
 from cdplugin.kernels.jit.decorators import entry_kernel, kernel
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -30,7 +33,10 @@ from cdplugin.kernels.store.arena import begin, header, spend
     OP_MASK,  # a: address of an int32 mask row -> 0
     OP_EFFECT,  # a: lexer state -> its record
     OP_CLOSURE,  # a: lexer state -> its record
-) = range(8)
+    OP_COLLECT,  # after OP_FACTS: what a derivation may be made of -> 0
+    OP_MEASURE,  # a: node, b: its element -> 0: MEASURES has what begins there
+    OP_CHOOSE,  # once EDGES have costs -> 1 if there is a derivation, else 0
+) = range(11)
 
 UNIT_BITS = 2  # the kernels of infilling charge quarters of a unit of work: a word of a row
 
@@ -66,4 +72,10 @@ def _run(h, w, op, a, b):
         return np.int64(fill_hole(h, w, a))
     if op == OP_EFFECT:
         return np.int64(effect_of(h, w, a))
+    if op == OP_COLLECT:
+        return np.int64(collect(h, w))
+    if op == OP_MEASURE:
+        return np.int64(measure(h, w, a, b))
+    if op == OP_CHOOSE:
+        return np.int64(choose(w))
     return np.int64(closure_of(h, w, a))

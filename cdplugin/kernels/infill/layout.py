@@ -114,8 +114,18 @@ from __future__ import annotations
     BELOW_LISTS,  # numbers of classes, and classes
     CLASS_MARK,  # per class: a stamp
     END_IN_GAPS,  # lexeme -> whether it may end in a gap, whatever comes next (cdplugin.infill.room)
+    FACT_INDEX,  # open addressing: 1 + fact (kernels/infill/derivation.py)
+    FACTS,
+    FACT_WAYS,
+    EDGE_INDEX,  # open addressing: 1 + edge
+    EDGES,  # lexeme and nodes (a key), and what it costs; -1: barred
+    HEAP,  # (cost, number of a way or of a place), the cheapest first
+    PLACE_INDEX,  # open addressing: 1 + place (kernels/infill/measure.py)
+    PLACES,  # element << 32 | lexer state, and 1 + what it costs to come there
+    MEASURE_INDEX,  # open addressing: 1 + measure
+    MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
     N_WORKSPACE,
-) = range(97)
+) = range(107)
 
 _S = 2 * N_WORKSPACE
 (
@@ -180,8 +190,13 @@ _S = 2 * N_WORKSPACE
     W_BELOW_USED,
     W_LOOSE,  # whether each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
     W_WORK_LEFT,  # quarters of a unit of work (the arena's) that the operation may still do in the kernels of infilling
+    W_N_FACTS,
+    W_N_FACT_WAYS,
+    W_N_EDGES,
+    W_N_PLACES,
+    W_N_MEASURES,
     WORKSPACE_WORDS,
-) = range(_S, _S + 62)
+) = range(_S, _S + 67)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 
@@ -259,6 +274,35 @@ WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
 | WAY_OUT | the nodes at which it is to end | row of BITS |
 | WAY_ROW | the nodes from which it does; the row after it: the nodes asked about | row of BITS |
 """
+
+F_KEY, F_USERS, F_WAY, F_COST, FACT_WORDS = range(5)
+"""A fact in FACTS, by its number. Written by derivation, read there and by cdplugin.infill.complete.
+
+| field | what | unit |
+|---|---|---|
+| F_KEY | dot, node and end | bits, NODE_BITS for each node |
+| F_USERS | the first way that needs it, 0: none | 1 + 2 * way, one more where it is the other need |
+| F_WAY | the cheapest way to it, -1: none | way |
+| F_COST | its cost | bytes * BYTE, and 1 for each way |
+"""
+
+FW_FACT, FW_NEED, FW_OTHER, FW_EDGE, FW_NEXT, FW_NEXT_OTHER, FACT_WAY_WORDS = range(7)
+"""A way to a fact in FACT_WAYS, by its number. Written by derivation, read there and by cdplugin.infill.complete.
+
+| field | what | unit |
+|---|---|---|
+| FW_FACT | what it leads to | fact |
+| FW_NEED, FW_OTHER | what it needs, -1: nothing | fact |
+| FW_EDGE | the lexeme that it begins with, -1: none | edge |
+| FW_NEXT, FW_NEXT_OTHER | the next way that needs the same | as F_USERS |
+"""
+
+NODE_BITS = 13  # of a node in a key: rows are at most 128 words wide
+EDGE_WORDS = 2  # of an edge: key, cost
+PL_KEY, PL_COST, PLACE_WORDS = range(3)
+MEASURE_WORDS = 2  # key, 1 + cost
+BYTE = 1 << 20  # what a byte in a gap costs
+MOST_COST = 1 << 60
 
 CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_N_LIVE, CP_LIVE = range(6)
 """A checkpoint in CHECKPOINTS, named by CHECKPOINT_AT[element]. Written by note_checkpoint, read by return_to.

@@ -1,0 +1,298 @@
+"""A cheapest derivation on the lattice, by Knuth's algorithm ("A generalization of Dijkstra's algorithm", 1977).
+
+A *fact* ``(dot, node, end)``: what is left of a rule that stands at a node leads to ``end``. A *way* to it names the facts that
+it needs: none at a rule's end; the rest of the rule, behind a lexeme (an *edge* of the lattice) or behind the fact that a
+nonterminal's rule leads that far. :func:`collect` gathers the facts that a goal can be made of, from the goal down; the owner
+says what edges cost (the bytes of them that lie in gaps); :func:`choose` finds for each fact the cheapest way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import charge, final_node, has_bit, room, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import first_slot, i64, mix
+
+_NODE = (1 << ws.NODE_BITS) - 1
+_WORK = 40  # quarters of a unit, of a fact, a way, or a place in the heap
+
+
+@kernel
+def collect(h, w):
+    """Fill ``FACTS``, ``FACT_WAYS`` and ``EDGES`` with what the goal (the first rule, from the text's beginning to its end)
+    can be made of; 0 or a status. The goal is fact 0.
+    """
+    head = whead(w)
+    head[ws.W_N_FACTS] = 0
+    head[ws.W_N_FACT_WAYS] = 0
+    head[ws.W_N_EDGES] = 0
+    clear_index(w, ws.FACT_INDEX)
+    clear_index(w, ws.EDGE_INDEX)
+    fact = _fact(w, np.int64(0), head[ws.W_FIRST], final_node(w))
+    at = np.int64(0)
+    while at < head[ws.W_N_FACTS]:
+        if fact < 0 or not charge(w, _WORK):
+            return np.int64(statuses.W_GROW)
+        fact = _ways_to(h, w, at)
+        at += 1
+    return min(fact, np.int64(0))
+
+
+@kernel
+def _ways_to(h, w, fact):
+    """Note the ways to a fact; 0 or a status."""
+    head = whead(w)
+    key = tab(w, ws.FACTS)[ws.FACT_WORDS * fact]
+    dot = key >> 2 * ws.NODE_BITS
+    node = (key >> ws.NODE_BITS) & _NODE
+    end = key & _NODE
+    symbol = i64(h, layout.DOT_SYMBOL)[dot]
+    if symbol == layout.END_OF_RULE:
+        return _add_way(w, fact, np.int64(-1), np.int64(-1), np.int64(-1)) if node == end else np.int64(0)
+    bits = tab(w, ws.BITS)
+    if symbol >= 0:
+        row = tab(w, ws.DERIVED)[node * head[ws.W_N_SYMBOLS_NT] + symbol]
+        is_null = i64(h, layout.NULLABLE)[symbol] != 0
+    else:
+        row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
+        is_null = False
+    for i in range(node >> 6, head[ws.W_WIDTH]):
+        word = bits[row + i] if row else np.int64(0)
+        if is_null and i == node >> 6:
+            word |= np.int64(1) << (node & 63)
+        charge(w, 1)
+        while word:
+            middle = np.int64(64 * i + low_bit(word))
+            word &= word - 1
+            charge(w, 4)
+            if not _leads(h, w, dot + 1, middle, end):
+                continue
+            after = _fact(w, dot + 1, middle, end)
+            if after < 0:
+                return after
+            status = _through(h, w, fact, symbol, node, middle, after)
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _through(h, w, fact, symbol, node, middle, after):
+    """Note the ways to a fact on which a symbol leads from ``node`` to ``middle``, and ``after`` is the rest; 0 or a status."""
+    if symbol < 0:
+        edge = _edge(w, -2 - symbol, node, middle)
+        return _add_way(w, fact, after, np.int64(-1), edge) if edge >= 0 else edge
+    firsts = tab(w, ws.FIRST_DOTS)
+    heads = tab(w, ws.FIRST_HEADS)
+    for i in range(heads[symbol], heads[symbol + 1]):
+        charge(w, 4)
+        if _leads(h, w, firsts[i], node, middle):
+            inside = _fact(w, firsts[i], node, middle)
+            status = _add_way(w, fact, inside, after, np.int64(-1)) if inside >= 0 else inside
+            if status < 0:
+                return status
+    return np.int64(0)
+
+
+@kernel
+def _leads(h, w, dot, node, end):
+    """Whether what is left of a rule that stands at a node may lead to ``end``."""
+    if node == end and i64(h, layout.DOT_NULL_REST)[dot]:
+        return True
+    row = tab(w, ws.REST)[node * whead(w)[ws.W_N_DOTS] + dot]
+    return row != 0 and has_bit(tab(w, ws.BITS), row, end)
+
+
+@kernel
+def _fact(w, dot, node, end):
+    """The number of a fact, a new one if need be; or ``W_GROW``."""
+    key = (dot << 2 * ws.NODE_BITS) | (node << ws.NODE_BITS) | end
+    return number_of(w, ws.FACT_INDEX, ws.FACTS, ws.FACT_WORDS, ws.W_N_FACTS, key)
+
+
+@kernel
+def _edge(w, lexeme, node, end):
+    """The number of an edge, a new one if need be; or ``W_GROW``."""
+    key = (lexeme << 2 * ws.NODE_BITS) | (node << ws.NODE_BITS) | end
+    return number_of(w, ws.EDGE_INDEX, ws.EDGES, ws.EDGE_WORDS, ws.W_N_EDGES, key)
+
+
+@kernel
+def clear_index(w, table):
+    """Forget what an index of :func:`number_of` holds."""
+    index = tab(w, table)
+    charge(w, index.shape[0] >> 2)
+    for i in range(index.shape[0]):
+        index[i] = 0
+
+
+@kernel
+def number_of(w, index_table, table, words, counter, key):
+    """The number of the record with a key (its first word) in a table with an index; a new one if need be, or ``W_GROW``."""
+    head = whead(w)
+    index = tab(w, index_table)
+    records = tab(w, table)
+    size = index.shape[0] - 1
+    slot = first_slot(mix(np.int64(layout.HASH_SEED), key), size)
+    charge(w, 8)
+    while index[slot] != 0:
+        if records[words * (index[slot] - 1)] == key:
+            return index[slot] - 1
+        slot = (slot + 1) & size
+    count = head[counter]
+    if 2 * (count + 1) > size:
+        room(w, index_table, 2 * (size + 1))
+        return np.int64(statuses.W_GROW)
+    if not room(w, table, words * (count + 1)):
+        return np.int64(statuses.W_GROW)
+    records[words * count] = key
+    for i in range(1, words):
+        records[words * count + i] = 0
+    index[slot] = count + 1
+    head[counter] = count + 1
+    return count
+
+
+@kernel
+def _add_way(w, fact, need, other, edge):
+    """Note a way to a fact that needs up to two facts (-1: none); 0 or ``W_GROW``."""
+    head = whead(w)
+    number = head[ws.W_N_FACT_WAYS]
+    charge(w, _WORK)
+    if not room(w, ws.FACT_WAYS, ws.FACT_WAY_WORDS * (number + 1)):
+        return np.int64(statuses.W_GROW)
+    at = ws.FACT_WAY_WORDS * number
+    ways = tab(w, ws.FACT_WAYS)
+    facts = tab(w, ws.FACTS)
+    ways[at + ws.FW_FACT] = fact
+    ways[at + ws.FW_NEED] = need
+    ways[at + ws.FW_OTHER] = other
+    ways[at + ws.FW_EDGE] = edge
+    ways[at + ws.FW_NEXT] = 0
+    ways[at + ws.FW_NEXT_OTHER] = 0
+    if need >= 0:
+        ways[at + ws.FW_NEXT] = facts[ws.FACT_WORDS * need + ws.F_USERS]
+        facts[ws.FACT_WORDS * need + ws.F_USERS] = 1 + 2 * number
+    if other >= 0 and other != need:
+        ways[at + ws.FW_NEXT_OTHER] = facts[ws.FACT_WORDS * other + ws.F_USERS]
+        facts[ws.FACT_WORDS * other + ws.F_USERS] = 2 + 2 * number
+    head[ws.W_N_FACT_WAYS] = number + 1
+    return np.int64(0)
+
+
+@kernel
+def choose(w):
+    """Fill ``F_COST`` and ``F_WAY`` of the facts that something derives with edges that are not barred (cost -1): 1 if the goal
+    is one of them, 0 if not, or ``W_GROW``.
+
+    Costs are in :data:`STEP`\\ s: a byte weighs more than all ways of a derivation, so of those with the fewest bytes one with
+    few ways is chosen.
+    """
+    head = whead(w)
+    facts = tab(w, ws.FACTS)
+    ways = tab(w, ws.FACT_WAYS)
+    for fact in range(head[ws.W_N_FACTS]):
+        facts[ws.FACT_WORDS * fact + ws.F_WAY] = -1
+    charge(w, head[ws.W_N_FACTS])
+    # a way is in the heap once: when the last fact that it needs is done
+    if not room(w, ws.HEAP, 2 * (head[ws.W_N_FACT_WAYS] + 1)):
+        return np.int64(statuses.W_GROW)
+    count = np.int64(0)
+    for way in range(head[ws.W_N_FACT_WAYS]):
+        if ways[ws.FACT_WAY_WORDS * way + ws.FW_NEED] < 0:
+            count = push(w, count, np.int64(0), np.int64(way))
+    while count > 0:
+        heap = tab(w, ws.HEAP)
+        cost = heap[0]
+        way = heap[1]
+        count = pop(w, count)
+        fact = ways[ws.FACT_WAY_WORDS * way + ws.FW_FACT]
+        if facts[ws.FACT_WORDS * fact + ws.F_WAY] >= 0:
+            continue
+        facts[ws.FACT_WORDS * fact + ws.F_WAY] = way
+        facts[ws.FACT_WORDS * fact + ws.F_COST] = cost
+        if fact == 0:
+            return np.int64(1)
+        user = facts[ws.FACT_WORDS * fact + ws.F_USERS]
+        while user:
+            if not charge(w, _WORK):
+                return np.int64(statuses.W_GROW)
+            other = (user - 1) >> 1
+            at = ws.FACT_WAY_WORDS * other
+            user = ways[at + (ws.FW_NEXT if (user - 1) & 1 == 0 else ws.FW_NEXT_OTHER)]
+            total = _cost_of(w, np.int64(other))
+            if total >= 0:
+                count = push(w, count, total, np.int64(other))
+    return np.int64(0)
+
+
+@kernel
+def _cost_of(w, way):
+    """The cost of a way; -1 where something that it needs is not done yet or barred, or where its fact is done."""
+    facts = tab(w, ws.FACTS)
+    ways = tab(w, ws.FACT_WAYS)
+    at = ws.FACT_WAY_WORDS * way
+    if facts[ws.FACT_WORDS * ways[at + ws.FW_FACT] + ws.F_WAY] >= 0:
+        return np.int64(-1)
+    total = np.int64(1)
+    edge = ways[at + ws.FW_EDGE]
+    if edge >= 0:
+        if tab(w, ws.EDGES)[ws.EDGE_WORDS * edge + 1] < 0:
+            return np.int64(-1)
+        total += tab(w, ws.EDGES)[ws.EDGE_WORDS * edge + 1]
+    for i in (ws.FW_NEED, ws.FW_OTHER):
+        need = ways[at + i]
+        if need >= 0:
+            if facts[ws.FACT_WORDS * need + ws.F_WAY] < 0:
+                return np.int64(-1)
+            total += facts[ws.FACT_WORDS * need + ws.F_COST]
+    return min(total, np.int64(ws.MOST_COST))
+
+
+@kernel
+def push(w, count, cost, way):
+    """Put a way into the heap, which has room for it; how many there are then. The cheapest comes first, of equal ones the one
+    noted first.
+    """
+    heap = tab(w, ws.HEAP)
+    at = count
+    while at > 0:
+        above = (at - 1) >> 1
+        if heap[2 * above] < cost or (heap[2 * above] == cost and heap[2 * above + 1] < way):
+            break
+        heap[2 * at] = heap[2 * above]
+        heap[2 * at + 1] = heap[2 * above + 1]
+        at = above
+    heap[2 * at] = cost
+    heap[2 * at + 1] = way
+    return count + 1
+
+
+@kernel
+def pop(w, count):
+    """Take the cheapest way out of the heap; how many are left."""
+    heap = tab(w, ws.HEAP)
+    count -= 1
+    cost = heap[2 * count]
+    way = heap[2 * count + 1]
+    at = np.int64(0)
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        if below + 1 < count and (
+            heap[2 * below + 2] < heap[2 * below]
+            or (heap[2 * below + 2] == heap[2 * below] and heap[2 * below + 3] < heap[2 * below + 1])
+        ):
+            below += 1
+        if cost < heap[2 * below] or (cost == heap[2 * below] and way < heap[2 * below + 1]):
+            break
+        heap[2 * at] = heap[2 * below]
+        heap[2 * at + 1] = heap[2 * below + 1]
+        at = below
+    heap[2 * at] = cost
+    heap[2 * at + 1] = way
+    return count

@@ -1,0 +1,182 @@
+"""How many bytes in gaps a lexeme takes that begins at a node: Dijkstra's algorithm over (element, lexer state).
+
+A byte of the text costs nothing, one in a gap 1, and a gap may be left at any time. All that begins at the node is followed at
+once; ends are the nodes of the lattice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.boundaries import after_skips, has_skip, may_follow
+from cdplugin.kernels.infill.derivation import clear_index, number_of, pop, push
+from cdplugin.kernels.infill.starts import start_set
+from cdplugin.kernels.infill.workspace import charge, end_node, room, tab, whead
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import length_of, word_of
+
+_TEXT_END = -1  # in the place of an element
+
+
+@kernel
+def measure(h, w, node, place):
+    """Fill ``MEASURES`` with the lexemes and skips that begin at a node, where they end, and what they cost; 0 or a status.
+
+    ``place``: the element before which the node lies, or the gap that it lies in.
+    """
+    head = whead(w)
+    head[ws.W_N_PLACES] = 0
+    head[ws.W_N_MEASURES] = 0
+    clear_index(w, ws.PLACE_INDEX)
+    clear_index(w, ws.MEASURE_INDEX)
+    set_ = start_set(h, w, node)
+    if set_ < 0:
+        return set_
+    count = np.int64(0)
+    for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
+        count = _reach(w, count, place, tab(w, ws.SET_STATES)[i], np.int64(0))
+        if count < 0:
+            return count
+    while count > 0:
+        cost = tab(w, ws.HEAP)[0]
+        at = ws.PLACE_WORDS * tab(w, ws.HEAP)[1]
+        count = pop(w, count)
+        places = tab(w, ws.PLACES)
+        if cost != places[at + ws.PL_COST] - 1:
+            continue  # it was reached at less
+        if not charge(w, 16):
+            return np.int64(statuses.W_GROW)
+        count = _go_on(h, w, count, node, places[at] >> 32, places[at] & 0xFFFFFFFF, cost)
+    return count
+
+
+@kernel
+def _go_on(h, w, count, node, k, state, cost):
+    """Take a place's next element: how many places are in the heap then, or a status."""
+    head = whead(w)
+    matched = longest_of(h, state)
+    if matched and tab(w, ws.ACCEPTS)[k]:
+        if _note(h, w, node, matched, np.int64(_TEXT_END), cost) < 0:
+            return np.int64(statuses.W_GROW)
+    if k == head[ws.W_ELEMENTS]:
+        return count
+    element = tab(w, ws.ELEMENTS)[k]
+    if element >= 0:
+        after = transition(h, state, element)
+        if after == lexer_layout.BEFORE:
+            return count if _note(h, w, node, matched, k, cost) >= 0 else np.int64(statuses.W_GROW)
+        return _arrive(h, w, count, node, after, k, cost)
+    if matched and _note_in_gap(h, w, matched, k, cost) < 0:
+        return np.int64(statuses.W_GROW)
+    count = _reach(w, count, k + 1, state, cost)
+    charge(w, 256)
+    for byte in range(256):
+        if count < 0:
+            return count
+        after = transition(h, state, np.int64(byte))
+        if after != lexer_layout.BEFORE:
+            count = _arrive(h, w, count, node, after, k, cost + 1)
+    return count
+
+
+@kernel
+def _arrive(h, w, count, node, after, k, cost):
+    """Take a transition's target in or behind element ``k``: note the lexemes that end, go on with the rest. As
+    :func:`_go_on`.
+    """
+    if after <= 0:
+        return count if after == 0 else after
+    is_gap = tab(w, ws.ELEMENTS)[k] < 0
+    state = after & lexer_layout.STATE_MASK
+    if after & lexer_layout.ENDS_BIT:
+        ended = accepted_of(h, state)
+        status = _note_in_gap(h, w, ended, k, cost) if is_gap else _note(h, w, node, ended, k + 1, cost)
+        if status >= 0 and tab(w, ws.ACCEPTS)[k + 1]:
+            status = _note(h, w, node, ended, np.int64(_TEXT_END), cost)
+        if status < 0:
+            return status
+        state = rest_of(h, state)
+    return _reach(w, count, k if is_gap else k + 1, state, cost) if state else count
+
+
+@kernel
+def _reach(w, count, k, state, cost):
+    """Come to a state before element ``k``; how many places are in the heap then, or ``W_GROW``."""
+    number = number_of(w, ws.PLACE_INDEX, ws.PLACES, ws.PLACE_WORDS, ws.W_N_PLACES, (k << 32) | state)
+    if number < 0 or not room(w, ws.HEAP, 2 * (count + 1)):
+        return np.int64(statuses.W_GROW)
+    places = tab(w, ws.PLACES)
+    known = places[ws.PLACE_WORDS * number + ws.PL_COST]
+    if known and known <= cost + 1:
+        return count
+    places[ws.PLACE_WORDS * number + ws.PL_COST] = cost + 1
+    return push(w, count, cost, number)
+
+
+@kernel
+def _note(h, w, node, accepted, k, cost):
+    """Note the lexemes of a set that began at ``node`` and end before element ``k``, or with the text; 0 or ``W_GROW``.
+
+    With longest match the boundary's node is the one for just what may follow them.
+    """
+    head = whead(w)
+    skips = has_skip(h, accepted)
+    if k == _TEXT_END:
+        return _note_all(h, w, accepted, skips, end_node(w), cost)
+    split = head[ws.W_SPLIT] != 0
+    if split and skips:
+        after_skips(h, w, accepted, node)
+    elif split:
+        may_follow(h, w, accepted)
+    first = tab(w, ws.NODE_BEFORE)[k]
+    if k > 0 and tab(w, ws.ELEMENTS)[k - 1] == ws.GAP:
+        first += 1  # behind the gap, not in it
+    for end in range(first, tab(w, ws.NODE_LAST)[k]):
+        charge(w, 2 + head[ws.W_SET])
+        if split and not _is_target(w, np.int64(end)):
+            continue
+        if _note_all(h, w, accepted, skips, np.int64(end), cost) < 0:
+            return np.int64(statuses.W_GROW)
+        if split:
+            break
+    return np.int64(0)
+
+
+@kernel
+def _is_target(w, node):
+    """Whether just what is in ``TARGET`` may start at a node."""
+    words = whead(w)[ws.W_SET]
+    for i in range(words):
+        if tab(w, ws.ALLOWED)[node * words + i] != tab(w, ws.TARGET)[i]:
+            return False
+    return True
+
+
+@kernel
+def _note_in_gap(h, w, accepted, k, cost):
+    """Note the lexemes of a set that end in gap ``k``; 0 or ``W_GROW``."""
+    return _note_all(h, w, accepted, has_skip(h, accepted), tab(w, ws.NODE_BEFORE)[k + 1], cost)
+
+
+@kernel
+def _note_all(h, w, accepted, skips, end, cost):
+    """Note the lexemes of a set, only skips if there are ``skips`` among them, that end at a node; 0 or ``W_GROW``. What was
+    noted first costs least.
+    """
+    for i in range(length_of(h, accepted)):
+        lexeme = word_of(h, accepted, i)
+        if skips and not is_skip(h, lexeme):
+            continue
+        key = (lexeme << ws.NODE_BITS) | end
+        number = number_of(w, ws.MEASURE_INDEX, ws.MEASURES, ws.MEASURE_WORDS, ws.W_N_MEASURES, key)
+        if number < 0:
+            return number
+        at = ws.MEASURE_WORDS * number + 1
+        if tab(w, ws.MEASURES)[at] == 0 or cost + 1 < tab(w, ws.MEASURES)[at]:
+            tab(w, ws.MEASURES)[at] = cost + 1
+    return np.int64(0)

@@ -1,0 +1,27 @@
+"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
+
+_FIRST_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 22
+
+
+def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """The distinct cursors after the tokens of a mask row (int32 words); and the number of each token's among them, int32, -1
+    for no token. The caller holds the arena's lock.
+    """
+    numbers = np.empty(32 * len(row), np.int32)
+    slots = _FIRST_SLOTS
+    while True:
+        question = np.zeros(question_size(slots), np.int64)
+        question[[Q_ROW, Q_NUMBERS, Q_SLOTS]] = row.ctypes.data, numbers.ctypes.data, slots
+        found = arena.call(kernels.OP_SUCCESSORS, cursor, question.ctypes.data)
+        if found < FULL:
+            first = QUESTION_WORDS + 2 * slots
+            return question[first : first + int(question[Q_COUNT])].tolist(), numbers
+        slots = min(slots << 3, _MOST_SLOTS)
