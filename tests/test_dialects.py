@@ -42,6 +42,13 @@ def fmt(name: str, **options: Any) -> Callable[[], cd.Spec]:
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 ASCII = 'start: %json {"type": "string", "x-guidance": {"json_allow_general_unicode_escapes": false}}'
 GUIDED_TIME = 'start: %json {"type": "string", "format": "date-time", "x-guidance": {}}'
+SEPARATED = 'start: %json {"type": "object", "x-guidance": {"item_separator": "-", "key_separator": "_ "}}'
+APPLES = {
+    "anyOf": [
+        {"properties": {"apple_type": INTEGER}, "required": ["apple_type"]},
+        {"properties": {"is_ripe": {"type": "boolean"}}, "required": ["is_ripe"]},
+    ]
+}
 OVERLAP = {"type": "object", "patternProperties": {"^a": INTEGER, "b$": {"minimum": 3}}}
 COUNTED = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "minProperties": 2, "additionalProperties": False}
 TWO = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
@@ -95,7 +102,16 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
     ],
     "`pattern` without anchors": [(schema({**TEXT, "pattern": "b"}), ['"abc"'], ['"ac"'])],
     "`date-time` without an offset": [(fmt("date-time"), ['"2021-01-01T00:00:00Z"'], ['"2021-01-01T00:00:00"'])],
-    "exponents of more than three digits": [(schema({"type": "number"}), ["1.05e-001"], ["1.05e-00001"])],
+    "exponents of more than 20 digits": [(schema({"type": "number"}), ["1.05e-00001"], ["1e" + 21 * "1"])],
+    "`time` with an offset other than `Z`": [(fmt("time"), ['"15:30:00+01:00"'], ['"15:30:00"'])],
+    "`email` at a domain of one label": [(fmt("email"), ['"username@com"'], ['"username@"'])],
+    "`minDigits` and the like": [(schema({"type": "integer", "minDigits": 3, "maxDigits": 5}), ["10", "100000"], [])],
+    "values of any type inside values of any type": [(schema({"type": "array"}), ["[[[1]]]", '[{"a": {"z": {"g": 4}}}]'], [])],
+    r"`\'` in strings": [(schema(TEXT), ['"I\'m"'], ['"I\\\'m"'])],
+    "members that another branch of `anyOf` declares": [(schema(APPLES), ['{"apple_type": 1, "is_ripe": true}'], [])],
+    "integers of more than 16 digits": [(schema({"type": "integer", "minimum": 0}), ["1" + 32 * "0"], ["-1" + 32 * "0"])],
+    "leading zeros in `ipv4`": [(fmt("ipv4"), ['"128.255.0.222"'], ['"128.255.000.222"'])],
+    "`item_separator` without a comma": [(lambda: cd.Lark(SEPARATED), None, [])],
     '`type: "float"`': [(schema({"type": "float"}), None, [])],
     "`uri` without slashes": [(fmt("uri"), ['"mailto:a@b.c"', '"http:/example.com"'], ['"example.com"'])],
     "arrays without `maxItems`": [(schema({"type": "array", "items": INTEGER}), [json.dumps(list(range(99)))], [])],

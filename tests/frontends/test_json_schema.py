@@ -248,7 +248,7 @@ def test_classes() -> None:
 def test_numbers_end() -> None:
     matcher = grammar({"type": "number"})
     assert not matcher.viable(b"1" * 65) and not matcher.viable(b"0." + b"1" * 41)
-    assert not matcher.viable(b"1e1000") and not matcher.viable(b"1e-1000")
+    assert not matcher.viable(b"1e" + b"1" * 21) and not matcher.viable(b"1e-" + b"1" * 21)
     assert not grammar({"type": "integer"}).viable(b"1" * 65) and not grammar({"type": "integer"}).viable(b"1e309")
 
 

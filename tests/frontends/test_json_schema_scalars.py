@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 import struct
 import tarfile
 from decimal import Decimal
@@ -76,6 +77,29 @@ def test_random_texts_of_integers_are_whole() -> None:
                 assert Fraction(text) >= schema.get("minimum", -math.inf) and Fraction(text) <= schema.get("maximum", math.inf)
                 accepted += 1
         assert accepted > 500
+
+
+def test_exponents_as_rfc_8259_has_them() -> None:
+    """Its grammar (section 6), drawn from at random; of integers those with up to 17 digits and an exponent below 292."""
+    rng = random.Random(3)
+    number, free, integer, above = (grammar(s) for s in ({"type": "number"}, {}, {"type": "integer"}, {"minimum": 2}))
+    for _ in range(1_500):
+        whole = str(rng.choice([0, rng.randrange(1, 10 ** rng.randrange(1, 18))]))
+        point = "." + str(rng.randrange(10 ** rng.randrange(1, 18))) if rng.random() < 0.5 else ""
+        exponent = "".join(rng.choice("0123456789") for _ in range(rng.randrange(1, 21)))
+        mantissa, rest = f"{rng.choice(['', '-'])}{whole}{point}", f"{rng.choice('eE')}{rng.choice(['', '+', '-'])}{exponent}"
+        text = (mantissa + rest).encode()
+        assert number.accepts(text) and free.accepts(text), text
+        if re.fullmatch(r"[1-9](\.\d+)?[eE]\+?0?[1-9]\d*", mantissa + rest):
+            assert above.accepts(text), text
+        power = rng.randrange(291)
+        assert integer.accepts(f"{whole}{rng.choice('eE')}{rng.choice(['', '+'])}{power}".encode()), (whole, power)
+    for text in ("453e10", "20E1", "36E+05", "91911e108"):  # as xgrammar and llguidance write them
+        assert integer.accepts(text.encode()), text
+    for text in ("1e", "1e+", "01e1", "1.e1", "1e1.5", "+1e1", "1e" + 21 * "1"):
+        assert not number.accepts(text.encode()), text
+    for text in ("19e-82", "1.5e0", "20e400", "99999999999999999e292"):
+        assert not integer.accepts(text.encode()), text
 
 
 def test_numbers_beyond_the_doubles() -> None:

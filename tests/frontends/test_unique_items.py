@@ -250,6 +250,27 @@ def test_equal_values_are_one_however_they_are_spelt(seen: str, same: list[str],
         assert is_valid(array({}), text) is expected
 
 
+@pytest.mark.parametrize("begun", ["[", "[10,", "[1,0.1,"])
+def test_masks_of_exponents_lead_nowhere_but_to_an_end(begun: str) -> None:
+    """However an exponent begins, each byte that the mask allows is taken, and what follows it can be completed."""
+    m = matcher(array({"type": "number"}))
+    pending, seen = [begun], 0
+    while pending:
+        text = pending.pop()
+        m.reset()
+        assert m.accept_tokens(text.encode()) == len(text)
+        allowed = {chr(t) for t in mask(m) if t < 256}
+        for char in "01e+-":
+            fork = m.fork()
+            assert fork.accept_token(ord(char)) == (char in allowed), text + char
+        if len(text) > len(begun) + 4:
+            assert m.shortest_completion(), text
+            seen += 1
+        if len(text) < len(begun) + 6:
+            pending += [text + char for char in "01e+-" if char in allowed]
+    assert seen > 100
+
+
 def test_a_long_array_and_a_long_text_cost_little() -> None:
     m = matcher(array({"type": "string"}))
     before = m.grammar.nbytes

@@ -54,6 +54,7 @@ _UNUSUAL = cat(
             repeat(byte_class(b"+-0123456789"), 1),
         ),
         cat(_NONZERO, optional(_FRACTION), byte_class(b"eE"), _MINUS, repeat(literal(b"0"), 1)),
+        cat(_NONZERO, optional(_FRACTION), byte_class(b"eE"), optional(byte_class(b"+-")), literal(b"00"), repeat(DIGIT, 1)),
     ),
 )
 """Numbers with an exponent that is not the usual one of its value."""

@@ -7,10 +7,11 @@ where that decimal lies outside. Rounding to doubles is monotone, so a text at o
 above the bound: no text that is accepted can be rounded out of its bounds, and every ``repr`` inside is accepted.
 
 Serialisation choices, as promise 5 asks for an end: at most 64 digits before the point and 40 after it; exponents of at most
-three digits. Only a number without an upper (lower) bound may be beyond the doubles (``1e400``, which Python reads as
-infinity). Under a bound, exponent forms are those with one non-zero digit before the point (as ``repr`` writes them), and zero.
-Integers have such exponent forms too, with at most 16 digits after the point, and no larger than doubles; under a bound from
-10 ** 16 on only, where ``repr`` begins to write them. ``multipleOf``: see ``multiples``.
+20 digits. Only a number without an upper (lower) bound may be beyond the doubles (``1e400``, which Python reads as infinity).
+Under a bound, exponent forms are those with one non-zero digit before the point (as ``repr`` writes them), and zero. Integers
+have such forms too, with at most 16 digits after the point, and no larger than doubles: under a bound from 10 ** 16 on only,
+where ``repr`` begins to write them; without one also 17 digits and an exponent that is not negative. ``multipleOf``: see
+``multiples``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
 _EXACT_FLOAT = 1 << 53
-_MIN_EXPONENT, _MAX_EXPONENT = -999, 999
+_EXPONENT_DIGITS = 20
+_MIN_EXPONENT, _MAX_EXPONENT = 1 - 10**_EXPONENT_DIGITS, 10**_EXPONENT_DIGITS - 1
 _LARGEST_POWER, _SMALLEST_POWER = 308, -323
 """The largest double has this power of ten; no number from the smaller one on is read as zero."""
 _LARGE_POWER, _LARGE_FRACTION = 16, 16
@@ -56,9 +58,8 @@ _ZERO = literal(b"0")
 _EXPONENT_SIGN = byte_class(b"eE")
 _ANY_FRACTION = repeat(DIGIT, 1, MAX_FRACTION)
 _POINT_ZEROS = cat(_POINT, repeat(_ZERO, 1, 20))
-ZERO_WITH_EXPONENT = cat(
-    optional(_MINUS), _ZERO, optional(_POINT_ZEROS), _EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, 2)
-)
+_ANY_EXPONENT = cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, _EXPONENT_DIGITS))
+ZERO_WITH_EXPONENT = cat(optional(_MINUS), _ZERO, optional(_POINT_ZEROS), _ANY_EXPONENT)
 
 Bound = tuple[int | float, bool]
 """A limit and whether it is exclusive."""
@@ -267,7 +268,7 @@ _NATURAL = natural_range(0, None)
 MAGNITUDE = cat(
     _NATURAL,
     optional(cat(_POINT, _ANY_FRACTION)),
-    optional(cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, 3))),
+    optional(_ANY_EXPONENT),
 )
 """A number without its sign."""
 NUMBER = cat(optional(_MINUS), MAGNITUDE)
@@ -291,8 +292,11 @@ def _whole_scientific(power: int) -> Expr:
 
 
 _LARGE = _whole_scientific(_LARGE_POWER)
+_WHOLE_WITH_EXPONENT = cat(
+    _NONZERO, repeat(DIGIT, 0, _LARGE_FRACTION), exponent_between(0, _LARGEST_POWER - _LARGE_FRACTION - 1)
+)
 INTEGRAL = alt(
-    cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZEROS)), _whole_scientific(0))),
+    cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZEROS)), _whole_scientific(0), _WHOLE_WITH_EXPONENT)),
     ZERO_WITH_EXPONENT,
 )
 
