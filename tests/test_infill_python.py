@@ -92,7 +92,7 @@ def test_what_nothing_can_complete(python: cd.Infill, pieces: list[Any]) -> None
 
 
 def test_blocks_of_any_width() -> None:
-    """The grammar as it ships: blocks of up to 96 columns. First, short lexemes are spelled in gaps; wide blocks are found, too."""
+    """The grammar as it ships. Short lexemes are tried first in gaps; wide blocks are found, too."""
     vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
     infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.PYTHON))
     wide = 40 * " "
