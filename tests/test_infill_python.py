@@ -105,3 +105,22 @@ def test_blocks_of_any_width() -> None:
         assert session.completable()
         assert infill.accepts(session.complete().encode())
     assert not infill.new([f"if a:\n{wide}b\n{wide} c", cd.GAP]).completable()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["def f(x):\n    for i in x", cd.GAP, " print(i)\n    else:\n        ", cd.GAP, "2\n"],
+        [cd.GAP, "f'{x", cd.GAP, "}'\n"],
+    ],
+)
+def test_a_mask_allows_what_can_be_inserted(python: cd.Infill, pieces: list[Any]) -> None:
+    """Each byte put to the answer: what is decided agrees, and everything is decided."""
+    session = python.new(pieces)
+    for gap in session.open_gaps():
+        row = session.mask(gap)
+        assert session.undecided == 0
+        for byte in random.Random(gap).sample(range(256), cases(40, 2)):
+            allowed = bool(row[byte >> 5] >> (byte & 31) & 1)
+            assert session.insert(gap, byte) == allowed, byte
+            session.undo(allowed)

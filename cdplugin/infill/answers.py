@@ -24,6 +24,7 @@ from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
 BRIEF = 16  # bytes
+MOST_WITNESSES = 8
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
@@ -135,12 +136,15 @@ class Answers:
         search = Search(self, MOST_WORK_OF_MASK)
         vocab = self.tables.vocab
         doubtful = bit_members(others & ~row).tolist()
+        witnesses = Witnesses(self, parts, hole)
         undecided = 0
         for i, token in enumerate(doubtful):
             if self.work >= search.until:
                 return undecided + len(doubtful) - i
             try:
-                if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
+                text = vocab.tokens[token] or b""
+                after = with_token(parts, hole, token, text)
+                if witnesses.tell(after) or (self.completable(after, search) and witnesses.note(after, text)):
                     row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
             except SearchGivenUp:
                 undecided += 1
@@ -161,10 +165,21 @@ class Answers:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
         if self.tables.is_exact:
             return self.spelled(parts)
+        known = self.known_fillings(parts)
+        return Search(self).fillings(parts) if known is None else known
+
+    def known_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """The fillings of these very parts, if they were what was found last."""
         known, found = self._filled
-        if len(known) == len(parts) and all(map(operator.is_, known, parts)):  # a search has just found them
-            return found
-        return Search(self).fillings(parts)
+        return found if len(known) == len(parts) and all(map(operator.is_, known, parts)) else None
+
+    def accepts(self, parts: Sequence[Part], fillings: Sequence[bytes]) -> bool:
+        """Whether the matcher accepts parts with these fillings."""
+        left = self.tables.work_left
+        try:
+            return self.tables.accepts(filled(parts, fillings))
+        finally:
+            self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
         """Whether a completion is found whose lexemes in gaps are hardly longer than what the text repeats, as indentation.
@@ -201,6 +216,39 @@ class Answers:
             return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
             self.work += (left - tables.work_left) // WORK_OF_A_NODE
+
+
+class Witnesses:
+    """Completions of a text with one token or another at the left edge of a gap. Most tokens of a mask can take one over, which
+    the matcher decides sooner than a lattice.
+    """
+
+    def __init__(self, answers: Answers, parts: Sequence[Part], hole: int) -> None:
+        self._answers = answers
+        self._gap = sum(part.is_open for part in parts[:hole])  # its number among the open ones
+        self._known: list[tuple[list[bytes], int]] = []  # fillings of the parts; how much of the hole's is a token
+        self._serve = not answers.padded and all(part.gap for part in parts if part.is_open)
+        found = answers.known_fillings(parts)
+        if self._serve and found is not None:
+            self._known.append((found, 0))
+
+    def tell(self, after: Sequence[Part]) -> bool:
+        """Whether some completion fits the parts with a token inserted: in the place of its own token, or before it."""
+        gap = self._gap
+        for i, (fillings, token) in enumerate(self._known):
+            for rest in dict.fromkeys((fillings[gap][token:], fillings[gap])):
+                if self._answers.accepts(after, [*fillings[:gap], rest, *fillings[gap + 1 :]]):
+                    self._known.insert(0, self._known.pop(i))
+                    return True
+        return False
+
+    def note(self, after: Sequence[Part], text: bytes) -> bool:
+        """Keep what was found for the parts with a token inserted, if it was. Returns True."""
+        found = self._answers.known_fillings(after)
+        if self._serve and found is not None:
+            fillings = [*found[: self._gap], text + found[self._gap], *found[self._gap + 1 :]]
+            self._known = [(fillings, len(text)), *self._known][:MOST_WITNESSES]
+        return True
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
