@@ -28,6 +28,7 @@ import cdplugin as cd
 GRAMMARS: dict[str, Callable[[], cd.Lark]] = {
     "cpp": lambda: cd.grammars.CPP,
     "python": lambda: cd.grammars.python(max_width=20),
+    "python-96": lambda: cd.grammars.PYTHON,
 }
 JUNK = [
     "]",

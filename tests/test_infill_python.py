@@ -89,3 +89,38 @@ def test_what_blocks_and_strings_ask_for(python: cd.Infill, pieces: list[Any]) -
 def test_what_nothing_can_complete(python: cd.Infill, pieces: list[Any]) -> None:
     session = python.new(pieces)
     assert not session.completable()
+
+
+def test_blocks_of_any_width() -> None:
+    """The grammar as it ships. Short lexemes are tried first in gaps; wide blocks are found, too."""
+    vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.PYTHON))
+    wide = 40 * " "
+    for pieces in (
+        ["def f(x):\n    if x:", cd.GAP, "  return 1\n    else:\n        ", cd.GAP, "2\n"],
+        [f"if a:\n{wide}b\n", cd.GAP, f"\n{wide}d\nelse:\n c", cd.GAP],
+        ["if a:", cd.GAP, f"\n{wide}  b\n{wide}c\n"],
+    ):
+        session = infill.new(pieces)
+        assert session.completable()
+        assert infill.accepts(session.complete().encode())
+    assert not infill.new([f"if a:\n{wide}b\n{wide} c", cd.GAP]).completable()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["def f(x):\n    for i in x", cd.GAP, " print(i)\n    else:\n        ", cd.GAP, "2\n"],
+        [cd.GAP, "f'{x", cd.GAP, "}'\n"],
+    ],
+)
+def test_a_mask_allows_what_can_be_inserted(python: cd.Infill, pieces: list[Any]) -> None:
+    """Each byte put to the answer: what is decided agrees, and everything is decided."""
+    session = python.new(pieces)
+    for gap in session.open_gaps():
+        row = session.mask(gap)
+        assert session.undecided == 0
+        for byte in random.Random(gap).sample(range(256), cases(40, 2)):
+            allowed = bool(row[byte >> 5] >> (byte & 31) & 1)
+            assert session.insert(gap, byte) == allowed, byte
+            session.undo(allowed)

@@ -19,9 +19,12 @@ from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
+BRIEF = 16  # bytes
+MOST_WITNESSES = 8
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
@@ -48,11 +51,13 @@ class Answers:
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
-    def build(self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False) -> int:
+    def build(
+        self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False, work: Workspace | None = None
+    ) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
         ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the
-        next text; nodes are not numbered from 0.
+        next text; nodes are not numbered from 0. ``work``: in this workspace.
         """
         last = self.length(parts)
         if last is None or hole >= last:
@@ -64,7 +69,7 @@ class Answers:
         open_parts = [i for i, part in enumerate(parts) if part.is_open]
         text = b"".join(spelt)
         count = len(text)
-        work = tables.loose if loose else tables.workspace
+        work = work or (tables.loose if loose else tables.workspace)
         work.reserve(ws.ELEMENTS, count + 1)
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
@@ -99,9 +104,12 @@ class Answers:
         """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
         if not self.tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
-        answer = self.build(parts) == 1
-        if answer or self.tables.is_exact or not self.build(parts, loose=True):
-            return answer
+        if self.build(parts) == 1:
+            return True
+        if self.tables.is_exact or self._is_completed_briefly(parts):
+            return not self.tables.is_exact
+        if not self.build(parts, loose=True):
+            return False
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:
@@ -128,12 +136,15 @@ class Answers:
         search = Search(self, MOST_WORK_OF_MASK)
         vocab = self.tables.vocab
         doubtful = bit_members(others & ~row).tolist()
+        witnesses = Witnesses(self, parts, hole)
         undecided = 0
         for i, token in enumerate(doubtful):
             if self.work >= search.until:
                 return undecided + len(doubtful) - i
             try:
-                if self.completable(with_token(parts, hole, token, vocab.tokens[token] or b""), search):
+                text = vocab.tokens[token] or b""
+                after = with_token(parts, hole, token, text)
+                if witnesses.tell(after) or (self.completable(after, search) and witnesses.note(after, text)):
                     row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
             except SearchGivenUp:
                 undecided += 1
@@ -154,24 +165,90 @@ class Answers:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
         if self.tables.is_exact:
             return self.spelled(parts)
-        known, found = self._filled
-        if len(known) == len(parts) and all(map(operator.is_, known, parts)):  # a search has just found them
-            return found
-        return Search(self).fillings(parts)
+        known = self.known_fillings(parts)
+        return Search(self).fillings(parts) if known is None else known
 
-    def spelled(self, parts: Sequence[Part], loose: bool = False) -> list[bytes] | None:
-        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
-        None where there is none, or none was found.
+    def known_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """The fillings of these very parts, if they were what was found last."""
+        known, found = self._filled
+        return found if len(known) == len(parts) and all(map(operator.is_, known, parts)) else None
+
+    def accepts(self, parts: Sequence[Part], fillings: Sequence[bytes]) -> bool:
+        """Whether the matcher accepts parts with these fillings."""
+        left = self.tables.work_left
+        try:
+            return self.tables.accepts(filled(parts, fillings))
+        finally:
+            self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
+
+    def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
+        """Whether a completion is found whose lexemes in gaps are hardly longer than what the text repeats, as indentation.
+
+        Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text.
         """
-        if not self.build(parts, keep=False, loose=loose):
-            return None
+        if not self.tables.has_families:
+            return False
+        whole, last = parts, self.length(parts)
+        parts = parts[:last]
+        fixed = b"".join(part.spelt for part in parts)
+        run = max((len(list(same)) for _, same in itertools.groupby(fixed)), default=0)
+        most = BRIEF
+        while most < run + BRIEF // 2:
+            most *= 2
+        if last is None or any(part.slot and part.is_open for part in parts) or self.tables.least_bytes.max() <= most:
+            return False
+        found = self.spelled(parts, self.tables.brief(most))
+        if found is not None:
+            self._filled = list(whole), found
+        return found is not None
+
+    def spelled(self, parts: Sequence[Part], work: Workspace | None = None) -> list[bytes] | None:
+        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
+        None where there is none, or none was found. ``work``: the lattice's workspace, the strict one unless it is given.
+        """
         tables = self.tables
+        work = work or tables.workspace
+        if not self.build(parts, keep=False, work=work):
+            return None
         left = tables.work_left
         try:
-            completions = Completions(tables, tables.loose if loose else tables.workspace)
+            completions = Completions(tables, work)
             return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
             self.work += (left - tables.work_left) // WORK_OF_A_NODE
+
+
+class Witnesses:
+    """Completions of a text with one token or another at the left edge of a gap. Most tokens of a mask can take one over, which
+    the matcher decides sooner than a lattice.
+    """
+
+    def __init__(self, answers: Answers, parts: Sequence[Part], hole: int) -> None:
+        self._answers = answers
+        self._gap = sum(part.is_open for part in parts[:hole])  # its number among the open ones
+        self._known: list[tuple[list[bytes], int]] = []  # fillings of the parts; how much of the hole's is a token
+        self._serve = not answers.padded and all(part.gap for part in parts if part.is_open)
+        found = answers.known_fillings(parts)
+        if self._serve and found is not None:
+            self._known.append((found, 0))
+
+    def tell(self, after: Sequence[Part]) -> bool:
+        """Whether some completion fits the parts with a token inserted: in the place of its own token, or before it."""
+        gap = self._gap
+        for i, (fillings, token) in enumerate(self._known):
+            for rest in dict.fromkeys((fillings[gap][token:], fillings[gap])):
+                if self._answers.accepts(after, [*fillings[:gap], rest, *fillings[gap + 1 :]]):
+                    self._known.insert(0, self._known.pop(i))
+                    return True
+        return False
+
+    def note(self, after: Sequence[Part], text: bytes) -> bool:
+        """Keep what was found for the parts with a token inserted, if it was. Returns True."""
+        found = self._answers.known_fillings(after)
+        if self._serve and found is not None:
+            fillings = [*found[: self._gap], text + found[self._gap], *found[self._gap + 1 :]]
+            self._known = [(fillings, len(text)), *self._known][:MOST_WITNESSES]
+        return True
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:

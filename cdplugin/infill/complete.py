@@ -284,10 +284,12 @@ class _Speller:
         if self._work.header[ws.W_LOOSE]:  # in a state of its own, beside its skip
             is_beside = (others == lexeme) | (records[others, layout.X_SKIP] == lexeme)
             groups = list(others[is_beside][:, None])
-        if node > 0:
-            skips = [records[group, layout.X_SKIP] for group in groups]
-            groups = [np.union1d(group, skip[skip >= 0]) for group, skip in zip(groups, skips, strict=True)]
-        return [self._grammar.start_state(group) for group in groups if len(group)]
+        states = []
+        for group in groups:
+            skips = records[group, layout.X_SKIP] if node > 0 else group[:0]
+            together = np.array(sorted({*group.tolist(), *skips[skips >= 0].tolist()}), np.int64)
+            states += [self._grammar.start_state(together)] if len(together) else []
+        return states
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text

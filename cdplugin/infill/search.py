@@ -131,7 +131,7 @@ class Search:
             return found
         if has_slots or n_places & (n_places - 1):
             return None
-        found = self._answers.spelled(parts, loose=True)
+        found = self._answers.spelled(parts, self._tables.loose)
         self._is_spelled = found is not None
         return found
 

@@ -27,13 +27,15 @@ from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
-MOST_RULE_INSTANCES = 4096  # members of families (any property order, counts) that a grammar may have to be infilled
+MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_CLASSES = 1 << 14
+MOST_START_STATES = 1 << 12  # that are kept
 MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
 _TOKENS_AT_ONCE = 4096
 _STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
@@ -110,6 +112,7 @@ class InfillGrammar:
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
         self.workspace = Workspace(self.arena)
+        self._start_states: dict[bytes, int] = {}
         self._set_rules()
         records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
@@ -121,8 +124,10 @@ class InfillGrammar:
         )
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
+        self._brief: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
         self.__dict__.pop("separators", None)
+        self.__dict__.pop("least_bytes", None)
 
     @property
     def loose(self) -> Workspace:
@@ -139,10 +144,48 @@ class InfillGrammar:
             work.header[ws.W_LOOSE] = 1
         return self._loose
 
+    def brief(self, most: int) -> Workspace:
+        """A loose workspace in which no lexeme of more than ``most`` bytes begins in a gap: what it spells is short, and found
+        sooner where lexemes are many. What it refuses may be legal.
+        """
+        if self._brief is None:
+            self._brief = self.loose.with_same_rules()
+            self._brief.header[ws.W_LOOSE] = 1
+            self._brief.set(ws.LEAST, self.least_bytes)
+        if self._brief.header[ws.W_MOST_IN_GAP] != most:
+            self._brief.forget_texts()
+            self._brief.header[ws.W_MOST_IN_GAP] = most
+        return self._brief
+
+    @functools.cached_property
+    def least_bytes(self) -> np.ndarray:
+        """Per lexeme, the bytes that it has at least, 0 if it has too many states: a breadth-first search in its lexer."""
+        out = np.zeros(self.n_lexemes, np.int64)
+        for lexeme in range(self.n_lexemes - 1):
+            start = self.start_state(np.array([lexeme]))
+            try:
+                self.workspace.call(kernels.OP_CLOSURE, start)
+            except LimitExceeded:
+                continue
+            rows = self.arena.tables[layout.TRANSITIONS].reshape(-1, 256)
+            records = records_of(self.arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
+            seen = fresh = np.array([start])
+            while len(fresh) and not records[fresh, lexer_layout.L_LONGEST].any():
+                self.arena.spend(256 * _STEP_WORK * len(fresh))
+                out[lexeme] += 1
+                after = np.unique(rows[fresh])
+                after = after[(after > 0) & (after != lexer_layout.BEFORE)]
+                if (after & lexer_layout.ENDS_BIT).any():
+                    break
+                fresh = np.setdiff1d(after & lexer_layout.STATE_MASK, seen)
+                seen = np.union1d(seen, fresh)
+        return out
+
     def _expand_all(self) -> tuple[int, int]:
         """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
         arena = self.arena
         expander = arena.expand
+        self.has_families = isinstance(expander, Expander)
         if not isinstance(expander, Expander):
             return len(arena.tables[layout.DOT_SYMBOL]), len(arena.tables[layout.NULLABLE])
         done = 0
@@ -379,12 +422,18 @@ class InfillGrammar:
 
     def start_state(self, lexemes: np.ndarray) -> int:
         """The lexer state in which some lexemes (sorted) start together."""
-        arena = self.arena
-        records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        words = (lexemes << 32) | records[lexemes, layout.X_EXPRESSION]
-        arena.reserve(layout.STACK, 4 * len(words) + 16)
-        arena.tables[layout.STACK][: len(words)] = words
-        return self.workspace.call(kernels.OP_START_STATE, len(words))
+        key = lexemes.tobytes()
+        known = self._start_states.get(key)
+        if known is None:
+            arena = self.arena
+            records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
+            words = (lexemes << 32) | records[lexemes, layout.X_EXPRESSION]
+            arena.reserve(layout.STACK, 4 * len(words) + 16)
+            arena.tables[layout.STACK][: len(words)] = words
+            known = self.workspace.call(kernels.OP_START_STATE, len(words))
+            if len(self._start_states) < MOST_START_STATES:
+                self._start_states[key] = known
+        return known
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
         """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""

@@ -342,7 +342,8 @@ def _pass_gap(h, w, accepts):
 @kernel
 def _allow_in_gap(h, w, here):
     """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status. First what may follow the lexemes
-    that end in the gap, then what may follow those, until nothing is new.
+    that end in the gap, then what may follow those, until nothing is new. What is too long to begin in a gap
+    (``W_MOST_IN_GAP``) is not there.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -365,12 +366,18 @@ def _allow_in_gap(h, w, here):
         for lexeme in range(n_lexemes - 1):
             if not has_bit(allowed, here * words, lexeme):
                 continue
+            if head[ws.W_MOST_IN_GAP] and tab(w, ws.LEAST)[lexeme] > head[ws.W_MOST_IN_GAP]:
+                continue
             charge(w, words)
             for i in range(words):
                 more = follows[lexeme * words + i] & ~allowed[here * words + i]
                 if more:
                     allowed[here * words + i] |= more
                     grown = True
+    if head[ws.W_MOST_IN_GAP]:
+        for lexeme in range(n_lexemes - 1):
+            if tab(w, ws.LEAST)[lexeme] > head[ws.W_MOST_IN_GAP]:
+                allowed[here * words + (lexeme >> 6)] &= ~(np.int64(1) << (lexeme & 63))
     return np.int64(0)
 
 

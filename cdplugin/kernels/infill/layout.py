@@ -124,8 +124,9 @@ from __future__ import annotations
     PLACES,  # element << 32 | lexer state, and 1 + what it costs to come there
     MEASURE_INDEX,  # open addressing: 1 + measure
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
+    LEAST,  # lexeme -> the bytes that it has at least; empty if W_MOST_IN_GAP is 0
     N_WORKSPACE,
-) = range(107)
+) = range(108)
 
 _S = 2 * N_WORKSPACE
 (
@@ -195,8 +196,9 @@ _S = 2 * N_WORKSPACE
     W_N_EDGES,
     W_N_PLACES,
     W_N_MEASURES,
+    W_MOST_IN_GAP,  # no lexeme with more bytes (LEAST) begins in a gap; 0: any may
     WORKSPACE_WORDS,
-) = range(_S, _S + 67)
+) = range(_S, _S + 68)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 

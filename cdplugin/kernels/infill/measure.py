@@ -38,8 +38,13 @@ def measure(h, w, node, place):
     if set_ < 0:
         return set_
     count = np.int64(0)
+    element = tab(w, ws.ELEMENTS)[place] if place < head[ws.W_ELEMENTS] else np.int64(ws.GAP)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
-        count = _reach(w, count, place, tab(w, ws.SET_STATES)[i], np.int64(0))
+        state = tab(w, ws.SET_STATES)[i]
+        charge(w, 4)
+        if element >= 0 and transition(h, state, element) == 0:
+            continue  # most of what may start does not; no lexeme is empty
+        count = _reach(w, count, place, state, np.int64(0))
         if count < 0:
             return count
     while count > 0:
@@ -75,12 +80,14 @@ def _go_on(h, w, count, node, k, state, cost):
         return np.int64(statuses.W_GROW)
     count = _reach(w, count, k + 1, state, cost)
     charge(w, 256)
+    last = np.int64(0)
     for byte in range(256):
         if count < 0:
             return count
         after = transition(h, state, np.int64(byte))
-        if after != lexer_layout.BEFORE:
+        if after != last and after != lexer_layout.BEFORE:  # neighbours mostly lead to the same state
             count = _arrive(h, w, count, node, after, k, cost + 1)
+        last = after
     return count
 
 
