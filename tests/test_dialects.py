@@ -69,6 +69,9 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
         (lambda: cd.Lark(GUIDED_TIME), ['"1998-12-31T23:59:60Z"'], ['"1998-12-31T22:59:60Z"']),
     ],
     "IPv6 addresses that end in an IPv4 address": [(fmt("ipv6"), [ADDRESS, '"1:2::192.168.0.1"'], ['"::192.168.0"'])],
+    "`xn--` labels in `hostname`": [
+        (fmt("hostname"), ['"xn--mnchen-3ya.de"'], ['"xn--aa-hka"', '"xn--a"', '"xn--4gbwdl.xn--wgbh1c"']),
+    ],
     r"escapes in formats (`\u00e9` in `iri`)": [(fmt("iri-reference"), ['"/é"'], ['"/\\u00e9"'])],
     r"`\u00e9` in other strings": [
         (schema(TEXT), ['"é"', '"\\u00e9"'], []),

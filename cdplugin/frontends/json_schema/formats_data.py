@@ -17,6 +17,7 @@ part where all of that can be seen from one code point and the next:
 from __future__ import annotations
 
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
+from cdplugin.frontends.json_schema.formats_punycode import a_label
 from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
 from cdplugin.memory import bounded_cache
 from cdplugin.regex import pattern as regex
@@ -100,7 +101,8 @@ DOMAIN_SIZES = ((63, 61, 19, 19, 19), (14,) * 12)
 def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], without: str = "") -> Expr:
     """RFC 1123, section 2.1: labels of letters, digits and inner hyphens, as long as one row of ``sizes`` says.
 
-    ``without``: ``"xn--"`` for no label that begins so, ``"??--"`` for none with hyphens as third and fourth character.
+    ``without``: ``"xn--"`` for no label that begins so, ``"??--"`` for none with hyphens as third and fourth character, but for
+    those that :func:`a_label` knows, where a label may have 63 octets (more of them take too long to decide, as a count would).
     """
     dot = alphabet.literal(".")
     names = []
@@ -108,6 +110,8 @@ def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], witho
         name = EPSILON
         for longest in reversed(row):
             label = _match(_ascii_label(longest, without), alphabet)
+            if without and longest == 63:
+                label = alt(label, a_label(alphabet))
             name = cat(label, optional(cat(dot, name))) if name is not EPSILON else label
         names.append(name)
     return alt(*names)
@@ -129,7 +133,7 @@ def _ascii_label(longest: int, without: str) -> str:
 
 
 def hostname(alphabet: Alphabet, international: bool) -> Expr:
-    """``hostname`` (RFC 1123) or ``idn-hostname`` (RFC 5890): without A-labels, whose Punycode cannot be checked."""
+    """``hostname`` (RFC 1123) or ``idn-hostname`` (RFC 5890): with those A-labels whose Punycode can be checked."""
     if not international:
         return ascii_hostname(alphabet, NAME_SIZES, "xn--")
     dot = _match("[.\u3002\uff0e\uff61]", alphabet)
