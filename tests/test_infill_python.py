@@ -68,6 +68,7 @@ def test_cuts_of_programs_that_others_wrote(python: cd.Infill) -> None:
         ["x = f'{a", cd.GAP, "}'\n"],  # a field of an f-string
         ["for i in ", cd.GAP, ":\n    pass\n  # done\n", cd.GAP, "while i:\n  break\n"],
         [cd.GAP, '"""\nif a:\n      b = "c\n"""\n', cd.GAP, "  return\n"],  # opened by the gap
+        ["def f(x: li", cd.GAP, "      if x:\n            return\n    return\n"],  # the last line is in a block of four columns
         ["class A", cd.GAP, "(self): pass\n    x = 1\n"],  # a method's name, a block of its own
     ],
 )

@@ -41,7 +41,8 @@ SQL = _shipped("sql")
 
 
 def python(*, max_width: int = 96) -> Lark:
-    """:data:`PYTHON` with blocks of at most so many columns. Infilling makes the rules of all widths at once: few, then.
+    """:data:`PYTHON` with blocks of at most so many columns. Infilling makes the rules of all widths at once: it is faster, and
+    takes less memory, with few.
 
     >>> "max_width" in python(max_width=20).grammar
     True

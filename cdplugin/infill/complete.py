@@ -62,8 +62,8 @@ class Completions:
 
         ``accept``: how many bytes of the whole text are right with these gaps, -1 for all. What is spelled need not be legal:
         that a gap has room for what keeps lexemes apart is taken for granted, and so is, in a loose workspace, that lexemes do
-        not compete. Where a derivation is refused, the lexeme in which that shows is barred, and another one is made, for
-        :data:`MOST_DERIVATIONS` times. None where nothing was found so.
+        not compete. Where a derivation is refused, the lexeme in which that shows, or one before it that could not be kept
+        apart, is barred, and another one is made, for :data:`MOST_DERIVATIONS` times. None where nothing was found so.
         """
         for _ in range(MOST_DERIVATIONS):
             if not self._work.call(kernels.OP_CHOOSE):
@@ -72,13 +72,14 @@ class Completions:
             leaves = [_edge(int(self._edges()[number, 0])) for number in numbers]
             furthest, refused = -1, 0
             for separator, always_apart in self._separators:
-                fillings, ends = self._speller.spell(leaves, separator, always_apart)
+                fillings, ends, clash = self._speller.spell(leaves, separator, always_apart)
                 right = accept(fillings)
                 if right < 0:
                     return fillings
                 if right > furthest:
                     furthest = right
                     refused = next((i for i, end in enumerate(ends) if end > right), len(ends) - 1)
+                    refused = refused if clash is None else min(refused, clash)
             if not numbers:
                 return None
             self._edges()[numbers[refused], 1] = -1
@@ -365,13 +366,17 @@ class _Speller:
                     return bytes([byte])
         return b""
 
-    def spell(self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool) -> tuple[list[bytes], list[int]]:
-        """The gaps' texts, given the lexemes, and where in the whole text each of these ends.
+    def spell(
+        self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool
+    ) -> tuple[list[bytes], list[int], int | None]:
+        """The gaps' texts, given the lexemes; where in the whole text each of these ends; and the first one that the one before
+        it goes on with, as nothing keeps them apart.
 
         ``always_apart``: with a separator after each that ends in a gap.
         """
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
         ends = []
+        clash = None
         for i, (start, lexeme, end) in enumerate(leaves):
             written, state = self._spelled(start, lexeme, end)
             for k, byte in written:
@@ -379,8 +384,11 @@ class _Speller:
             place = self._place.get(end, len(self._elements))
             if i + 1 < len(leaves) and state and place in texts:
                 following = self._first_byte(leaves[i + 1])
-                if following is not None and (always_apart or self._transition(state, following) != lexer_layout.BEFORE):
-                    texts[place] += separator(state)
+                goes_on = following is not None and self._transition(state, following) != lexer_layout.BEFORE
+                between = separator(state) if goes_on or (always_apart and following is not None) else b""
+                texts[place] += between
+                if goes_on and not between and clash is None:
+                    clash = i + 1
             ends.append((place, len(texts.get(place, b""))))
         before = np.cumsum([0, *(len(texts.get(k, b"?")) for k in range(len(self._elements)))]).tolist()
-        return [bytes(texts[k]) for k in sorted(texts)], [before[place] + inside for place, inside in ends]
+        return [bytes(texts[k]) for k in sorted(texts)], [before[place] + inside for place, inside in ends], clash
