@@ -35,6 +35,10 @@ def regex(text: str) -> Callable[[], cd.Spec]:
     return lambda: cd.Ebnf(f"root ::= {text}")
 
 
+def lark(text: str) -> Callable[[], cd.Spec]:
+    return lambda: cd.Lark(text)
+
+
 def fmt(name: str, **options: Any) -> Callable[[], cd.Spec]:
     return schema({"format": name, "type": "string"}, **options)
 
@@ -83,6 +87,14 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
     "look-aheads in `Regex(…)`": [(regex('Regex("a(?=b)[a-z]c")'), ["abc"], ["axc"])],
     r"`\p{…}` in `Regex(…)`": [(regex(r'Regex("\\p{Lu}")'), ["A", "É"], ["a"])],
     'letters in `Regex(…, flags="i")`': [(regex('Regex("aé", flags="i")'), ["aé", "Aé"], ["aÉ"])],
+    "letters in Lark's `/…/i`": [(lark("start: /Żółw/i"), ["żółw", "ŻÓŁW"], ["zolw"])],
+    "look-aheads in Lark's `/…/`": [(lark("start: /a(?=b)bc/"), None, [])],
+    "`%ignore` after the last lexeme": [(lark('start: "a" "b"\n%ignore / /'), ["ab", "a b"], ["a b "])],
+    "`suffix=` after any text": [(lark('start: r\nr[suffix="<end>"]: /(.|\\n)*/'), ["plain<end>"], ["plain"])],
+    "`max_tokens=`, `max_chars=` on a rule of rules": [
+        (lark('start: a "z"\na[max_tokens=1]: b | b "y"\nb: "x"'), None, []),
+        (lark('start: a "z"\na[max_tokens=1]: B | B "y"\nB: "x"'), ["xz"], []),
+    ],
     "`multipleOf: 0.1` for integers": [(schema({"type": "integer", "multipleOf": 1.5}), ["3"], ["2"])],
     "the same property twice in any order": [(schema(TWO, property_order="any"), ['{"b": 1, "a": 2}'], ['{"a": 1, "a": 2}'])],
     "the year 0000 in `date`": [

@@ -168,6 +168,25 @@ def test_rollback_gives_the_names_back() -> None:
     assert matcher.accept_tokens(list(b'":1,"name_7')) == 11 and matcher.accept_token(ord('"')) is False
 
 
+def test_what_is_kept_for_many_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty kinds of ten names: almost no two places of a text have as many names left of each kind."""
+    found: list[any_order.ManyMembers] = []
+    start = any_order.ManyMembers.start
+    monkeypatch.setattr(any_order.ManyMembers, "start", lambda self: (found.append(self), start(self))[1])
+    names = [f"name_{i:03}" for i in range(500)]
+    values = [{"const": i} for i in range(50)]
+    properties = {name: values[i % 50] for i, name in enumerate(names)}
+    schema = {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any", whitespace="compact"))
+    matcher = grammar.matcher()
+    random.Random(2).shuffle(names)
+    text = "{" + ",".join(f'"{name}":{properties[name]["const"]}' for name in names[:60]) + ","
+    assert matcher.accept_tokens(list(text.encode())) == len(text)
+    assert len(found) == 1 and 0 < 50 * len(found[0]._rests) <= any_order._MOST_KEPT
+    assert matcher.fork().accept_tokens(list(f'"{names[60]}":'.encode())) == len(names[60]) + 3
+    assert matcher.fork().accept_tokens(list(f'"{names[59]}":'.encode())) < len(names[59]) + 2
+
+
 def work_of_a_member(n: int) -> float:
     """Units of work that a member takes, and the declared order beside it."""
     names = [f"name_{i * 7919 % 100_003:05}" for i in range(n)]

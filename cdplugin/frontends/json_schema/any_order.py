@@ -153,6 +153,8 @@ class _Group:
         return _Names(BitSet(seen.bits | bit), _Taken(self._texts, seen.excluded, added))
 
 
+_MOST_KEPT = 20_000
+"""Numbers in the keys of what may follow names, which a grammar keeps for all its arenas."""
 _EXACT = 8
 """Numbers below that are their own :func:`_rounded`, and no other's."""
 
@@ -281,7 +283,9 @@ class ManyMembers(Bracketed):
         if rest is None:
             state = _State(True, self._unknown, left, count, after=g if is_rounded else None)
             rest = (self._colon, self._groups[g].value, self._ir.member(self, state))
-            if is_rounded:  # of these there are few
+            if is_rounded:  # of these there are few, unless there are many groups
+                if len(self._rests) * len(left) >= _MOST_KEPT:
+                    self._rests.clear()
                 self._rests[key] = rest
         return rest
 
