@@ -54,7 +54,7 @@ class Completions:
         work.call(kernels.OP_COLLECT)
         edges = self._edges()
         grammar.arena.spend(_FACT_WORK * len(edges))
-        edges[:, 1] = [ws.BYTE * speller.cost(*_edge(key)) for key in edges[:, 0].tolist()]
+        edges[:, 1] = [speller.cost(*_edge(key)) for key in edges[:, 0].tolist()]
 
     def spelled(self, accept: Callable[[list[bytes]], int]) -> list[bytes] | None:
         """The texts of the gaps, from left to right, of a cheapest completion that is accepted: with as few separators as seem
@@ -143,8 +143,10 @@ class _Speller:
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
-        """How many bytes of the lexeme, and of what is skipped before it, lie in gaps."""
-        return self._from(start)[lexeme, end][0]
+        """What the bytes of the lexeme, and of what is skipped before it, that lie in gaps cost; -1 if they are too many."""
+        way = self._from(start).get((lexeme, end))
+        assert way is not None or self._work.header[ws.W_MOST_IN_GAP], "an end of a lexeme that was not measured"
+        return -1 if way is None else ws.BYTE * way[0]
 
     def _from(self, start: int) -> dict[tuple[int, int], _Way]:
         """What begins at a node, by lexeme and end."""

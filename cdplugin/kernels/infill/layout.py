@@ -196,7 +196,7 @@ _S = 2 * N_WORKSPACE
     W_N_EDGES,
     W_N_PLACES,
     W_N_MEASURES,
-    W_MOST_IN_GAP,  # no lexeme with more bytes (LEAST) begins in a gap; 0: any may
+    W_MOST_IN_GAP,  # no lexeme with more bytes (LEAST) begins in a gap, none takes more of them; 0: any may
     WORKSPACE_WORDS,
 ) = range(_S, _S + 68)
 

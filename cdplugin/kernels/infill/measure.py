@@ -27,7 +27,8 @@ _TEXT_END = -1  # in the place of an element
 def measure(h, w, node, place):
     """Fill ``MEASURES`` with the lexemes and skips that begin at a node, where they end, and what they cost; 0 or a status.
 
-    ``place``: the element before which the node lies, or the gap that it lies in.
+    ``place``: the element before which the node lies, or the gap that it lies in. Nothing that costs more than
+    ``W_MOST_IN_GAP``, if that is not 0, is there.
     """
     head = whead(w)
     head[ws.W_N_PLACES] = 0
@@ -56,8 +57,12 @@ def measure(h, w, node, place):
             continue  # it was reached at less
         if not charge(w, 16):
             return np.int64(statuses.W_GROW)
+        if head[ws.W_MOST_IN_GAP] and cost > head[ws.W_MOST_IN_GAP]:
+            break  # so much is not wanted
         count = _go_on(h, w, count, node, places[at] >> 32, places[at] & 0xFFFFFFFF, cost)
-    return count
+        if count < 0:
+            return count
+    return np.int64(0)
 
 
 @kernel
