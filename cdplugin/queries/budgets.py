@@ -41,7 +41,7 @@ SEARCH_GAP = 2
 SEARCH_WORK = 20_000
 """Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
-_GRANT = 20_000_000
+_GRANT = 10_000_000
 """Work (``Limits.max_step_work``) that the endings after one place's tokens may take together."""
 _MOST_CURSORS = 200_000  # whose endings are kept
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
