@@ -30,7 +30,7 @@ from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.costs import FAR, Budget
 from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
-from cdplugin.queries.successors import successors
+from cdplugin.queries.successors import leave_out, successors
 
 Seen = tuple[int, int]
 """A place in a text (how many tokens are before it), and the most that is left there (:meth:`TokenCosts.worst`)."""
@@ -364,9 +364,7 @@ class Budgets:
         if known is None:
             row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
             self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
-            bits = row.view(np.uint32)
-            for token in self._stop_list:
-                bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+            leave_out(row, self._stop_list)
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0

@@ -25,7 +25,7 @@ from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import FAR, LONG, Budget, Costs
-from cdplugin.queries.successors import successors
+from cdplugin.queries.successors import leave_out, successors
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
@@ -400,9 +400,7 @@ class Endings:
     def _token_edges(self, cursor: int) -> list[Edge]:
         """The cursors that allowed tokens lead to, each once."""
         row = self._arena.mask(cursor)
-        bits = row.view(np.uint32)
-        for token in self._stops:
-            bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+        leave_out(row, self._stops)
         cursors, numbers = successors(self._arena, cursor, row)
         tokens = np.flatnonzero(numbers >= 0)
         self._arena.spend(_TOKEN_WORK * len(tokens))

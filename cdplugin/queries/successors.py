@@ -1,6 +1,8 @@
-"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`)."""
+"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`), and masks without some of them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -25,3 +27,10 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
             first = QUESTION_WORDS + 2 * slots
             return question[first : first + int(question[Q_COUNT])].tolist(), numbers
         slots = min(slots << 3, _MOST_SLOTS)
+
+
+def leave_out(row: np.ndarray, tokens: Iterable[int]) -> None:
+    """Take tokens out of a mask row (int32 words)."""
+    bits = row.view(np.uint32)
+    for token in tokens:
+        bits[token >> 5] &= ~np.uint32(1 << (token & 31))
