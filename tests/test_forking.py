@@ -125,7 +125,7 @@ print(status, everything() == EXPECTED)
     assert result == "(0, 0) True"
     for name in ("Arena.lock", "ByteLru._lock", "InfillGrammar._lock", "Infill._turns", "Threads._lock", "_Turn.lock"):
         assert name in names
-    for name in ("memory._nodes_lock", "engine.pages._lock", "engine.rules._turns_lock", "engine.base_arena._lock"):
+    for name in ("memory._nodes_lock", "engine.pages._lock", "engine.expander._turns_lock", "engine.base_arena._lock"):
         assert f"cdplugin.{name}" in names
 
 

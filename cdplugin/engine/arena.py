@@ -128,7 +128,7 @@ class _Room(NamedTuple):
 
 
 class Expand(Protocol):
-    """What :class:`cdplugin.engine.rules.Expander` does for an arena."""
+    """What :class:`cdplugin.engine.expander.Expander` does for an arena."""
 
     @property
     def nbytes(self) -> int:

@@ -8,8 +8,9 @@ import numpy as np
 
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import evaluate
+from cdplugin.engine.expander import Expander
 from cdplugin.engine.lexemes import LexemeTable
-from cdplugin.engine.rules import Expander, RuleSet
+from cdplugin.engine.rules import RuleSet
 from cdplugin.errors import LimitExceeded
 from cdplugin.ir import texts_bytes
 from cdplugin.kernels import entry as kernels

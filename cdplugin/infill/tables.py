@@ -18,7 +18,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.bits import bit_flags, bit_members
-from cdplugin.engine.rules import Expander
+from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import members, records_of

@@ -1,0 +1,309 @@
+"""The rules of families' members, made when the parser first predicts them (:class:`cdplugin.ir.Family`)."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable, Sequence
+from itertools import accumulate, chain
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from cdplugin import forking
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.rules import RuleSet
+from cdplugin.engine.tracked import ValueTracker
+from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol
+from cdplugin.kernels.parser import rules as kernels
+from cdplugin.kernels.store import layout
+from cdplugin.memory import size_of
+
+
+class _Turn:
+    """Who makes rules from an IR now: its families are shared by all arenas of a grammar, and by nothing else."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        forking.watch(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nobody makes rules."""
+        self.lock = threading.Lock()
+
+
+_turns: WeakKeyDictionary[GrammarIR, _Turn] = WeakKeyDictionary()
+_turns_lock = threading.Lock()
+
+
+@forking.in_child
+def _renew_lock() -> None:
+    global _turns_lock
+    _turns_lock = threading.Lock()
+
+
+def _turn_of(ir: GrammarIR) -> _Turn:
+    with _turns_lock:
+        turn = _turns.get(ir)
+        if turn is None:
+            turn = _turns[ir] = _Turn()
+        return turn
+
+
+_DOT_TABLES = layout.DOT_SYMBOL, layout.DOT_LEFT, layout.DOT_NULL_REST
+_NUMBER_BYTES, _MEMBER_BYTES = 300, 400
+"""A nonterminal's number, a family's member: with their places in tables."""
+_REPORTED = 1 << 16
+"""Bytes by which an arena's late rules may grow before its account is told."""
+_SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
+
+
+class Expander:
+    """Gives an arena the rules of families' members when the parser first predicts them.
+
+    One per arena: numbers of members that the static tables do not have are the arena's own.
+    """
+
+    def __init__(self, rules: RuleSet, arena: Arena) -> None:
+        self._rules = rules
+        self._turn = _turn_of(rules.ir)
+        self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
+        self._number = rules.number
+        self._symbol = {number: symbol for symbol, number in self._number.items()}
+        self._nullable = arena.tables[layout.NULLABLE].tolist()
+        self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
+        self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
+        self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
+        self._member: dict[int, Member] = {}
+        self._member_number: dict[Member, int] = {}
+        self._tracker: ValueTracker | None = None
+        self._code: dict[Symbol, list[int]] = {}
+        self._n_copied = 0  # dots of rules that are made twice, which cost next to nothing
+        self._optional = {
+            self._number[symbol]: self._encode(lexeme)
+            for symbol, lexeme in rules.lexemes.optional.items()
+            if symbol in self._number and lexeme not in rules.lexemes.rewrite
+        }
+        self._nbytes = _NUMBER_BYTES * len(self._number)
+        self._reported = 0
+        if rules.ir.tracked:
+            go_on = weakref.WeakMethod(self._go_on)
+            self._tracker = arena.tracker = ValueTracker(self._arena, rules.ir, rules.lexeme_number, go_on)
+
+    def __call__(self, nonterminal: int) -> None:
+        """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
+        with self._turn.lock:
+            family, _ = self._family(nonterminal)
+            work, n_dots = family.work, self._n_dots - self._n_copied
+            self._expand(nonterminal)
+            work = family.work - work + _SYMBOL_WORK * (self._n_dots - self._n_copied - n_dots)
+            self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
+
+    @property
+    def n_dots(self) -> int:
+        """Dots of the arena, those of rules made so far included."""
+        return self._n_dots
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
+        return self._nbytes + (0 if self._tracker is None else self._tracker.nbytes)
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The members that are not the IR's, by their numbers."""
+        return self._member
+
+    @property
+    def n_rules(self) -> int:
+        """How many rules there are now; they are the first entries of the table of rule lists."""
+        return self._n_rules
+
+    @property
+    def numbers(self) -> dict[Symbol, int]:
+        """The numbers of the IR's nonterminals, those of members that it notes included."""
+        return self._number
+
+    def remaining(self, nonterminal: int) -> int:
+        """How far a family's member is from an end, as its family puts it."""
+        family, value = self._family(nonterminal)
+        return family.remaining(value)
+
+    def is_no_nearer(self, part: int, nonterminal: int) -> bool:
+        """Whether two nonterminals are members of one family, and the first is as far from an end as the second, or farther."""
+        if not (self._is_member(part) and self._is_member(nonterminal)):
+            return False
+        (family, value), (other, before) = self._family(part), self._family(nonterminal)
+        return family is other and family.remaining(value) >= family.remaining(before)
+
+    def _is_member(self, nonterminal: int) -> bool:
+        return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
+
+    def representative(self, nonterminal: int, left: int) -> int:
+        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself.
+
+        ``left``: the nonterminal of the rule that it stands in.
+        """
+        if nonterminal not in self._member:
+            return nonterminal
+        with self._turn.lock:
+            n_before = len(self._nullable)
+            family, value = self._family(nonterminal)
+            of = None
+            if self._is_member(left):
+                other, value_of = self._family(left)
+                of = value_of if other is family else None
+            part = family.representative(value, of)
+            number = nonterminal if part is None else self._encode(part)
+            self._number_new(n_before)
+            return number
+
+    def name(self, nonterminal: int) -> str:
+        """The name of a nonterminal, for messages."""
+        if nonterminal in self._member:
+            return self._member[nonterminal].family.name
+        return self._rules.ir.names[self._symbol[nonterminal]] if nonterminal in self._symbol else ""
+
+    def _family(self, nonterminal: int) -> tuple[Family, Hashable]:
+        member = self._member.get(nonterminal)
+        return self._rules.ir.instances[self._symbol[nonterminal]] if member is None else (member.family, member.value)
+
+    def _expand(self, nonterminal: int) -> None:
+        family, value = self._family(nonterminal)
+        n_before = len(self._nullable)
+        codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
+        rights = [way for code in codes if code is not None for way in self._ways(code)]
+        offsets = np.array([0, *accumulate(map(len, rights))], np.int64)
+        symbols = np.array([*chain.from_iterable(rights)], np.int64)
+        self._number_new(n_before)
+        tables = self._arena.tables
+        tables[layout.RULE_HEADS][nonterminal] = layout.END_OF_RULE
+        n_dots = len(symbols) + len(rights)
+        n_words = 2 * len(rights)
+        dots, words = np.empty((3, n_dots), np.int64), np.empty(n_words + 2 * len(symbols), np.int64)
+        lists, corners = words[:n_words], words[n_words:]
+        n_corners = kernels.lay_out(
+            np.full(len(rights), nonterminal),
+            offsets,
+            symbols,
+            tables[layout.NULLABLE],
+            self._n_dots,
+            self._n_rules,
+            self._n_corners,
+            tables[layout.RULE_HEADS],
+            tables[layout.CORNER_HEADS],
+            dots.reshape(-1),
+            lists,
+            corners,
+        )
+        self._append_dots(dots)
+        self._append(layout.RULE_LISTS, 2 * self._n_rules, lists)
+        self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])
+        self._n_dots += n_dots
+        self._n_rules += len(rights)
+        self._n_corners += n_corners
+
+    def _ways(self, code: list[int]) -> list[list[int]]:
+        """A right side, or two of them where it begins with optional white space: with and without it.
+
+        Else the parser would find all rules that were ever made behind the one nonterminal that begins them.
+        """
+        ways = []
+        while len(code) > 1 and code[0] in self._optional:
+            ways.append([self._optional[code[0]], *code[1:]])
+            code = code[1:]
+            self._n_copied += len(code) + 1
+        return [*ways, code]
+
+    def _number_new(self, n_before: int) -> None:
+        """Make room for the nonterminals from ``n_before`` on, which have no rules yet."""
+        n = len(self._nullable)
+        if n == n_before:
+            return
+        for table, word in ((layout.RULE_HEADS, layout.NOT_EXPANDED), (layout.CORNER_HEADS, -1), (layout.VISIT_STAMPS, 0)):
+            self._arena.reserve(table, n)
+            self._arena.tables[table][n_before:n] = word
+        self._append(layout.NULLABLE, n_before, np.array(self._nullable[n_before:], np.int64))
+        self._report()
+
+    def _report(self) -> None:
+        """Tell the arena's account what the rest takes, once it has grown enough."""
+        nbytes = self.nbytes
+        if nbytes > self._reported + _REPORTED:
+            self._reported = nbytes
+            self._arena.note_size()
+
+    def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
+        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
+        with self._turn.lock:
+            n_before, first = len(self._nullable), self._n_dots
+            code = self._encoded(parts, nonterminal)
+            assert code is not None
+            self._number_new(n_before)
+            symbols = [-2 - lexeme, *code, layout.END_OF_RULE]
+            n = len(symbols)
+            null_rest = [0] * n
+            null_rest[-1] = 1
+            for at in range(n - 2, 0, -1):
+                null_rest[at] = int(symbols[at] >= 0 and self._nullable[symbols[at]] and null_rest[at + 1])
+            self._append_dots(np.array([symbols, [nonterminal] * n, null_rest], np.int64))
+            self._n_dots += n
+            return first
+
+    def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
+        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
+        code: list[int] = []
+        pending = list(reversed(parts))
+        while pending:
+            part = pending.pop()
+            if isinstance(part, int):
+                known = self._code.get(part)
+                code += self._codes(part) if known is None else known
+            elif isinstance(part, Member):
+                code.append(self._member_code(part))
+            else:
+                assert self._tracker is not None
+                lexeme = self._tracker.lexeme(part, nonterminal)
+                if lexeme is None:
+                    return None
+                code.append(-2 - lexeme)
+                pending = list(reversed(part.rest))
+        return code
+
+    def _codes(self, symbol: Symbol) -> list[int]:
+        """A symbol of the IR as it stands after dots."""
+        code = self._code[symbol] = list(map(self._encode, self._rules.lexemes.rewrite.get(symbol, (symbol,))))
+        return code
+
+    def _member_code(self, member: Member) -> int:
+        number = self._member_number.get(member)
+        if number is None:
+            number = self._member_number[member] = len(self._nullable)
+            self._member[number] = member
+            self._nbytes += _MEMBER_BYTES + size_of(member.value)
+            self._nullable.append(1 if member.family.nullable(member.value) else 0)
+        return number
+
+    def _encode(self, symbol: Part) -> int:
+        if isinstance(symbol, Member):
+            return self._member_code(symbol)
+        assert isinstance(symbol, int)
+        if symbol < 0:
+            return -2 - int(self._rules.lexeme_numbers[~symbol])
+        number = self._number.get(symbol)
+        if number is None:
+            family, value = self._rules.ir.instances[symbol]
+            number = self._number[symbol] = len(self._nullable)
+            self._symbol[number] = symbol
+            self._nbytes += _NUMBER_BYTES
+            self._nullable.append(1 if family.nullable(value) else 0)
+        return number
+
+    def _append_dots(self, dots: np.ndarray) -> None:
+        """Lay out dots after all others. ``dots``: their symbols, left sides, and whether the rest may be empty, int64."""
+        for table, words in zip(_DOT_TABLES, dots, strict=True):
+            self._append(table, self._n_dots, words)
+
+    def _append(self, table: int, at: int, words: np.ndarray) -> None:
+        self._arena.reserve(table, at + len(words))
+        self._arena.tables[table][at : at + len(words)] = words
