@@ -22,6 +22,7 @@ from typing import Any
 import cdplugin as cd
 
 _SPECIAL = re.compile(r'(?<!["\w`])<[|\w][^<>\s"\'\[\]]*>')
+_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/')  # of Lark: texts and regular expressions
 _IDS = re.compile(r"<\[([^\]]*)\]>")
 _NAMED = re.compile(r"(<\w+>)")
 _END = "≺EOS≻"
@@ -36,7 +37,7 @@ class Case:
         self.kind = data["kind"]
         is_lark = self.kind in ("lark", "trace")
         text = json.dumps(data["spec"]) if not isinstance(data["spec"], str) else data["spec"]
-        self.specials = sorted(set(_SPECIAL.findall(text))) if is_lark else []
+        self.specials = sorted(set(_SPECIAL.findall(_LITERAL.sub('""', text)))) if is_lark else []
         self.trace = list(_trace(data)) if self.kind == "trace" else []
         self.specials += sorted({token for _, token in self.trace if _SPECIAL.fullmatch(token)} - set(self.specials))
         tokens = {token.encode() for _, token in self.trace if token != _END and not _IDS.fullmatch(token)}

@@ -398,3 +398,27 @@ C: /[^\n]+;/
         ["x\nyFoObar the end;", "xyz;"],
     ),
 }
+
+# Where the masks differ, on purpose: grammar, text before, tokens that only we allow, tokens that only llguidance allows.
+# docs/grammars.md, "Beside LLGuidance", says why for each.
+DIFFERENCES: dict[str, tuple[str, str, set[str], set[str]]] = {
+    "what is ignored belongs to the lexeme that follows, not to the grammar that is open": (
+        'start: "a" inner "b"\ninner: %lark {\nstart: "x"+\n%ignore "_"\n}\n%ignore " "',
+        "ax",
+        {" ", "  ", "    ", " b"},
+        set(),
+    ),
+    "a token that is named may be written out as text as well": ('start: <[97]> | "abc"', "a", {"b"}, set()),
+    "max_tokens= ends a lexeme only where it matches": (
+        'start: x "1"\nx[max_tokens=1]: /([a-z][a-z])*/',
+        "a",
+        {"a", "b", "c", "x", "y", "z"},
+        {"1"},
+    ),
+    "nothing is ignored before the first lexeme, even if it may be empty": (
+        'start: A "1"\nA: /[a-z]*/\n%ignore " "',
+        "",
+        set(),
+        {" ", "  ", "    ", " 1"},
+    ),
+}

@@ -57,6 +57,8 @@ OVERLAP = {"type": "object", "patternProperties": {"^a": INTEGER, "b$": {"minimu
 COUNTED = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "minProperties": 2, "additionalProperties": False}
 TWO = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
 ONE_OF = {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}]}
+ENDLESS = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+WORDS = "".join(f"word{i} " for i in range(60_000))
 ADDRESS = '"::ffff:192.168.0.1"'
 
 # By the first cell: specs, each with texts that are taken and texts that are not; None: refused at compile time.
@@ -82,6 +84,14 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
         (schema({**TEXT, "pattern": "^é$"}), ['"é"', '"\\u00e9"'], []),
         (lambda: cd.Lark(ASCII), ['"é"'], ['"\\u00e9"']),
     ],
+    "29 February of a common year in `date`, `date-time`": [
+        (fmt("date"), ['"2024-02-29"'], ['"2021-02-29"']),
+        (fmt("date-time"), ['"2024-02-29T12:00:00Z"'], ['"2021-02-29T12:00:00Z"']),
+    ],
+    "`%regex` over a text of some 100 KB": [
+        (lark(f'start: %regex {{"substring_words": {json.dumps(WORDS)}}}'), None, []),
+        (lark(f'start: %regex {{"substring_words": {json.dumps(WORDS[:2000])}}}'), ["word1 word2"], ["word1 word3"]),
+    ],
     "`oneOf`": [(schema(ONE_OF), ["2", "6"], ["4"])],
     "properties that are not declared": [(schema(TWO), ['{"a": 1, "c": 2}'], [])],
     "look-aheads in `Regex(…)`": [(regex('Regex("a(?=b)[a-z]c")'), ["abc"], ["axc"])],
@@ -90,11 +100,20 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
     "letters in Lark's `/…/i`": [(lark("start: /Żółw/i"), ["żółw", "ŻÓŁW"], ["zolw"])],
     "look-aheads in Lark's `/…/`": [(lark("start: /a(?=b)bc/"), None, [])],
     "`%ignore` after the last lexeme": [(lark('start: "a" "b"\n%ignore / /'), ["ab", "a b"], ["a b "])],
+    "`lazy` on what may be empty": [
+        (lark('start: r "z"\nr[lazy]: /[a-y]*/'), None, []),
+        (lark('start: r "z"\nr[lazy]: /[a-y]+/'), ["az"], ["z", "aaz"]),
+    ],
+    "`stop=` that may be empty": [
+        (lark('start: r "z"\nr[stop=/x?/]: "a"'), None, []),
+        (lark('start: r "z"\nr[stop=/x/]: /[a-y]*/'), ["axz"], ["aaz"]),
+    ],
     "`suffix=` after any text": [(lark('start: r\nr[suffix="<end>"]: /(.|\\n)*/'), ["plain<end>"], ["plain"])],
     "`max_tokens=`, `max_chars=` on a rule of rules": [
         (lark('start: a "z"\na[max_tokens=1]: b | b "y"\nb: "x"'), None, []),
         (lark('start: a "z"\na[max_tokens=1]: B | B "y"\nB: "x"'), ["xz"], []),
     ],
+    r"escapes in strings under a `pattern` (`\b`)": [(schema({**TEXT, "pattern": r"^\S+$"}), [r'"a\b"', r'"\""'], ['"a b"'])],
     "`multipleOf: 0.1` for integers": [(schema({"type": "integer", "multipleOf": 1.5}), ["3"], ["2"])],
     "the same property twice in any order": [(schema(TWO, property_order="any"), ['{"b": 1, "a": 2}'], ['{"a": 1, "a": 2}'])],
     "the year 0000 in `date`": [
@@ -127,6 +146,15 @@ CASES: dict[str, list[tuple[Callable[[], cd.Spec], list[str] | None, list[str]]]
     "integers of more than 16 digits": [(schema({"type": "integer", "minimum": 0}), ["1" + 32 * "0"], ["-1" + 32 * "0"])],
     "leading zeros in `ipv4`": [(fmt("ipv4"), ['"128.255.0.222"'], ['"128.255.000.222"'])],
     "`item_separator` without a comma": [(lambda: cd.Lark(SEPARATED), None, [])],
+    "exponents without a sign": [(schema({"type": "number"}), ["1.3e9", "1.3e+9"], ["1.3e"])],
+    "`allOf` of two types": [(schema({"allOf": [TEXT, INTEGER]}), None, [])],
+    "names in `required` that no property has": [
+        (schema({**TWO, "required": ["c"]}), ['{"a": 1, "c": null}'], ["{}", '{"a": 1}']),
+    ],
+    "arrays shorter or longer than `prefixItems`": [
+        (schema({"type": "array", "prefixItems": [TEXT, INTEGER]}), ["[]", '["a", 1]', '["a", 1, 1]'], ['["a", "b"]']),
+    ],
+    "definitions that need each other without end": [(schema(ENDLESS), None, [])],
     '`type: "float"`': [(schema({"type": "float"}), None, [])],
     "`uri` without slashes": [(fmt("uri"), ['"mailto:a@b.c"', '"http:/example.com"'], ['"example.com"'])],
     "arrays without `maxItems`": [(schema({"type": "array", "items": INTEGER}), [json.dumps(list(range(99)))], [])],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lark_cases import CASES, END, SPECIAL, TOKENS
+from lark_cases import CASES, DIFFERENCES, END, SPECIAL, TOKENS
 
 import cdplugin as cd
 
@@ -130,31 +130,6 @@ def test_the_texts_are_followed(name: str) -> None:
         ids = list(tokens_of(text, random.Random(0)))
         n = compiler.compile(cd.Lark(grammar)).matcher().accept_tokens(ids)
         assert n == peer_of(grammar).try_consume_tokens(ids)
-
-
-# Where the masks differ, on purpose: grammar, text before, tokens that only we allow, tokens that only llguidance allows.
-# docs/grammars.md, "Beside LLGuidance", says why for each.
-DIFFERENCES: dict[str, tuple[str, str, set[str], set[str]]] = {
-    "what is ignored belongs to the lexeme that follows, not to the grammar that is open": (
-        'start: "a" inner "b"\ninner: %lark {\nstart: "x"+\n%ignore "_"\n}\n%ignore " "',
-        "ax",
-        {" ", "  ", "    ", " b"},
-        set(),
-    ),
-    "a token that is named may be written out as text as well": ('start: <[97]> | "abc"', "a", {"b"}, set()),
-    "max_tokens= ends a lexeme only where it matches": (
-        'start: x "1"\nx[max_tokens=1]: /([a-z][a-z])*/',
-        "a",
-        {"a", "b", "c", "x", "y", "z"},
-        {"1"},
-    ),
-    "nothing is ignored before the first lexeme, even if it may be empty": (
-        'start: A "1"\nA: /[a-z]*/\n%ignore " "',
-        "",
-        set(),
-        {" ", "  ", "    ", " 1"},
-    ),
-}
 
 
 @pytest.mark.parametrize("reason", DIFFERENCES)
