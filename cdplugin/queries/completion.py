@@ -9,6 +9,7 @@ kept for every cursor that they pass.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -26,6 +27,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import FAR, LONG, Budget, Costs
 from cdplugin.queries.successors import leave_out, successors
+from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
@@ -116,6 +118,21 @@ class _Frontier:
                 self.came[after] = (cursor, text)
 
 
+_of_bytes: weakref.WeakKeyDictionary[Vocabulary, dict[int, int]] = weakref.WeakKeyDictionary()
+
+
+def _byte_tokens(vocab: Vocabulary) -> dict[int, int]:
+    """Bytes -> the first token of each that is one, stop tokens aside. All grammars of a vocabulary share it, unchanged."""
+    found = _of_bytes.get(vocab)
+    if found is None:
+        found = {}
+        for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
+            if token not in vocab.eos_token_ids:
+                found.setdefault((vocab.tokens[token] or b"")[0], token)
+        _of_bytes[vocab] = found
+    return found
+
+
 class Endings:
     """Short endings in one arena. The caller holds the arena's lock."""
 
@@ -125,17 +142,12 @@ class Endings:
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
-        tokens = arena.vocab.tokens
-        self._single: dict[int, int] = {}  # byte -> token
-        stops = set(arena.vocab.eos_token_ids)
-        for token in np.flatnonzero(np.diff(arena.vocab.token_offsets) == 1).tolist():
-            if token not in stops:
-                self._single.setdefault((tokens[token] or b"")[0], token)
+        self._stops = set(arena.vocab.eos_token_ids)
+        self._single = _byte_tokens(arena.vocab)
         order = [byte for byte in _PLAIN if byte in self._single]
         order += [byte for byte in range(256) if byte in self._single and byte not in _PLAIN]
         self._order = [bytes([byte]) for byte in order]  # the bytes that a token spells, the readable ones first
         self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
-        self._stops = stops
 
     @property
     def nbytes(self) -> int:
