@@ -355,3 +355,20 @@ def test_whether_a_mask_was_narrowed(name: str) -> None:
             matcher.accept_token(rng.choice(sorted(mask)))
             left -= 1
     assert seen == {True, False}
+
+
+def test_what_other_grammars_found_out_changes_nothing() -> None:
+    """The bounds of expressions that all grammars share are noted once; with them and without, the masks are the same."""
+
+    def masks(compiler: cd.Compiler, schema: Any) -> list[set[int]]:
+        matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
+        return [fitting(matcher, budget) for budget in (5_000, 40, 9, 4, 2)]
+
+    shared = cd.Compiler(JSON_VOCAB, cd.Limits(max_row_items=3_999))
+    for schema in SCHEMAS.values():
+        masks(shared, schema)
+    for number, schema in enumerate(SCHEMAS.values()):
+        alone = cd.Compiler(JSON_VOCAB, cd.Limits(max_row_items=4_000 + number))  # limits of its own: nothing is shared
+        assert masks(alone, schema) == masks(shared, schema)
+    arena = shared.compile(cd.JsonSchema(SCHEMAS["person"]))._arena
+    assert arena.notes.of("least") and all(e < arena.notes.end for e in arena.notes.of("residual"))

@@ -79,6 +79,7 @@ class Costs:
         self._arena = arena
         self.budget = Budget(arena, arena.limits.max_completion_steps)
         self._of_expression: dict[int, int] = {}
+        self._noted = arena.notes.of("least")  # of expressions without & and ~
         self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
         self._of_pair: dict[int, int] = {}
         self._of_row: dict[int, int] = {}
@@ -166,7 +167,7 @@ class Costs:
                 record = (word >> 32) * layout.LEXEME_WORDS
                 expression = word & layout.LOW_32
                 bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
-                if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+                if not self.is_pure(expression) and expression not in self._looked_for:
                     self._bounds.add(key)
                 ways.append((bytes_left, record))
             for bytes_left, record in sorted(ways):  # of many thousands, most are longer than the first text that ends
@@ -185,7 +186,7 @@ class Costs:
 
     def of_expression(self, expression: int) -> int:
         """Length of the shortest match, looked for with ``&`` and ``~`` too."""
-        if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+        if not self.is_pure(expression) and expression not in self._looked_for:
             self._look_into(expression)
         return self._structure(expression)
 
@@ -198,7 +199,7 @@ class Costs:
         pending = [root]
         while pending:
             e = pending.pop()
-            if e in self._looked_for or self._flags(e) & expressions.PURE:
+            if e in self._looked_for or self.is_pure(e):
                 continue
             self._looked_for.add(e)
             kind = int(values[e * layout.VALUE_WORDS + layout.V_KIND])
@@ -213,14 +214,20 @@ class Costs:
         for e in around:
             self._of_expression.pop(e, None)
 
+    def is_pure(self, expression: int) -> bool:
+        """Whether an expression has neither ``&`` nor ``~``."""
+        return bool(self._flags(expression) & expressions.PURE)
+
     def _flags(self, expression: int) -> int:
         return int(self._arena.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS])
 
     def _structure(self, root: int) -> int:
         """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
-        arena, known = self._arena, self._of_expression
+        arena, known, noted = self._arena, self._of_expression, self._noted
         if root in known:
             return known[root]
+        if root in noted:
+            return noted[root]
         kinds = arena.tables[layout.VALUES]
         bounds: dict[int, int] = {}
         pending = [root]
@@ -234,11 +241,17 @@ class Costs:
             parts = (
                 words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
             )
-            missing = [part for part in parts if part not in bounds and part not in known]
+            costs: list[int] = []
+            missing: list[int] = []
+            for part in parts:
+                cost = known.get(part, noted.get(part, bounds.get(part)))
+                if cost is None:
+                    missing.append(part)
+                else:
+                    costs.append(cost)
             if missing:
                 pending += missing
                 continue
-            costs = [known[part] if part in known else bounds[part] for part in parts]
             if kind == layout.K_CAT:
                 bound = total(costs)
             elif kind == layout.K_ALT:
@@ -256,6 +269,8 @@ class Costs:
                 bound = 0 if self._flags(e) & expressions.NULLABLE else 1
             else:
                 bound = 0 if kind == layout.K_EPSILON else FAR
+            if e < arena.notes.end and self.is_pure(e):
+                noted[e] = bound
             bounds[e] = bound
             pending.pop()
         known.update(bounds)

@@ -143,7 +143,7 @@ class Growth:
 
     def residual(self, root: int) -> int:
         """Bytes that a match of an expression may still need, wherever in it a text stands."""
-        return self._fold(root, self._residuals, self._residual)
+        return self._fold(root, self._residuals, self._arena.notes.of("residual"), self._residual)
 
     def _bound(self) -> None:
         costs = self._costs
@@ -211,16 +211,19 @@ class Growth:
         lexemes = self._arena.tables[layout.LEXEMES]
         if lexeme == self._arena.header[layout.END_SYMBOL] or lexemes[record + layout.X_N_RANGES]:
             return ALL_BYTES
-        return self._fold(int(lexemes[record + layout.X_EXPRESSION]), self._mandatory, self._mandatory_of) or ALL_BYTES
+        expression, noted = int(lexemes[record + layout.X_EXPRESSION]), self._arena.notes.of("mandatory")
+        return self._fold(expression, self._mandatory, noted, self._mandatory_of) or ALL_BYTES
 
     # --- expressions ----------------------------------------------------------------------------------------------------------
 
-    def _fold(self, root: int, known: dict[int, int], of: Callable[[int, int, list[int]], int]) -> int:
-        """Something of an expression, from the inside out, on a stack of its own."""
+    def _fold(self, root: int, known: dict[int, int], noted: dict[int, int], of: Callable[[int, int, list[int]], int]) -> int:
+        """Something of an expression, from the inside out, on a stack of its own. ``noted``: what other arenas have found."""
         arena = self._arena
         pending = [root]
         while root not in known:
             e = pending[-1]
+            if e in noted:
+                known[e] = noted[e]
             if e in known:
                 pending.pop()
                 continue
@@ -233,6 +236,8 @@ class Growth:
                 continue
             arena.spend(_NODE_WORK)
             known[e] = of(kind, e, words)
+            if e < arena.notes.end and self._costs.is_pure(e):
+                noted[e] = known[e]
         return known[root]
 
     def _residual(self, kind: int, e: int, words: list[int]) -> int:
