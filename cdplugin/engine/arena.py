@@ -128,17 +128,14 @@ class _Room(NamedTuple):
 
 
 class Notes:
-    """What queries found out about the expressions of a frozen arena, by kind and expression: true in all its clones, in which
-    these have the same numbers. ``end``: the first number that is not one of them.
+    """What is found out about the expressions of a frozen arena: true in all its clones, where these have the same numbers.
+
+    ``end``: the first number that is not one of them; ``measures``: of :mod:`cdplugin.queries.measures`.
     """
 
     def __init__(self, end: int) -> None:
         self.end = end
-        self._of: dict[str, dict[int, int]] = {}
-
-    def of(self, kind: str) -> dict[int, int]:
-        """The notes of a kind, to be read and added to: only for expressions below ``end``."""
-        return self._of.setdefault(kind, {})
+        self.measures: np.ndarray | None = None
 
 
 class Expand(Protocol):

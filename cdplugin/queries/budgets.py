@@ -25,10 +25,11 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
+from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
-from cdplugin.queries.costs import FAR, Budget
+from cdplugin.queries.costs import Budget
 from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
 from cdplugin.queries.successors import leave_out, successors
 
@@ -164,7 +165,7 @@ class Budgets:
 
     def _new_growth(self) -> Growth:
         spelled = spelled_by(self._arena, self._endings.word, self._endings.costs.of_expression, self._stops)
-        self._token_costs = TokenCosts(self._arena, spelled)
+        self._token_costs = TokenCosts(self._arena, self._endings.costs.measures, spelled)
         try:
             return Growth(self._arena, self._token_costs)
         except LimitExceeded:

@@ -24,8 +24,10 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import FAR, LONG, Budget, Costs
+from cdplugin.queries.costs import Budget, Costs
+from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -139,7 +141,7 @@ class Endings:
 
     def __init__(self, arena: Arena) -> None:
         self.arena = self._arena = arena
-        self._costs = Costs(arena)
+        self._costs = Costs(arena, Measures(arena))
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word

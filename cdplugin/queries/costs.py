@@ -24,12 +24,9 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-
-FAR = 1 << 40
-"""The cost of what is not known to end."""
-LONG = FAR - 1
-"""The cost of what ends after so many bytes, or more."""
+from cdplugin.queries.measures import Measures
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
@@ -75,11 +72,11 @@ class Budget:
 class Costs:
     """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, measures: Measures) -> None:
         self._arena = arena
+        self.measures = measures
         self.budget = Budget(arena, arena.limits.max_completion_steps)
-        self._of_expression: dict[int, int] = {}
-        self._noted = arena.notes.of("least")  # of expressions without & and ~
+        self._of_expression: dict[int, int] = {}  # of those with & or ~
         self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
         self._of_pair: dict[int, int] = {}
         self._of_row: dict[int, int] = {}
@@ -127,7 +124,7 @@ class Costs:
     def nbytes(self) -> int:
         """Bytes of what was computed."""
         places = len(self._of_expression) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
-        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
+        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost)) + self.measures.nbytes
 
     def trim(self, most: int) -> None:
         """Forget what was computed, where that is more than ``most`` places."""
@@ -223,11 +220,11 @@ class Costs:
 
     def _structure(self, root: int) -> int:
         """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
-        arena, known, noted = self._arena, self._of_expression, self._noted
+        arena, known = self._arena, self._of_expression
         if root in known:
             return known[root]
-        if root in noted:
-            return noted[root]
+        if self.is_pure(root):
+            return self.measures.least(root)
         kinds = arena.tables[layout.VALUES]
         bounds: dict[int, int] = {}
         pending = [root]
@@ -244,11 +241,11 @@ class Costs:
             costs: list[int] = []
             missing: list[int] = []
             for part in parts:
-                cost = known.get(part, noted.get(part, bounds.get(part)))
-                if cost is None:
-                    missing.append(part)
+                cost = known.get(part, bounds.get(part))
+                if cost is not None or self.is_pure(part):
+                    costs.append(self.measures.least(part) if cost is None else cost)
                 else:
-                    costs.append(cost)
+                    missing.append(part)
             if missing:
                 pending += missing
                 continue
@@ -260,17 +257,10 @@ class Costs:
                 bound = max(costs)
             elif kind == layout.K_REPEAT:
                 bound = min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
-            elif kind == layout.K_LITERALS:
-                offsets = arena.tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
-                bound = int(np.diff(offsets).min()) - words[2]
-            elif kind == layout.K_BYTES:
-                bound = 1
             elif kind == layout.K_NOT:
                 bound = 0 if self._flags(e) & expressions.NULLABLE else 1
             else:
                 bound = 0 if kind == layout.K_EPSILON else FAR
-            if e < arena.notes.end and self.is_pure(e):
-                noted[e] = bound
             bounds[e] = bound
             pending.pop()
         known.update(bounds)
