@@ -266,12 +266,11 @@ class Endings:
     def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
         """The edges of a cursor from which ``estimate`` bytes are left."""
         words = None if by_tokens else self._words_at(cursor)
-        if not self._arena.header[layout.HAS_TERMINALS]:
-            if words is not None and len(words) > _MANY_EDGES:
-                return [
-                    (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
-                    for text, row, symbol in words
-                ]
+        if not self._arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
+            return [
+                (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
+                for text, row, symbol in words
+            ]
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
         for edge, after in edges:
