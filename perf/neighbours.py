@@ -5,7 +5,8 @@
 The loop does what an engine does for 16 sequences: a forward pass (8 ms of sleep: a card computes), then each sequence accepts
 its token and gets its mask, one after the other. The sequences follow valid instances of MaskBench that were followed before,
 so that a step's own work is the same every time. Beside it, threads of the same process compile schemas that are new and make
-their first masks, evenly spaced, as vLLM's scheduler process does it.
+their first masks, evenly spaced, as vLLM's scheduler process does it with our adapter (``taking_turns`` included: Python's
+threads switch more often meanwhile).
 
 Blocks of a few seconds take turns: alone, beside cdplugin's compilations, beside cdplugin's with a budget of tokens (whose
 first mask finds out more), beside llguidance's. Reported: percentiles of a step's time without the sleep, in milliseconds; and
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
+from cdplugin.adapters.serving.door import taking_turns
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mask_engines import Tokenizer, make
@@ -129,8 +131,9 @@ def ways(compiler: cd.Compiler, tokenizer: Tokenizer) -> dict[str, Callable[[Any
     """By name: what is done with a new schema; None: none come."""
 
     def meet(schema: Any, budget: int | None = None) -> None:
-        matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
-        matcher.fill_next_token_bitmask(np.zeros((1, (compiler.vocab.size + 31) // 32), np.int32), 0, budget)
+        with taking_turns:
+            matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
+            matcher.fill_next_token_bitmask(np.zeros((1, (compiler.vocab.size + 31) // 32), np.int32), 0, budget)
 
     out: dict[str, Callable[[Any], None] | None] = {"alone": None, "cdplugin": meet}
     out["cdplugin, budget"] = lambda schema: meet(schema, FAR)
@@ -140,7 +143,7 @@ def ways(compiler: cd.Compiler, tokenizer: Tokenizer) -> dict[str, Callable[[Any
         print(f"without llguidance: {error}", file=sys.stderr)
         return out
 
-    def meet_there(schema: Any) -> None:
+    def meet_there(schema: Any) -> None:  # without the GIL but for some microseconds
         peer.fill(peer.matcher(peer.compile(schema)))
 
     return out | {"llguidance": meet_there}
