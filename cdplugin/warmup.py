@@ -75,6 +75,7 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     matcher = grammar.matcher()
     matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0)
     matcher.accept_token(ord("{"))
+    matcher.shortest_completion()  # a server's door asks for it
     return grammar
 
 

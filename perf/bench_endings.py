@@ -279,6 +279,8 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     import cdplugin as cd
 
     vocab = small_vocabulary()
+    first = cd.Compiler(vocab)  # what all grammars of a vocabulary share lives as long as one compiler does: a server's
+    first.compile(cd.JsonObject()).matcher().fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0, 99)
     rows = rows_of(arguments.schemas, arguments.count, arguments.seed, 4_000)
     model = Model(vocab, arguments.seed)
     mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)

@@ -4,11 +4,13 @@
     … --loads 16 --runs 5 --tokens 32           # the comparison at 16 concurrent requests
     … --loads --valid 200                       # only whether finished outputs are valid
     … --loads --valid 0 --simulate              # only large batches, simulated from measured masks (large_batches.py)
+    … arrays --loads 16 --tokens 150 --again --backends cdplugin     # long answers: nobody ends early
     … made --loads 1 8 32 128 --server=--max-num-seqs=128 --server=--gpu-memory-utilization=0.25  # made schemas
 
 One server per backend stays up (no constraint: the first one's), and runs take turns, so that whatever else the machine does
 hits all alike. A run sends requests with distinct schemas that no earlier run used, the same to each backend, ``load`` of them
-at a time. Each asks for exactly ``--tokens`` tokens (``ignore_eos``: after the end of its JSON a request goes on freely).
+at a time; with ``--again`` a second time, when all has been met. Each asks for exactly ``--tokens`` tokens (``ignore_eos``:
+after the end of its JSON a request goes on freely).
 
 Reported per backend and load: output tokens per second (median over the runs, and the median of the ratios to no constraint in
 the same run); time to first token and time per output token, p50 and p99 over all requests; processor time of the front end and
@@ -51,6 +53,7 @@ class Run:
 
     backend: str
     load: int
+    again: bool = False  # whether the same requests were sent before
     seconds: float = 0.0
     tokens: int = 0
     first: list[float] = field(default_factory=list)  # seconds to the first token, per request
@@ -80,10 +83,19 @@ def made_schemas(seed: int) -> Iterator[dict[str, Any]]:
         yield {"id": f"made_{number}", "schema": inner}
 
 
+def array_schemas(seed: int) -> Iterator[dict[str, Any]]:
+    """Those of :func:`made_schemas`, at least 400 times: an answer that is still going on after any usual number of tokens."""
+    for row in made_schemas(seed):
+        yield {"id": f"arrays_{row['id']}", "schema": {"type": "array", "minItems": 400, "items": row["schema"]}}
+
+
+MADE = {"made": made_schemas, "arrays": array_schemas}
+
+
 def load_schemas(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str, Any]]:
-    """``count`` rows of MaskBench, drawn at random, whose schemas all backends take. ``made``: of :func:`made_schemas`."""
-    if str(path) == "made":
-        return list(itertools.islice((row for row in made_schemas(seed) if all_take(row["schema"])), count))
+    """``count`` rows of MaskBench, drawn at random, whose schemas all backends take; or made ones (:data:`MADE`)."""
+    if str(path) in MADE:
+        return list(itertools.islice((row for row in MADE[str(path)](seed) if all_take(row["schema"])), count))
     with gzip.open(path, "rt") as lines:
         rows = [json.loads(line) for line in lines]
     random.Random(seed).shuffle(rows)
@@ -217,8 +229,8 @@ def percentile(values: list[float], q: float) -> float:
 def summary(runs: list[list[Run]]) -> list[dict[str, Any]]:
     """A row per load and backend. ``runs``: for each turn the runs of all backends at one load."""
     out = []
-    for load in dict.fromkeys(turn[0].load for turn in runs):
-        turns = [{run.backend: run for run in turn} for turn in runs if turn[0].load == load]
+    for load, again in dict.fromkeys((turn[0].load, turn[0].again) for turn in runs):
+        turns = [{run.backend: run for run in turn} for turn in runs if (turn[0].load, turn[0].again) == (load, again)]
         for backend in turns[0]:
             mine = [turn[backend] for turn in turns]
             rates = [run.tokens / run.seconds for run in mine]
@@ -231,6 +243,7 @@ def summary(runs: list[list[Run]]) -> list[dict[str, Any]]:
             out.append(
                 {
                     "load": load,
+                    "schemas": "met before" if again else "new",
                     "backend": backend,
                     "tokens/s": round(statistics.median(rates), 1),
                     "of none": round(statistics.median(ratios), 3) if ratios else None,
@@ -335,12 +348,13 @@ def measure(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[s
             for load in arguments.loads:
                 mine = [next(pool) for _ in range(max(load * arguments.rounds, arguments.least))]
                 order = [*servers][turn % len(servers) :] + [*servers][: turn % len(servers)]
-                done = {name: timed(servers[name], name, load, mine, arguments.tokens) for name in order}
-                runs.append([done[name] for name in servers])
-                print(
-                    f"run {turn + 1}, load {load}: " + ", ".join(f"{n} {r.tokens / r.seconds:.1f}" for n, r in done.items()),
-                    file=sys.stderr,
-                )
+                for again in (False, True)[: 1 + arguments.again]:
+                    done = {name: timed(servers[name], name, load, mine, arguments.tokens) for name in order}
+                    for run in done.values():
+                        run.again = again
+                    runs.append([done[name] for name in servers])
+                    told = ", ".join(f"{name} {run.tokens / run.seconds:.1f}" for name, run in done.items())
+                    print(f"run {turn + 1}, load {load}{', again' if again else ''}: {told}", file=sys.stderr)
         if arguments.valid:
             mine = [next(pool) for _ in range(min(arguments.valid, 40))] * max(1, arguments.valid // 40)
             for name, server in servers.items():
@@ -361,11 +375,12 @@ async def ordered(url: str, backend: str, rows: list[dict[str, Any]], tokens: in
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="MaskBench: lines of JSON, gzip; `made`: schemas made here")
+    parser.add_argument("data", type=Path, help="MaskBench: lines of JSON, gzip; `made`, `arrays`: made here")
     parser.add_argument("--server", action="append", default=[], metavar="--OPTION=VALUE", help="for `vllm serve`, repeatable")
     parser.add_argument("--loads", type=int, nargs="*", default=[1, 4, 16, 64])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--again", action="store_true", help="send each run's requests a second time")
     parser.add_argument("--rounds", type=int, default=1, help="requests of a run, in multiples of its load")
     parser.add_argument("--least", type=int, default=4, help="requests of a run at a small load")
     parser.add_argument("--valid", type=int, default=0, help="requests that may end, to be validated")

@@ -190,6 +190,23 @@ def test_the_pages_of_a_hash_table_that_grew_are_handed_on(monkeypatch: pytest.M
         assert len(pages._free.get(size, ())) == before + 1
 
 
+def test_pages_that_nobody_asks_for_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    rare, common = 3 << 16, 1 << 16
+    monkeypatch.setattr(pages, "_free", {})
+    monkeypatch.setattr(pages, "_kept", 0)
+    monkeypatch.setattr(pages, "_MOST_KEPT", 3 * rare)
+    pages.release([pages.acquire(rare)[0] for _ in range(4)])
+    assert pages.kept() == 3 * rare
+    pages.release([pages.acquire(common)[0] for _ in range(2)])
+    assert (len(pages._free[rare]), len(pages._free[common])) == (2, 2)
+    again = [pages.acquire(common)]
+    assert not again[0][1]  # handed on
+    again.clear()
+    pages.release([pages.acquire(rare)[0] for _ in range(3)])  # asked for last: now the others make room
+    assert (len(pages._free[rare]), len(pages._free[common])) == (3, 0)
+    assert pages.kept() == 3 * rare
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="pages of a table can be moved on Linux only")
 def test_a_table_that_grows_is_never_there_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its pages become more; where somebody refers to it, it is copied, and the reference holds what it did."""

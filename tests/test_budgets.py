@@ -253,6 +253,36 @@ def test_after_the_end_a_budget_says_nothing() -> None:
     assert fitting(matcher, 0) == set(JSON_VOCAB.eos_token_ids)
 
 
+@pytest.mark.parametrize("rule", ["<[257]>", "/[ab]{2}/ <[257]>", '"a" (<[257]> | "b" | "b" <[258]>)'])
+def test_a_stop_token_that_the_rules_name(rule: str) -> None:
+    """It is the last token of its text, and no other comes after it: every budget leaves just what can end in time."""
+    vocab = cd.Vocabulary.from_bytes(
+        [*(bytes([b]) for b in range(256)), b"ab", b"<x>", b"<y>"], eos_token_ids=[257, 258], special_token_ids=[257, 258]
+    )
+    grammar = cd.Compiler(vocab).compile(cd.Lark(f"start: {rule}"))
+
+    def in_time(matcher: cd.Matcher, budget: int) -> set[int]:
+        """By brute force: the tokens after which the text ends in ``budget`` tokens, the first of them included."""
+        out = set()
+        for token in members(mask_bits(matcher)) if budget else ():
+            fork = matcher.fork()
+            assert fork.accept_token(token)
+            if fork.is_terminated() or in_time(fork, budget - 1):
+                out.add(token)
+        return out
+
+    for budget in range(1, 6):
+        matcher = grammar.matcher()
+        for left in range(budget, 0, -1):
+            expected = in_time(matcher, left)
+            assert fitting(matcher, left) == expected, (budget, matcher.tokens)
+            if not expected:
+                break
+            assert matcher.accept_token(max(expected))
+            if matcher.is_terminated():
+                break
+
+
 def test_a_longer_text_in_fewer_tokens() -> None:
     """``sh`` takes two tokens, ``lengthy`` one."""
     vocab = vocabulary([b"lengthy"])
@@ -355,3 +385,20 @@ def test_whether_a_mask_was_narrowed(name: str) -> None:
             matcher.accept_token(rng.choice(sorted(mask)))
             left -= 1
     assert seen == {True, False}
+
+
+def test_what_other_grammars_found_out_changes_nothing() -> None:
+    """The bounds of expressions that all grammars share are noted once; with them and without, the masks are the same."""
+
+    def masks(compiler: cd.Compiler, schema: Any) -> list[set[int]]:
+        matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
+        return [fitting(matcher, budget) for budget in (5_000, 40, 9, 4, 2)]
+
+    shared = cd.Compiler(JSON_VOCAB, cd.Limits(max_row_items=3_999))
+    for schema in SCHEMAS.values():
+        masks(shared, schema)
+    for number, schema in enumerate(SCHEMAS.values()):
+        alone = cd.Compiler(JSON_VOCAB, cd.Limits(max_row_items=4_000 + number))  # limits of its own: nothing is shared
+        assert masks(alone, schema) == masks(shared, schema)
+    notes = shared.compile(cd.JsonSchema(SCHEMAS["person"]))._arena.notes
+    assert notes.end and notes.measures is not None

@@ -92,6 +92,9 @@ def test_endings_of_random_grammars(seed: int) -> None:
                 ending = matcher.shortest_completion()
                 assert naive.accepts(prefix + vocab.decode(ending)), (prefix, ending)
                 assert (ending == []) == naive.accepts(prefix)
+                enough = grammar.matcher()
+                assert enough.accept_tokens(matcher.tokens) == len(matcher.tokens)
+                assert len(ending) <= enough.enough_tokens() and enough.can_end_within(enough.enough_tokens())
                 least = shortest_ending(naive, prefix, b"xy", 6)
                 if least is not None:
                     asked += 1
@@ -125,6 +128,7 @@ def test_endings_with_other_lexing(kinds: tuple[str, ...]) -> None:
             for token in ending:
                 after = naive.accept(after, token, vocab.tokens[token])
             assert naive.accepting(after), (seed, matcher.tokens, ending)
+            assert matcher.can_end_within(matcher.enough_tokens())
             found += 1
             allowed = sorted(naive.allowed(threads, vocab.tokens))
             if not allowed or len(threads) > 12:
@@ -309,3 +313,14 @@ def test_a_limit_names_itself() -> None:
     with pytest.raises(cd.LimitExceeded, match="at most Limits.max_completion_steps = 20"):
         matcher.shortest_completion()
     assert matcher.accept_token(123)  # still usable
+
+
+def test_enough_tokens_are_counted_without_a_search() -> None:
+    """Where an ending is long, what is enough is read off the rules; the search would take more steps than allowed."""
+    limits = cd.Limits(max_completion_steps=20)
+    schema = {"type": "array", "items": {"enum": ["ab"]}, "minItems": 90}
+    matcher = cd.Compiler(VOCAB, limits).compile(cd.JsonSchema(schema)).matcher()
+    with pytest.raises(cd.LimitExceeded):
+        matcher.shortest_completion()
+    assert matcher.enough_tokens() == len("[" + ",".join(['"ab"'] * 90) + "]")
+    assert matcher.accept_tokens(b'["ab') == 4 and matcher.enough_tokens() == len('",' + ",".join(['"ab"'] * 89) + "]")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from engine_tools import at_least, cases, mask, vocabulary
+from engine_tools import TEXT_TOKENS, at_least, cases, mask, random_text_lexeme, vocabulary
 from naive import random_grammar, random_tokens
 from naive_lexing import NaiveLexing
 
@@ -54,13 +56,37 @@ def random_lexing(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR
     return ir, tokens, terminals
 
 
-@pytest.mark.parametrize("kinds", [(LONGEST,), (LONGEST, LONGEST, LAZY), (LAZY,), (EXACT, LONGEST)], ids=str)
-def test_masks_of_random_grammars(kinds: tuple[str, ...]) -> None:
+def random_text(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR, list[bytes], dict[int, set[int]]]:
+    """Lexemes of plain text, which slices answer, side by side; the last one ends in one of the given ways."""
+    ir = GrammarIR()
+    ir.start = ir.nonterminal("S")
+    more = ir.nonterminal("T")
+    skip = ir.lexeme(random_text_lexeme(rng), "SKIP", lexing=LONGEST) if rng.random() < 0.4 else None
+    lexemes = [ir.lexeme(random_text_lexeme(rng), f"L{i}", lexing=LONGEST, skip=skip) for i in range(rng.randint(1, 2))]
+    last = random_text_lexeme(rng)
+    if rng.random() < 0.7:
+        last = expr.cat(last, expr.literal(rng.choice([b"ab", b"!", b"c", b'"', "é".encode()])))
+    lexemes.append(ir.lexeme(last, "LAST", lexing=rng.choice(kinds), skip=skip))
+    for lexeme in lexemes:
+        ir.rule(ir.start, [lexeme, more])
+        ir.rule(more, [lexeme])
+    ir.rule(more, [lexemes[0], more])
+    return ir, [*(bytes([b]) for b in range(256)), *rng.sample([t for t in TEXT_TOKENS if len(t) > 1], 24)], {}
+
+
+MAKERS = [
+    *((random_lexing, kinds) for kinds in ((LONGEST,), (LONGEST, LONGEST, LAZY), (LAZY,), (EXACT, LONGEST))),
+    *((random_text, kinds) for kinds in ((LONGEST,), (LAZY,))),
+]
+
+
+@pytest.mark.parametrize(("make", "kinds"), MAKERS, ids=lambda made: getattr(made, "__name__", str(made)))
+def test_masks_of_random_grammars(make: Callable[..., Any], kinds: tuple[str, ...]) -> None:
     """Every mask on random walks is what stepping every token by brute force gives."""
     compared = 0
     for seed in range(cases(60, 4)):
         rng = random.Random(seed)
-        ir, tokens, terminals = random_lexing(rng, kinds)
+        ir, tokens, terminals = make(rng, kinds)
         naive = NaiveLexing(ir, terminals)
         vocab = vocabulary(tokens, all_bytes=False)
         if naive.empty:
@@ -84,3 +110,17 @@ def test_masks_of_random_grammars(kinds: tuple[str, ...]) -> None:
                 assert matcher.accept_token(token)
                 threads = naive.accept(threads, token, vocab.tokens[token])
     assert compared > at_least(250, 4)
+
+
+@pytest.mark.parametrize("beside", ["a | B", "B | a", "a B*"], ids=str)
+@pytest.mark.parametrize("lazy", ["[lazy]: /.*ab/", '[suffix="ab"]: /.*/'], ids=str)
+def test_a_lazy_lexeme_ends_text_beside_it(beside: str, lazy: str) -> None:
+    """No token goes on with a text of any length where a LAZY lexeme has ended it, whichever lexeme is declared first."""
+    vocab = vocabulary([bytes([b]) for b in range(256)] + [b"ab", b"abc", b"bc", b"xabx", b"aab"])
+    for ignore in ("%ignore / +/", "%ignore /#.*/"):
+        grammar = cd.Compiler(vocab).compile(cd.Lark(f'start: "x" ({beside})\na{lazy}\nB: /#[^\\n]*/\n{ignore}'))
+        for text in (b"x#", b"x#a", b"x#xx"):
+            matcher = grammar.matcher()
+            assert matcher.accept_tokens(text) == len(text)
+            ends = {t for t, token in enumerate(vocab.tokens) if token and matcher.fork().accept_tokens(token) == len(token)}
+            assert {t for t in mask(matcher) if vocab.tokens[t] and t not in vocab.eos_token_ids} == ends, (ignore, text)

@@ -127,6 +127,17 @@ class _Room(NamedTuple):
         return cls(part.view(dtype), page)
 
 
+class Notes:
+    """What is found out about the expressions of a frozen arena: true in all its clones, where these have the same numbers.
+
+    ``end``: the first number that is not one of them; ``measures``: of :mod:`cdplugin.queries.measures`.
+    """
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.measures: np.ndarray | None = None
+
+
 class Expand(Protocol):
     """What :class:`cdplugin.engine.expander.Expander` does for an arena."""
 
@@ -153,9 +164,9 @@ class Arena:
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
     then starts a fresh one. ``is_fresh``: whether it took the place of one that had, and nothing was followed in it yet.
-    ``account``: is told when it grows. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``:
-    makes the rules of a nonterminal that is predicted for the first time, where some come late. ``keeping``: knows the values
-    of lexemes that keep their text, where some do.
+    ``account``: is told when it grows. ``notes``: what is known of the expressions that it was cloned with. ``start``: the
+    cursor at the beginning of a text, once rules are installed. ``expand``: makes the rules of a nonterminal that is predicted
+    for the first time, where some come late. ``tracker``: knows the values of lexemes that keep their text, where some do.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena. ``header`` and the arrays in
     ``tables`` stay alive as long as the arena; their addresses are in the header.
@@ -172,6 +183,7 @@ class Arena:
         self.expand: Expand | None = None
         self.tracker: ValueTracker | None = None
         self.account: Account | None = None
+        self.notes = Notes(0)
         self._block: Block | None = None
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
@@ -230,6 +242,7 @@ class Arena:
         self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
         self.set_block(self._block)
         self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}
+        self.notes = Notes(int(self.header[layout.N_VALUES]))
 
     def clone(self) -> Arena:
         """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
@@ -242,6 +255,7 @@ class Arena:
         other.is_fresh = other._stretched = False
         other._broken_by = None
         other.account = None
+        other.notes = self.notes
         other.header = self.header.copy()
         other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))

@@ -23,7 +23,7 @@ _HUGE = 4 << 20  # bytes: while somebody needs so many at once, none wait for ot
 _REFERENCES = 3  # in `release`: the caller's list, the loop's variable, the argument of getrefcount
 
 _lock = threading.RLock()  # an arena may die, and release, wherever Python collects garbage
-_free: dict[int, list[np.ndarray]] = {}
+_free: dict[int, list[np.ndarray]] = {}  # by size, the sizes that were asked for last at the end
 _kept = 0
 
 
@@ -50,7 +50,7 @@ def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
     global _kept
     size = rounded(nbytes)
     with _lock:
-        blocks = _free.get(size)
+        blocks = _free[size] = _free.pop(size, [])
         if blocks:
             _kept -= size
             return blocks.pop(), False
@@ -63,15 +63,32 @@ def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
 
 
 def release(blocks: list[np.ndarray]) -> None:
-    """Hand blocks from :func:`acquire` on; the list is emptied. A block that something still refers to is left to Python."""
+    """Hand blocks from :func:`acquire` on; the list is emptied. A block that something still refers to is left to Python.
+
+    Where too many wait, those go whose size nobody has asked for for longest: else what large grammars left would stay for
+    good, and every grammar after them would have fresh pages.
+    """
     global _kept
     with _lock:
         while blocks:
             block = blocks[-1]
-            if sys.getrefcount(block) <= _REFERENCES and _kept + len(block) <= _MOST_KEPT:
+            if sys.getrefcount(block) <= _REFERENCES and _has_room(len(block)):
                 _free.setdefault(len(block), []).append(block)
                 _kept += len(block)
             blocks.pop()
+
+
+def _has_room(size: int) -> bool:
+    """Whether a block of so many bytes may wait, after others have made room for it: those of sizes asked for less recently."""
+    global _kept
+    for other in list(_free):
+        if _kept + size <= _MOST_KEPT or other == size:
+            break
+        waiting = _free.get(other)
+        while waiting and _kept + size > _MOST_KEPT:
+            waiting.pop()
+            _kept -= other
+    return _kept + size <= _MOST_KEPT
 
 
 def extended(blocks: list[np.ndarray], nbytes: int) -> np.ndarray:

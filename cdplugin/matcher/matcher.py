@@ -402,6 +402,19 @@ class Matcher:
         self._ending = (len(self._tokens), ending)
         return ending.copy()
 
+    def enough_tokens(self) -> int:
+        """A number of tokens, without the stop token, in which the text can surely end.
+
+        Where the grammar allows, it is read off the rules, one token for each byte of a shortest ending, which takes far less
+        than :meth:`shortest_completion`, of whose answer it is the length elsewhere. Raises as that does.
+        """
+        arena, cursor = self._place()
+        if self.is_accepting():
+            return 0
+        with arena.lock, arena.one_budget(arena.limits.max_step_work):
+            found = self._grammar._endings_in(arena).tokens_at_most(cursor)
+        return len(self.shortest_completion()) if found is None else found
+
     def can_end_within(self, budget: int, after: int | None = None) -> bool:
         """Whether an ending of at most ``budget`` tokens is found, without the stop token; given ``after``, after that token.
 

@@ -25,10 +25,11 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
+from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
-from cdplugin.queries.costs import FAR, Budget
+from cdplugin.queries.costs import Budget
 from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
 from cdplugin.queries.successors import leave_out, successors
 
@@ -164,7 +165,7 @@ class Budgets:
 
     def _new_growth(self) -> Growth:
         spelled = spelled_by(self._arena, self._endings.word, self._endings.costs.of_expression, self._stops)
-        self._token_costs = TokenCosts(self._arena, spelled)
+        self._token_costs = TokenCosts(self._arena, self._endings.costs.measures, spelled)
         try:
             return Growth(self._arena, self._token_costs)
         except LimitExceeded:
@@ -271,7 +272,7 @@ class Budgets:
 
     def _must_end(self, cursor: int) -> None:
         """Have an ending from a cursor. Raises what :meth:`left` swallows."""
-        if cursor not in self._left and not self._accepts(cursor):
+        if cursor not in self._left and not self._may_stop(cursor):
             self._note(self._ending(cursor))
 
     # --- endings --------------------------------------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ class Budgets:
         if arena.header[layout.WORK_LEFT] < 0:
             return FAR  # not for ever: the next place's tokens have a grant of their own
         try:
-            if self._accepts(cursor):
+            if self._may_stop(cursor):
                 self._left[cursor] = 0
                 return 0
             self._note(self._ending(cursor))
@@ -306,10 +307,16 @@ class Budgets:
         raise EngineError("the matcher does not follow the endings that were found")
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
-        """The cursors of some tokens, ``cursor`` first; None if the text may not end after them."""
+        """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.
+
+        A stop token that the rules name may be the last one: it ends the text as the one after an ending does, so the path ends
+        at the cursor before it.
+        """
         path = [cursor]
-        for token in tokens:
+        for place, token in enumerate(tokens):
             cursor = self._follow(cursor, token)
+            if cursor == TERMINATED and place == len(tokens) - 1:
+                return path
             if cursor in (0, TERMINATED):
                 return None
             path.append(cursor)
@@ -329,6 +336,13 @@ class Budgets:
 
     def _accepts(self, cursor: int) -> bool:
         return bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+
+    def _may_stop(self, cursor: int) -> bool:
+        """Whether a stop token may come: after an ending, or because the rules name it."""
+        if self._accepts(cursor):
+            return True
+        named = self._stop_list if self._arena.header[layout.HAS_TERMINALS] else ()
+        return any(self._follow(cursor, token) == TERMINATED for token in named)
 
     def _follow(self, cursor: int, token: int) -> int:
         """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
@@ -387,7 +401,7 @@ class Budgets:
                 if taken > best[cursor]:
                     continue
                 known = self._left.get(cursor)
-                if known is None and self._accepts(cursor):
+                if known is None and self._may_stop(cursor):
                     known = self._left[cursor] = 0
                 if known is not None and taken + known <= length:
                     path = [cursor]

@@ -9,6 +9,7 @@ kept for every cursor that they pass.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -23,9 +24,12 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import FAR, LONG, Budget, Costs
+from cdplugin.queries.costs import Budget, Costs
+from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
+from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
@@ -40,6 +44,7 @@ _SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work)
 _EDGE_WORK = 100  # units of work of an edge that is looked at
 _TOKEN_WORK = 3  # units of work of sorting a token in
 
+_ALL_BYTES = 256
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
 Edge = tuple[bytes | int, int]
@@ -116,26 +121,36 @@ class _Frontier:
                 self.came[after] = (cursor, text)
 
 
+_of_bytes: weakref.WeakKeyDictionary[Vocabulary, dict[int, int]] = weakref.WeakKeyDictionary()
+
+
+def _byte_tokens(vocab: Vocabulary) -> dict[int, int]:
+    """Bytes -> the first token of each that is one, stop tokens aside. All grammars of a vocabulary share it, unchanged."""
+    found = _of_bytes.get(vocab)
+    if found is None:
+        found = {}
+        for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
+            if token not in vocab.eos_token_ids:
+                found.setdefault((vocab.tokens[token] or b"")[0], token)
+        _of_bytes[vocab] = found
+    return found
+
+
 class Endings:
     """Short endings in one arena. The caller holds the arena's lock."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena = self._arena = arena
-        self._costs = Costs(arena)
+        self._costs = Costs(arena, Measures(arena))
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
-        tokens = arena.vocab.tokens
-        self._single: dict[int, int] = {}  # byte -> token
-        stops = set(arena.vocab.eos_token_ids)
-        for token in np.flatnonzero(np.diff(arena.vocab.token_offsets) == 1).tolist():
-            if token not in stops:
-                self._single.setdefault((tokens[token] or b"")[0], token)
+        self._stops = set(arena.vocab.eos_token_ids)
+        self._single = _byte_tokens(arena.vocab)
         order = [byte for byte in _PLAIN if byte in self._single]
         order += [byte for byte in range(256) if byte in self._single and byte not in _PLAIN]
         self._order = [bytes([byte]) for byte in order]  # the bytes that a token spells, the readable ones first
         self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
-        self._stops = stops
 
     @property
     def nbytes(self) -> int:
@@ -168,6 +183,21 @@ class Endings:
     def bytes_left(self, cursor: int) -> int:
         """An estimate of a shortest ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
         return self._costs.of_cursor(cursor, demand=False)
+
+    def tokens_at_most(self, cursor: int) -> int | None:
+        """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.
+
+        The bytes are read off the rules, which takes less than a search, above all where the ending is long.
+        """
+        arena, head = self._arena, self._arena.header
+        if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or len(self._single) < _ALL_BYTES:
+            return None
+        lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
+        lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
+        if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
+            return None
+        left = self._costs.of_cursor(cursor)
+        return None if self._costs.is_bound or left >= LONG else left
 
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""

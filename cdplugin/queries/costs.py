@@ -24,12 +24,9 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-
-FAR = 1 << 40
-"""The cost of what is not known to end."""
-LONG = FAR - 1
-"""The cost of what ends after so many bytes, or more."""
+from cdplugin.queries.measures import Measures
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
@@ -75,10 +72,11 @@ class Budget:
 class Costs:
     """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, measures: Measures) -> None:
         self._arena = arena
+        self.measures = measures
         self.budget = Budget(arena, arena.limits.max_completion_steps)
-        self._of_expression: dict[int, int] = {}
+        self._of_expression: dict[int, int] = {}  # of those with & or ~
         self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
         self._of_pair: dict[int, int] = {}
         self._of_row: dict[int, int] = {}
@@ -126,7 +124,7 @@ class Costs:
     def nbytes(self) -> int:
         """Bytes of what was computed."""
         places = len(self._of_expression) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
-        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
+        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost)) + self.measures.nbytes
 
     def trim(self, most: int) -> None:
         """Forget what was computed, where that is more than ``most`` places."""
@@ -166,7 +164,7 @@ class Costs:
                 record = (word >> 32) * layout.LEXEME_WORDS
                 expression = word & layout.LOW_32
                 bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
-                if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+                if not self.is_pure(expression) and expression not in self._looked_for:
                     self._bounds.add(key)
                 ways.append((bytes_left, record))
             for bytes_left, record in sorted(ways):  # of many thousands, most are longer than the first text that ends
@@ -185,7 +183,7 @@ class Costs:
 
     def of_expression(self, expression: int) -> int:
         """Length of the shortest match, looked for with ``&`` and ``~`` too."""
-        if not self._flags(expression) & expressions.PURE and expression not in self._looked_for:
+        if not self.is_pure(expression) and expression not in self._looked_for:
             self._look_into(expression)
         return self._structure(expression)
 
@@ -198,7 +196,7 @@ class Costs:
         pending = [root]
         while pending:
             e = pending.pop()
-            if e in self._looked_for or self._flags(e) & expressions.PURE:
+            if e in self._looked_for or self.is_pure(e):
                 continue
             self._looked_for.add(e)
             kind = int(values[e * layout.VALUE_WORDS + layout.V_KIND])
@@ -213,6 +211,10 @@ class Costs:
         for e in around:
             self._of_expression.pop(e, None)
 
+    def is_pure(self, expression: int) -> bool:
+        """Whether an expression has neither ``&`` nor ``~``."""
+        return bool(self._flags(expression) & expressions.PURE)
+
     def _flags(self, expression: int) -> int:
         return int(self._arena.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS])
 
@@ -221,6 +223,8 @@ class Costs:
         arena, known = self._arena, self._of_expression
         if root in known:
             return known[root]
+        if self.is_pure(root):
+            return self.measures.least(root)
         kinds = arena.tables[layout.VALUES]
         bounds: dict[int, int] = {}
         pending = [root]
@@ -234,11 +238,17 @@ class Costs:
             parts = (
                 words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
             )
-            missing = [part for part in parts if part not in bounds and part not in known]
+            costs: list[int] = []
+            missing: list[int] = []
+            for part in parts:
+                cost = known.get(part, bounds.get(part))
+                if cost is not None or self.is_pure(part):
+                    costs.append(self.measures.least(part) if cost is None else cost)
+                else:
+                    missing.append(part)
             if missing:
                 pending += missing
                 continue
-            costs = [known[part] if part in known else bounds[part] for part in parts]
             if kind == layout.K_CAT:
                 bound = total(costs)
             elif kind == layout.K_ALT:
@@ -247,11 +257,6 @@ class Costs:
                 bound = max(costs)
             elif kind == layout.K_REPEAT:
                 bound = min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
-            elif kind == layout.K_LITERALS:
-                offsets = arena.tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
-                bound = int(np.diff(offsets).min()) - words[2]
-            elif kind == layout.K_BYTES:
-                bound = 1
             elif kind == layout.K_NOT:
                 bound = 0 if self._flags(e) & expressions.NULLABLE else 1
             else:

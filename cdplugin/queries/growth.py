@@ -26,14 +26,14 @@ from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import FAR, Costs
+from cdplugin.queries.costs import Costs
+from cdplugin.queries.measures import Measures
 from cdplugin.vocab.vocabulary import Vocabulary
 
 ALL_BYTES = (1 << 256) - 1
-_BESIDE_NOT = 4  # bytes by which a text gets out of the way of some words that are forbidden
 _MOST_RULES = 100_000  # beyond which no bound is looked for
-_NODE_WORK = 500  # units of work (Limits.max_step_work) of a node of an expression
 
 Edge = tuple[int, int, int]
 """From a nonterminal, to one, and what comes after that in tokens."""
@@ -42,8 +42,8 @@ Edge = tuple[int, int, int]
 class TokenCosts(Costs):
     """:class:`Costs` in tokens: lexemes by a spelling each. Upper bounds, where those of expressions are."""
 
-    def __init__(self, arena: Arena, spelled: Callable[[int], int]) -> None:
-        super().__init__(arena)
+    def __init__(self, arena: Arena, measures: Measures, spelled: Callable[[int], int]) -> None:
+        super().__init__(arena, measures)
         self._spelled = spelled
         self._tokens: dict[int, int] = {}
         self._of_cursor: dict[int, int] = {}
@@ -122,8 +122,6 @@ class Growth:
     def __init__(self, arena: Arena, costs: TokenCosts) -> None:
         self._arena = arena
         self._costs = costs
-        self._residuals: dict[int, int] = {}
-        self._mandatory: dict[int, int] = {}
         self.base, self.level = FAR, 0
         self.levels = np.zeros(arena.vocab.size, np.int64)
         head, lexemes = arena.header, arena.tables[layout.LEXEMES]
@@ -143,7 +141,7 @@ class Growth:
 
     def residual(self, root: int) -> int:
         """Bytes that a match of an expression may still need, wherever in it a text stands."""
-        return self._fold(root, self._residuals, self._residual)
+        return self._costs.measures.rest(root)
 
     def _bound(self) -> None:
         costs = self._costs
@@ -211,81 +209,7 @@ class Growth:
         lexemes = self._arena.tables[layout.LEXEMES]
         if lexeme == self._arena.header[layout.END_SYMBOL] or lexemes[record + layout.X_N_RANGES]:
             return ALL_BYTES
-        return self._fold(int(lexemes[record + layout.X_EXPRESSION]), self._mandatory, self._mandatory_of) or ALL_BYTES
-
-    # --- expressions ----------------------------------------------------------------------------------------------------------
-
-    def _fold(self, root: int, known: dict[int, int], of: Callable[[int, int, list[int]], int]) -> int:
-        """Something of an expression, from the inside out, on a stack of its own."""
-        arena = self._arena
-        pending = [root]
-        while root not in known:
-            e = pending[-1]
-            if e in known:
-                pending.pop()
-                continue
-            kind = int(arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
-            words = arena.sequence(e)
-            parts = words if kind in _OF_PARTS else words[:1] if kind in (layout.K_REPEAT, layout.K_NOT) else []
-            missing = [part for part in parts if part not in known]
-            if missing:
-                pending += missing
-                continue
-            arena.spend(_NODE_WORK)
-            known[e] = of(kind, e, words)
-        return known[root]
-
-    def _residual(self, kind: int, e: int, words: list[int]) -> int:
-        known = self._residuals
-        if kind == layout.K_CAT:
-            out = after = 0
-            for part in reversed(words):
-                out = max(out, known[part] + after)
-                after += self._least(part)
-            return min(out, FAR)
-        if kind == layout.K_ALT:
-            return max(known[part] for part in words)
-        if kind == layout.K_AND:
-            return min(sum(known[part] for part in words), FAR)
-        if kind == layout.K_NOT:
-            return known[words[0]] + _BESIDE_NOT
-        if kind == layout.K_REPEAT:
-            return min(known[words[0]] + max(words[1] - 1, 0) * self._least(words[0]), FAR)
-        if kind == layout.K_LITERALS:
-            offsets = self._arena.tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
-            return int(np.diff(offsets).max()) - words[2]
-        return 1 if kind == layout.K_BYTES else 0
-
-    def _least(self, e: int) -> int:
-        return min(self._costs._structure(e), FAR)
-
-    def _mandatory_of(self, kind: int, e: int, words: list[int]) -> int:
-        """A set of bytes as a number, 0 for none: the text may be empty, or nothing is known."""
-        known = self._mandatory
-        if kind == layout.K_BYTES:
-            return sum((word & 0xFFFFFFFFFFFFFFFF) << 64 * i for i, word in enumerate(words))
-        if kind in (layout.K_CAT, layout.K_AND):
-            sets = [known[part] for part in words if known[part]]
-            return min(sets, key=int.bit_count) if sets else 0
-        if kind == layout.K_ALT:
-            out = 0
-            for part in words:
-                if not known[part]:
-                    return 0
-                out |= known[part]
-            return out
-        if kind == layout.K_REPEAT:
-            return known[words[0]] if words[1] else 0
-        if kind == layout.K_LITERALS:
-            tables = self._arena.tables
-            offsets = tables[layout.LITERAL_OFFSETS][words[0] : words[1] + 1]
-            if int(np.diff(offsets).min()) <= words[2]:
-                return 0
-            return sum(1 << int(byte) for byte in np.unique(tables[layout.LITERAL_BYTES][offsets[1:] - 1]))
-        return 0
-
-
-_OF_PARTS = (layout.K_CAT, layout.K_ALT, layout.K_AND)
+        return self._costs.measures.needed_bytes(int(lexemes[record + layout.X_EXPRESSION])) or ALL_BYTES
 
 
 def _fewer(one: int | None, two: int) -> int:

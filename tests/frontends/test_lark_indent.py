@@ -283,6 +283,15 @@ def test_captures() -> None:
     assert matcher.accept_tokens(list(b"a:\n   xyz\n")) == 10 and matcher.captures() == {"body": b"xyz"}
 
 
+@pytest.mark.parametrize("bound", ["", "[max_tokens=9]", "[lazy]", "[capture]"])
+def test_where_the_first_rule_ends_no_line(bound: str) -> None:
+    accepts = takes(f"%indent {{}}\nstart: a (b)?\na{bound}: /xy/\nb: " + '"(" a ")"\n%ignore / +/')
+    for text in ("xy", "xy(xy)", "xy( \n xy\n)", "\n\nxy"):  # blank lines before the first line, and between brackets
+        assert accepts(text), text
+    for text in ("", "xy\n", " xy", "xy(xy)\nxy"):
+        assert not accepts(text), text
+
+
 # --- words and glued rules ---
 
 

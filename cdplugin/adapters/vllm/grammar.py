@@ -105,7 +105,7 @@ class Engine(serving.Engine):
         if not self.options.endings:
             return
         try:
-            least = len(grammar.matcher().shortest_completion()) + 1
+            least = grammar.matcher().enough_tokens() + 1  # check_budget looks closer if that is too much
         except (GrammarError, EngineError):
             least = 0
         self._least.put(key, least, _ENTRY_BYTES + size_of(key))

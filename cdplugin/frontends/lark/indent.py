@@ -175,7 +175,8 @@ class _Rewriter:
         if not ways:
             self._refuse_unending()
         for after in ways:
-            whole = Part("rule", self._version(0, (0, after)), constant(0))
+            number = self._version(0, (0, after))
+            whole = Part("rule", number, constant(0) if self._new[number].takes_parameter else None)
             for ahead in ([], [self._layout.start]):
                 self._produce(0, [*ahead, whole, *([Part("rule", end)] if after else [])])
         if self._may_be_empty[0]:

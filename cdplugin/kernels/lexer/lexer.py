@@ -392,11 +392,11 @@ def plain_run_of(h, state):
         return known
     value = value_of(h, state)
     count = length_of(h, value)
-    best = np.int64(0)
+    lazy = False
     for i in range(count):
-        if ending_of(h, word_of(h, value, i) >> 32) == layout.LAZY:
-            best = np.int64(0)
-            break
+        lazy = lazy or ending_of(h, word_of(h, value, i) >> 32) == layout.LAZY
+    best = np.int64(0)
+    for i in range(0 if lazy else count):
         part = plain_run_bound(h, word_of(h, value, i) & layout.LOW_32)
         if part < 0:
             return part
