@@ -31,8 +31,8 @@ RUNS, UNSEEN = 10, 5
 class Session:
     """A grammar that is compiled afresh, and the texts that are followed with it one after the other.
 
-    ``spec``: a JSON Schema; None for any JSON object; a grammar in Lark's notation. ``texts``: :data:`RUNS` of them; ``unseen``:
-    others of the same kind; ``wrong``: texts that the grammar refuses.
+    ``spec``: a JSON Schema; None for any JSON object; a grammar in Lark's notation. ``texts``: :data:`RUNS` of them;
+    ``unseen``: others of the same kind; ``wrong``: texts that the grammar refuses.
     """
 
     task: str
