@@ -8,10 +8,10 @@ texts of one grammar (*runs*). Instead of a model's answers the canonical tokens
 (:mod:`formatron_cases`), so all engines do the same steps. *1 run* is cold: from the grammar's text to the end of the first
 answer. Then nothing is compiled any more: *unseen*, five other texts; *warm*, the ten texts once more.
 
-CPU time of one thread, each engine in a process of its own, in turns session by session. What is known is timed without a clock
-between tokens; percentiles, and the runs, with one. Each engine has to accept all texts of a session and refuse its wrong ones;
-sessions in which one does not are left out for all. ``cdplugin -slices`` and the like are an engine with something off
-(:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out, which is told.
+CPU time of one thread, each engine in a process of its own; they take turns session by session, in another order each time. What
+is known is timed without a clock between tokens; percentiles, and the runs, with one. Each engine has to accept all texts of a
+session and refuse its wrong ones; sessions in which one does not are left out for all. ``cdplugin -slices`` and the like are an
+engine with something off (:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out, which is told.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import argparse
 import gc
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -296,9 +297,9 @@ def main() -> None:
     answers: dict[str, dict[int, list[dict[str, Any]]]] = {name: {i: [] for i in range(len(asked))} for name in names}
     for repeat in range(args.repeats):
         for i, session in enumerate(asked):
-            for name, worker in workers.items():
+            for name in random.Random(f"{repeat}, {i}").sample(names, len(names)):  # nobody always follows the same engine
                 if repeat == 0 or name not in SLOW:
-                    answers[name][i].append(worker.ask(session))
+                    answers[name][i].append(workers[name].ask(session))
             print(f"{repeat + 1}/{args.repeats}: {session.task}, {session.name}", file=sys.stderr, flush=True)
     wrong = [
         {"engine": name, "task": asked[i].task, "session": asked[i].name, "refused": a["refused"], "accepted": a["accepted"]}

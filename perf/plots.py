@@ -133,10 +133,10 @@ def formatron(record: Any, theme: Theme) -> Any:
             speed = engine[task]["tokens_per_s"]
             axis.semilogy(list(speed), list(speed.values()), color=colour(name, theme), lw=2, marker="o", ms=4, label=name)
         axis.set_title(title, fontsize=10)
-        axis.set_xlabel("texts of a grammar; then other texts; then the same", fontsize=8)
+        axis.set_xlabel("texts of one grammar", fontsize=8)
         axis.grid(True, axis="y", which="major", color=theme["grid"], lw=0.5)
     axes[0].set_ylabel("tokens per second")
-    axes[0].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
     return figure
 
 
@@ -151,6 +151,7 @@ def switches(record: Any, theme: Theme) -> Any:
             axis.barh(at - 0.18, speed["10"], 0.34, color=paint, alpha=0.45, label="10 texts, cold" if not at else None)
             axis.barh(at + 0.18, speed["warm"], 0.34, color=paint, label="warm" if not at else None)
         axis.set_xscale("log")
+        axis.set_xlim(100, 1e6)
         axis.set_yticks(range(len(names)), names[::-1])
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("tokens per second", fontsize=8)
