@@ -188,11 +188,37 @@ def test_refuses(text: str) -> None:
         "if (auto [it, fresh] = m.insert(x); !fresh) delete this; else if (i < n && j > m) ; else { }",
         's = string(1, c) + "x"; d = double(x) / (double)y; memset(dp, -1, sizeof(dp)); (void)x;',
         'cout << x << \' \' << (y ? "a" : "b") << endl;',
+        "auto p = std::make_unique<int[]>(5); U<int[]> q(new int[3]); auto n = sizeof(int[3]) + rank<int[3][4]>::value;",
+        "y = a ? new T(1) : nullptr; z = a ? [] { return 1; } : [] { return 2; }; w = a ? ::f() : g();",
+        "if (::stat(s, &b) != 0 || !::f(x)) return -::x; while (::g(a[::i])) ; x = (::f)(1) + (int)::time(nullptr) * ::k;",
+        "::std::string s = static_cast<::A>(::getpid()); typename A::template rebind<B>::other x;",
+        "auto g = [x](int) mutable noexcept -> int { return 1; }; auto h = []() noexcept { };",
+        "s += {'a', 'b'}; B::operator=(o); void *p = ::operator new(3);",
+        "auto z = 1.0 + 2i; x = a % long(b) + max(unsigned(c), unsigned(d)); alignas(16) float v[4];",
+        "decltype(auto) x = f(1); decltype(v)::value_type y; using A = int[2][3]; auto f = reinterpret_cast<void (*)()>(g);",
     ],
 )
 def test_statements(statement: str) -> None:
     WALKER.follow(cd.grammars.CPP, f"void f() {{ {statement} }}\n")
     WALKER.follow(cd.grammars.CPP, f"void f() {{ /* a */ {statement} // b\n }}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'int S::x = 3; const std::string S::name = "a"; std::locale::id myfacet::id; int S::a[2] = {1, 2};',
+        "template <class T> int A<T>::n(3); template <> int A<P>::sn = 2;",
+        "S& S::operator=(S&&) = default; void A::f(int) = default;",
+        "struct S : B { void f() &; void f() const & { } void g() &&; int h() const& noexcept; void k() & noexcept override; "
+        "using B::operator=; template <class> friend class C; template <class T> friend void f(T); };",
+        "long double operator\"\" _deg(long double x) { return x; } char constexpr c = 'a'; struct alignas(64) E { };",
+        "::A f(::B x) { return ::A(x); } class A { ::std::vector<int> v; };",
+        "#if !defined(A) && (B < 2 * 4 - 3) \\\n    || C\n#elif (X > 3) && defined(Y)\n#endif",
+        "typename std::aligned_storage<sizeof(T), alignof(T)>::type data[N];",
+    ],
+)
+def test_declarations(text: str) -> None:
+    assert WALKER.follow(cd.grammars.CPP, text + "\n").is_accepting()
 
 
 @pytest.mark.slow
