@@ -9,9 +9,10 @@ texts of one grammar (*runs*). Instead of a model's answers the canonical tokens
 answer. Then nothing is compiled any more: *unseen*, five other texts; *warm*, the ten texts once more.
 
 CPU time of one thread, each engine in a process of its own; they take turns session by session, in another order each time.
-What is known is timed without a clock between tokens; percentiles, and the runs, with one. Each engine has to accept all texts of a
-session and refuse its wrong ones; sessions in which one does not are left out for all. ``cdplugin -slices`` and the like are an
-engine with something off (:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out, which is told.
+What is known is timed without a clock between tokens; percentiles, and the runs, with one. Each engine has to accept all
+texts of a session and refuse its wrong ones; sessions in which one does not are left out for all. ``cdplugin -slices`` and
+the like are an engine with something off (:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out,
+which is told.
 """
 
 from __future__ import annotations
