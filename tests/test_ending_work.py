@@ -42,9 +42,25 @@ def test_an_ending_that_nobody_can_wait_for_is_refused_at_once(spec: cd.Spec) ->
     """Its length is more than an estimate holds: it was taken for unknown, and looked for until the budget was gone."""
     grammar = cd.Compiler(VOCAB).compile(spec)
     matcher = grammar.matcher()
-    with pytest.raises(cd.LimitExceeded, match=r"the shortest ending is too long: expected at most 4194304 bytes, found more"):
+    with pytest.raises(cd.LimitExceeded, match=r"the shortest ending is too long: expected at most 2097152 bytes, found more"):
         matcher.shortest_completion()
     assert grammar.counters()["work"] < 2_000_000
+
+
+def test_words_beside_text_are_not_spelt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one lexeme is free text, edges are bytes: the other's words, each as long as what is left, were spelt at every byte
+    and kept, 640 MB of them for an ending of 100,000.
+    """
+    spelt = []
+    spell = completion.Endings._spell
+
+    def noted(self: completion.Endings, root: int) -> bytes | None:
+        spelt.append(spell(self, root))
+        return spelt[-1]
+
+    monkeypatch.setattr(completion.Endings, "_spell", noted)
+    found = ending(cd.Ebnf('root ::= y " " [a-z]{500}\ny ::= TagDispatch(("<a>", root))'), b"")
+    assert len(found) >= 100 and sum(len(word or b"") for word in spelt) < 5_000
 
 
 def test_sums_of_what_ends_stay_below_what_does_not() -> None:

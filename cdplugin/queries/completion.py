@@ -37,8 +37,9 @@ _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
-_LONGEST = 1 << 22  # bytes of an ending: one that is longer is not looked for
+_LONGEST = 1 << 21  # bytes of an ending: one that is longer is not looked for
 _LONGEST_WORD = 1 << 20
+_MOST_WORD_BYTES, _MOST_TEXT_BYTES = 8 << 20, 16 << 20  # of words that are kept; of those on ways that are kept
 _SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
 
 _EDGE_WORK = 100  # units of work of an edge that is looked at
@@ -145,6 +146,8 @@ class Endings:
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
+        self._word_bytes = 0
+        self._text_bytes = 0  # of the texts in ``_next``
         self._stops = set(arena.vocab.eos_token_ids)
         self._single = _byte_tokens(arena.vocab)
         order = [byte for byte in _PLAIN if byte in self._single]
@@ -155,7 +158,7 @@ class Endings:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        return _PLACE_BYTES * len(self._next) + self._costs.nbytes
+        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self._costs.nbytes
 
     def find(self, cursor: int) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
@@ -204,6 +207,7 @@ class Endings:
         self._costs.trim(_MOST_KEPT)
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
+            self._word_bytes = 0
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
@@ -261,15 +265,14 @@ class Endings:
 
     def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
         """The edges of a cursor from which ``estimate`` bytes are left."""
-        if not by_tokens and not self._arena.header[layout.HAS_TERMINALS]:
-            words = self._words_at(cursor) or []
-            if len(words) > _MANY_EDGES:
-                return [
-                    (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
-                    for text, row, symbol in words
-                ]
+        words = None if by_tokens else self._words_at(cursor)
+        if not self._arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
+            return [
+                (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
+                for text, row, symbol in words
+            ]
         found: list[_Looked] = []
-        edges = self._token_edges(cursor) if by_tokens else self.edges(cursor)
+        edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
@@ -295,9 +298,10 @@ class Endings:
     def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]]) -> list[bytes | int]:
         """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on."""
         tail = self._follow(end)
-        if len(self._next) > _MOST_KEPT:
+        if len(self._next) > _MOST_KEPT or self._text_bytes > _MOST_TEXT_BYTES:
             self._next.clear()
             self._length.clear()
+            self._text_bytes = 0
         length = sum(len(self._text(edge)) for edge in tail)
         edges: list[bytes | int] = []
         cursor = end
@@ -307,6 +311,7 @@ class Endings:
             length += len(self._text(edge))
             self._length[before] = length
             self._next[before] = (edge, cursor)
+            self._text_bytes += len(edge) if isinstance(edge, bytes) else 0
             cursor = before
         edges.reverse()
         return edges + tail
@@ -320,10 +325,10 @@ class Endings:
 
     # --- edges ----------------------------------------------------------------------------------------------------------------
 
-    def edges(self, cursor: int) -> list[Edge]:
-        """The cursors that shortest words of lexemes, or single bytes, and token terminals lead to, each once."""
+    def _edges(self, cursor: int, words: list[tuple[bytes, int, int]] | None) -> list[Edge]:
+        """The cursors that ``words`` (:meth:`_words_at`), or single bytes, and token terminals lead to, each once."""
         arena = self._arena
-        found = self._word_edges(cursor)
+        found = self._word_edges(words)
         if found is None:
             places = arena.call(kernels.OP_EDGES, cursor, self._byte_tokens.ctypes.data, len(self._byte_tokens))
             pairs = arena.tables[layout.STACK][: 2 * places].tolist()
@@ -335,9 +340,8 @@ class Endings:
                     found.append((~token, after))
         return found
 
-    def _word_edges(self, cursor: int) -> list[Edge] | None:
-        """A shortest word of each lexeme that a cursor is in, with the cursor after it; None where edges have to be bytes."""
-        words = self._words_at(cursor)
+    def _word_edges(self, words: list[tuple[bytes, int, int]] | None) -> list[Edge] | None:
+        """The cursors after words, with a shortest word that leads to each; None where edges have to be bytes."""
         if words is None:
             return None
         out: dict[int, bytes] = {}
@@ -359,7 +363,7 @@ class Endings:
         if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
         lexemes = arena.tables[layout.LEXEMES]
-        out: list[tuple[bytes, int, int]] = []
+        found: list[tuple[int, int, int]] = []
         for row, state in self._arena.pairs(cursor):
             for word in arena.sequence(
                 int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
@@ -367,21 +371,37 @@ class Endings:
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
-                text = self._word(word & layout.LOW_32) if lexemes[record + layout.X_KIND] == layout.EXACT else None
-                if text is None:
+                # one that has no word makes the others needless, which may be long
+                if lexemes[record + layout.X_KIND] != layout.EXACT or not self._may_be_spelt(word & layout.LOW_32):
                     return None
-                if text:
-                    out.append((text, row, int(lexemes[record + layout.X_SYMBOL])))
+                found.append((word & layout.LOW_32, row, int(lexemes[record + layout.X_SYMBOL])))
+        out: list[tuple[bytes, int, int]] = []
+        for root, row, symbol in found:
+            text = self._word(root)
+            if text is None:
+                return None
+            if text:
+                out.append((text, row, symbol))
         return out
+
+    def _may_be_spelt(self, root: int) -> bool:
+        """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
+        if root in self._words:
+            return self._words[root] is not None
+        pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
+        return bool(pure) and self._costs.of_expression(root) <= _LONGEST_WORD
 
     def _word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
         no token is.
         """
         if root not in self._words:
-            pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
-            known = self._costs.of_expression(root) if pure else FAR
-            self._words[root] = self._spell(root) if known <= _LONGEST_WORD else None
+            text = self._spell(root) if self._may_be_spelt(root) else None
+            if self._word_bytes > _MOST_WORD_BYTES:
+                self._words.clear()
+                self._word_bytes = 0
+            self._words[root] = text
+            self._word_bytes += len(text or b"")
         return self._words[root]
 
     def _spell(self, root: int) -> bytes | None:
@@ -414,6 +434,7 @@ class Endings:
                 pending.append(min(words, key=self._costs.of_expression))
             elif kind == layout.K_REPEAT and words[1]:
                 pending += [(len(out), words[1]), words[0]]
+        arena.spend(len(out))
         return bytes(out) if all(byte in self._single for byte in set(out)) else None
 
     def _shortest_literal(self, low: int, high: int, depth: int) -> bytes:

@@ -61,8 +61,14 @@ class Measures:
         self._end = end
 
     def _measured(self, known: np.ndarray, first: int, end: int) -> np.ndarray:
-        out = np.zeros(end * MEASURE_WORDS, np.int64)
-        out[: first * MEASURE_WORDS] = known[: first * MEASURE_WORDS]
+        """The records up to ``end``, in place or, where there is no room, in a larger array: by a half, as few are asked for at
+        a time.
+        """
+        out = known
+        if len(known) < end * MEASURE_WORDS:
+            out = np.zeros(max(end, first + (first >> 1)) * MEASURE_WORDS, np.int64)
+            out[: first * MEASURE_WORDS] = known[: first * MEASURE_WORDS]
+        out[first * MEASURE_WORDS : end * MEASURE_WORDS] = 0  # a measuring may have been given up
         tables = self._arena.tables
         offsets, literals = tables[layout.LITERAL_OFFSETS], tables[layout.LITERAL_BYTES]
         self._arena.spend(int(measure_values(tables[layout.VALUES], tables[layout.DATA], offsets, literals, first, end, out)))
