@@ -21,8 +21,8 @@ from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader, Who
 
 Productive = Callable[[Symbol], bool]
 
-_MOST_COUNTED = 100
-"""Members that bounds and conditions ask for, up to which it is told what is enough."""
+_MOST_COUNTED = 20_000
+"""Symbols, up to which it is told what is enough for the members that bounds and conditions ask for."""
 _MOST_TOLD_APART = 3
 """Conditions up to which members of any names are told apart without need."""
 
@@ -220,7 +220,8 @@ class Members(Bracketed):
     def whole(self, productive: Productive) -> Whole | None:
         """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
         more_needed = self._low + self._conditions.bit_count()
-        if more_needed > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
+        most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
+        if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
             return None
         enough, others = [*self._closings], list[Symbol]()
         opened = []
