@@ -176,6 +176,17 @@ class Captured(NamedTuple):
     stop: tuple[Expr, str] | None = None
 
 
+class Whole(NamedTuple):
+    """A bound on a family's members.
+
+    ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``opened``: the symbols
+    of members' rules, each after the one that stands right before it there.
+    """
+
+    enough: list[Symbol]
+    opened: list[tuple[Symbol, Symbol]]
+
+
 class Family:
     """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
 
@@ -210,6 +221,10 @@ class Family:
     def captured(self, value: Hashable) -> Captured:
         """What of the member's text is captured."""
         return Captured()
+
+    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
+        """What is enough to end any member, and what members' rules may open; None where that is not known."""
+        return None
 
     def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
         """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is.

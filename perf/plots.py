@@ -28,7 +28,9 @@ THEMES = {
     "dark": {"ground": "#0d1117", "ink": "#e6edf3", "dim": "#9198a1", "grid": "#3d444d", "bad": "#ff7b72", "pale": "#3d444d"},
 }
 COLOURS = {"cdplugin": "#0969da", "llguidance": "#bf8700", "xgrammar": "#8250df", "guidance": "#bf8700", "none": "#8c959f"}
+COLOURS |= {"formatron": "#1a7f37", "lm-format-enforcer": "#8c959f"}
 DARK_COLOURS = {"cdplugin": "#4493f8", "llguidance": "#d4a72c", "xgrammar": "#ab7df8", "guidance": "#d4a72c", "none": "#9198a1"}
+DARK_COLOURS |= {"formatron": "#3fb950", "lm-format-enforcer": "#9198a1"}
 Theme = dict[str, str]
 
 
@@ -118,6 +120,45 @@ def serving(record: Any, theme: Theme) -> Any:
     return figure
 
 
+_FORMATRON_TASKS = {"json_schema": "JSON Schema", "json_grammar": "JSON grammar", "geoquery": "GeoQuery (FunQL)"}
+
+
+def formatron(record: Any, theme: Theme) -> Any:
+    """Tokens per second over 1 to 10 texts of a grammar, compiling included, then of other texts, then of the same again."""
+    figure, axes = plt.subplots(1, len(_FORMATRON_TASKS), figsize=(9, 3.4), constrained_layout=True, sharey=True)
+    for axis, (task, title) in zip(axes, _FORMATRON_TASKS.items(), strict=True):
+        for name, engine in record["engines"].items():
+            if " -" in name or "dropped" in engine[task]:
+                continue
+            speed = engine[task]["tokens_per_s"]
+            axis.semilogy(list(speed), list(speed.values()), color=colour(name, theme), lw=2, marker="o", ms=4, label=name)
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("texts of one grammar", fontsize=8)
+        axis.grid(True, axis="y", which="major", color=theme["grid"], lw=0.5)
+    axes[0].set_ylabel("tokens per second")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=8)
+    return figure
+
+
+def switches(record: Any, theme: Theme) -> Any:
+    """The same of cdplugin and Formatron with something off: ten texts and compiling, and the same texts again."""
+    figure, axes = plt.subplots(1, len(_FORMATRON_TASKS), figsize=(9, 3.2), constrained_layout=True, sharey=True)
+    names = [name for name in record["engines"] if name.split(" -")[0] in ("cdplugin", "formatron")]
+    names.sort(key=lambda name: (name.split(" -")[0] != "cdplugin", name))
+    for axis, (task, title) in zip(axes, _FORMATRON_TASKS.items(), strict=True):
+        for at, name in enumerate(names[::-1]):
+            speed, paint = record["engines"][name][task]["tokens_per_s"], colour(name.split(" -")[0], theme)
+            axis.barh(at - 0.18, speed["10"], 0.34, color=paint, alpha=0.45, label="10 texts, cold" if not at else None)
+            axis.barh(at + 0.18, speed["warm"], 0.34, color=paint, label="warm" if not at else None)
+        axis.set_xscale("log")
+        axis.set_xlim(100, 1e6)
+        axis.set_yticks(range(len(names)), names[::-1])
+        axis.set_title(title, fontsize=10)
+        axis.set_xlabel("tokens per second", fontsize=8)
+    axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
+    return figure
+
+
 def infilling(record: Any, theme: Theme) -> Any:
     """Checks and masks of a text with 1, 2 and 3 gaps, by grammar; medians of the runs, Llama 3's vocabulary."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3), constrained_layout=True)
@@ -176,6 +217,8 @@ PLOTS: dict[str, tuple[str, Callable[[Any, Theme], Any]]] = {
     "coverage": ("maskbench", coverage),
     "serving": ("serving-loads", serving),
     "infilling": ("infill-kept", infilling),
+    "formatron": ("formatron-tasks", formatron),
+    "switches": ("formatron-tasks", switches),
 }
 """Picture → kind of the results' file, and who draws it."""
 

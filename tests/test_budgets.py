@@ -16,6 +16,7 @@ from test_lexing import random_lexing
 import cdplugin as cd
 from cdplugin.ir import EXACT, LAZY, LONGEST
 from cdplugin.queries import budgets
+from cdplugin.queries.growth import Growth
 
 NEVER = 1 << 30
 
@@ -402,3 +403,66 @@ def test_what_other_grammars_found_out_changes_nothing() -> None:
         assert masks(alone, schema) == masks(shared, schema)
     notes = shared.compile(cd.JsonSchema(SCHEMAS["person"]))._arena.notes
     assert notes.end and notes.measures is not None
+
+
+ANY_ORDER: list[Any] = [
+    {"properties": {n: {"type": "integer"} for n in "abcd"}, "required": ["b", "d"], "additionalProperties": False},
+    {
+        "$defs": {
+            "node": {
+                "type": "object",
+                "properties": {"v": {"enum": ["xyz", "zzzzzz"]}, "l": {"$ref": "#/$defs/node"}, "r": {"$ref": "#/$defs/node"}},
+                "required": ["v"],
+                "additionalProperties": False,
+            }
+        },
+        "$ref": "#/$defs/node",
+    },
+    {"properties": {n: {"const": 9 * n} for n in "abcde"}, "additionalProperties": False, "minProperties": 3},
+    {"type": "object", "patternProperties": {"^x": {"enum": [[1, 2, 3]]}}, "properties": {"q": {}}, "required": ["q"]},
+    {
+        "type": "object",
+        "properties": {n: {"type": "array", "items": {"$ref": "#"}, "minItems": 2} for n in "pq"},
+        "dependentRequired": {"p": ["q"]},
+        "additionalProperties": {"const": "further"},
+    },
+    {"anyOf": [{"required": ["aa"]}, {"required": ["bb"]}], "properties": {"aa": {"const": "aaaaaaaa"}, "bb": {"const": 1}}},
+]
+
+
+class NoGrowth(Growth):
+    """Nothing is known of what a token may add."""
+
+    def __init__(self, *_: Any) -> None:
+        raise cd.LimitExceeded("no bound")
+
+
+@pytest.mark.parametrize("order", ["any", "schema"])
+@pytest.mark.parametrize("number", range(len(ANY_ORDER)))
+def test_bounds_of_members_leave_no_token_in_that_does_not_fit(
+    number: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the bound says that every token fits, an engine that looks at every token agrees; and every text ends in time."""
+    spec = cd.JsonSchema(ANY_ORDER[number], property_order=order, whitespace="compact")
+    bounded = cd.Compiler(JSON_VOCAB).compile(spec)
+    unbounded = cd.Compiler(JSON_VOCAB, cd.Limits(max_row_items=4_001)).compile(spec)
+    rng = random.Random(number)
+    quiet = 0
+    for turn in range(cases(40, 2, 8)):
+        least = len(bounded.matcher().shortest_completion()) + 1
+        budget = least + (rng.choice([1, 10, 30, 60]) if turn else 1_000)
+        one, two = bounded.matcher(), unbounded.matcher()
+        for left in range(budget, max(budget - 80, 0), -1):
+            found = fitting(one, left)
+            assert found, "the text does not end in time"
+            if one._enough <= left:
+                quiet += 1
+                with monkeypatch.context() as patch:
+                    patch.setattr(budgets, "Growth", NoGrowth)
+                    assert found == fitting(two, left), (order, number, left, one.tokens)
+            stops = set(one.stop_token_ids)
+            if not found - stops or (found & stops and rng.random() < 0.1):
+                break
+            token = rng.choice(sorted(found - stops))
+            assert one.accept_token(token) and two.accept_token(token)
+    assert quiet > 0

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,3 +104,83 @@ def test_reorderings() -> None:
     someone = {"child": {"name": "b"}, "name": "a"}
     (other,) = reorderings(lists, [someone, someone, someone])
     assert [next(iter(o)) for o in other] == ["child", "name", "name"]
+
+
+def _is_valid(text: str, schema: dict[str, Any]) -> bool:
+    """Whether a text is JSON that the schema allows."""
+    import jsonschema
+
+    try:
+        return jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+    except ValueError:
+        return False
+
+
+FORMATRON_PEERS = ("formatron", "llguidance", "xgrammar", "lm-format-enforcer")
+
+
+def test_formatron_s_texts() -> None:
+    """The grammars of the tasks take their texts and refuse the wrong ones; JSON texts are judged by ``jsonschema``, too."""
+    pytest.importorskip("jsonschema")
+    from formatron_cases import RUNS, TASKS, UNSEEN, sessions
+
+    import cdplugin as cd
+
+    compiler = cd.Compiler(cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256))
+    asked = sessions()
+    assert {session.task for session in asked} == set(TASKS) and len(asked) > 20
+    for session in asked:
+        given: cd.Spec = cd.JsonObject() if session.spec is None else cd.JsonSchema(session.spec)
+        grammar = compiler.compile(cd.Lark(session.spec) if session.task == "geoquery" else given)
+        right = (*session.texts, *session.unseen)
+        assert len(right) == len(set(right)) == RUNS + UNSEEN
+        for text in (*right, *session.wrong):
+            matcher = grammar.matcher()
+            data = text.encode()
+            taken = matcher.accept_tokens(data) == len(data) and matcher.is_accepting()
+            assert taken == (text in right), (session.name, text)
+            if session.task == "json_schema":
+                assert taken == _is_valid(text, session.spec)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("peer", FORMATRON_PEERS)
+def test_formatron_s_tasks(peer: str, tmp_path: Path) -> None:
+    """A peer and this package on one schema and FunQL: both take all texts and refuse the wrong ones, and are timed."""
+    for name in ("tiktoken", "llama_models", {"lm-format-enforcer": "lmformatenforcer"}.get(peer, peer)):
+        pytest.importorskip(name, reason=f"perf/README.md says how to install {name}")
+    out = tmp_path / "out.json"
+    command = [
+        "perf/formatron_tasks.py",
+        "--engines",
+        f"cdplugin,{peer}",
+        "--schemas",
+        "1",
+        "--repeats",
+        "1",
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = json.loads(out.read_text())
+    assert record["left_out"] == [] and record["sessions"] == {"json_schema": 1, "json_grammar": 1, "geoquery": 4}
+    for task, of_task in record["engines"][peer].items():
+        if (peer, task) == ("lm-format-enforcer", "geoquery"):
+            assert "context-free" in of_task["dropped"]
+            continue
+        ours = record["engines"]["cdplugin"][task]["tokens_per_s"]
+        assert record["against_the_best"][task]["warm"]["ratios"] == {
+            peer: pytest.approx(ours["warm"] / of_task["tokens_per_s"]["warm"], abs=0.006)
+        }
+
+
+def test_formatron_s_switches() -> None:
+    """Engines and switches are known by name, and others refused."""
+    import formatron_engines
+
+    with pytest.raises(ValueError, match="-nothing"):
+        formatron_engines.make("cdplugin -nothing", None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="expected one of cdplugin, formatron"):
+        formatron_engines.make("outlines", None)  # type: ignore[arg-type]
+    assert formatron_engines.is_installed("cdplugin -slices") and not formatron_engines.is_installed("no_such_engine -cache")

@@ -329,10 +329,12 @@ class Arena:
         caller holds :attr:`lock` where threads may share the arena.
         """
         result = kernels.engine(self.address, op, a, b, c)
-        return result if result >= 0 else self._finish(result, op, a, b, c)
+        return result if result >= 0 else self.finish(result, op, a, b, c)
 
-    def _finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
-        """Go on with an operation that asked for something, until it has a result."""
+    def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
+        """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
+        :meth:`call`, for a matcher that calls the kernel itself, since a call more is felt at each token.
+        """
         head = self.header
         held = head[layout.HOLDS_WORK]
         head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already

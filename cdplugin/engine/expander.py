@@ -129,6 +129,30 @@ class Expander:
         family, value = self._family(nonterminal)
         return family.remaining(value)
 
+    def family(self, nonterminal: int) -> Family | None:
+        """The family that a nonterminal is a member of."""
+        return self._family(nonterminal)[0] if self._is_member(nonterminal) else None
+
+    def wholes(self) -> dict[Family, tuple[list[int], list[tuple[int, int]]]] | None:
+        """What is enough for each family, and what it opens (:class:`cdplugin.ir.Whole`), as these stand after dots.
+
+        None where that is not known of one of them.
+        """
+        out: dict[Family, tuple[list[int], list[tuple[int, int]]]] = {}
+        with self._turn.lock:
+            n_before = len(self._nullable)
+            for symbol, (family, _) in self._rules.ir.instances.items():
+                if symbol not in self._number or family in out:
+                    continue
+                whole = family.whole(self._rules.productive)
+                if whole is None:
+                    return None
+                enough = [code for one in whole.enough for code in self._codes(one)]
+                opened = [(self._codes(before)[-1], code) for before, one in whole.opened for code in self._codes(one)]
+                out[family] = (enough, [(before, code) for before, code in opened if code >= 0])
+            self._number_new(n_before)
+        return out
+
     def is_no_nearer(self, part: int, nonterminal: int) -> bool:
         """Whether two nonterminals are members of one family, and the first is as far from an end as the second, or farther."""
         if not (self._is_member(part) and self._is_member(nonterminal)):

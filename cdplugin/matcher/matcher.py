@@ -192,11 +192,13 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
-        arena, cursor = self._place()
+        arena = self._grammar._arena  # what follows is _place without a call, which is felt at each token
+        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+            arena = self._place()[0]
         if not 0 <= token_id < self._size:
             self._check(token_id)
         with arena.lock:
-            cursor = self._follow(arena, cursor, token_id)
+            cursor = self._follow(arena, self._cursors[-1], token_id)
         if cursor == 0:
             return False
         self._cursors.append(cursor)
@@ -328,9 +330,14 @@ class Matcher:
         is crossed (the row's content is then undefined).
         """
         row = row_address(bitmask, index, self._size)
-        arena, cursor = self._place()
+        arena = self._grammar._arena  # as in accept_token
+        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+            arena = self._place()[0]
         with arena.lock:
-            arena.call(kernels.OP_FILL, cursor, row, self._stops_address)
+            cursor = self._cursors[-1]
+            status = kernels.engine(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
+            if status < 0:
+                arena.finish(status, kernels.OP_FILL, cursor, row, self._stops_address)
             if budget is not None and (budget < self._enough or len(self._tokens) > self._until):
                 self._fit(arena, row, budget)
 
@@ -596,7 +603,8 @@ class Matcher:
             return self._follow_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
-        return arena.call(kernels.OP_ACCEPT, cursor, token_id, 1)
+        found = kernels.engine(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
+        return found if found >= 0 else arena.finish(found, kernels.OP_ACCEPT, cursor, token_id, 1)
 
     def _follow_stop(self, arena: Arena, cursor: int, token_id: int) -> int:
         """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.

@@ -331,7 +331,14 @@ class Costs:
         for dot in dots.tolist():
             left, right = int(lefts[dot]), symbols[dot : _end_of(symbols, dot)].tolist()
             rules.append((left, right, total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0)))
-        for left, right, fixed in rules:  # nothing raises from here on: rules are taken in as a whole
+        self._n_entries = n  # nothing raises from here on: rules are taken in as a whole
+        self._add(rules, fresh)
+
+    def _add(self, rules: list[tuple[int, list[int], int]], fresh: list[tuple[int, int]]) -> None:
+        """Note rules ``(left, right, what its lexemes cost)``, and lower what they make cheaper, and what ``fresh`` does: costs
+        and left sides.
+        """
+        for left, right, fixed in rules:
             self._grow(max([left, *right]) + 1)
             number = len(self._rules)
             self._rules.append((left, right))
@@ -343,7 +350,6 @@ class Costs:
                     self._uses[symbol].append(number)
             if not self._missing[number]:
                 heappush(fresh, (self._sum(number), left))
-        self._n_entries = n
         self._lower(fresh)
 
     def _take_in(self, dots: np.ndarray) -> list[tuple[int, int]]:

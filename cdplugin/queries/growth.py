@@ -10,8 +10,11 @@ most :attr:`Growth.level` for every such byte that was written; each token of th
 All costs are tokens of an ending, each lexeme spelled by itself. That is exact for lexemes without ``&`` and ``~``. For
 others, and for what a lexeme that has begun may need, the bound is read off the expression.
 
-There is no bound where rules are made late, where tokens are counted, where a lexeme depends on the text of another, and where
-longest match may forbid an ending.
+The members of a family, whose rules are made late, are one node, if the family tells what is enough to end any of them
+(:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
+
+There is no bound for other families, where tokens are counted, where a lexeme depends on the text of another, and where longest
+match may forbid an ending.
 """
 
 from __future__ import annotations
@@ -23,16 +26,18 @@ from typing import Any
 import numpy as np
 
 from cdplugin.engine.arena import Arena
+from cdplugin.ir import Family
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import Costs
+from cdplugin.queries.costs import Costs, total
 from cdplugin.queries.measures import Measures
 from cdplugin.vocab.vocabulary import Vocabulary
 
 ALL_BYTES = (1 << 256) - 1
+_CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 _MOST_RULES = 100_000  # beyond which no bound is looked for
 
 Edge = tuple[int, int, int]
@@ -48,6 +53,8 @@ class TokenCosts(Costs):
         self._tokens: dict[int, int] = {}
         self._of_cursor: dict[int, int] = {}
         self._worst: dict[int, int] = {}  # of what is completed: the most that is left after it, whatever comes
+        self.of_family: dict[Family, int] = {}  # what is enough to end any of its members
+        self.opened: dict[Family, list[tuple[int, int]]] = {}
 
     def _lexeme(self, lexeme: int) -> int:
         if lexeme == self._arena.header[layout.END_SYMBOL]:
@@ -59,6 +66,37 @@ class TokenCosts(Costs):
             token = bool(lexemes[record + layout.X_N_RANGES])
             known = self._tokens[lexeme] = 1 if token else self._spelled(int(lexemes[record + layout.X_EXPRESSION]))
         return known
+
+    def load_families(self) -> bool:
+        """Take in what is enough to end members of families; False where that is not known of all."""
+        self._load()
+        expander: Any = self._arena.expand
+        wholes = expander.wholes()
+        if wholes is None:
+            return False
+        rules = []
+        for symbol in list(expander.numbers.values()):
+            family = expander.family(symbol)
+            if family in wholes:
+                enough = wholes[family][0]
+                rules.append((symbol, enough, total(self._lexeme(-2 - code) for code in enough if code < 0)))
+        self._arena.spend(_CODE_WORK * sum(len(right) for _, right, _ in rules))
+        self._add(rules, [])
+        for family, (enough, opened) in wholes.items():
+            costs = (self._cost[code] if code >= 0 else self._lexeme(-2 - code) for code in enough)
+            self.of_family[family] = total(costs)
+            self.opened[family] = opened
+        return all(cost < FAR for cost in self.of_family.values())
+
+    def _nonterminal(self, nonterminal: int, left: int) -> int:
+        """A member of a family that is known by :meth:`load_families` needs no rules of its own."""
+        if self.of_family:
+            expander: Any = self._arena.expand
+            enough = self.of_family.get(expander.family(nonterminal), FAR)
+            if enough < FAR:
+                self._grow(nonterminal + 1)
+                return min(self._cost[nonterminal], enough)
+        return super()._nonterminal(nonterminal, left)
 
     def worst(self, cursor: int, residual: Callable[[int], int]) -> int:
         """The most tokens that are left from a cursor on the way of any rule that is open there; nothing new is opened."""
@@ -126,7 +164,7 @@ class Growth:
         self.levels = np.zeros(arena.vocab.size, np.int64)
         head, lexemes = arena.header, arena.tables[layout.LEXEMES]
         self._used = range(int(head[layout.END_SYMBOL]))
-        late = arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
+        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
         exact = all(int(lexemes[x * layout.LEXEME_WORDS + layout.X_KIND]) == layout.EXACT for x in self._used)
         if exact and not late and len(arena.tables[layout.RULE_LISTS]) // 2 <= _MOST_RULES:
             self._bound()
@@ -145,7 +183,10 @@ class Growth:
 
     def _bound(self) -> None:
         costs = self._costs
-        costs._load()
+        if self._arena.expand is None:
+            costs._load()
+        elif not costs.load_families():
+            return
         edges, between = self._rules()
         n = len(costs._cost)
         component = _components(n, [(a, b) for a, b, _ in edges])
@@ -179,7 +220,20 @@ class Growth:
         corner: dict[tuple[int, int], int] = {}
         edges: list[Edge] = []
         between: list[int | None] = []
+        expander: Any = self._arena.expand
+        of_member: dict[int, int] = {}  # a family's nonterminal, its first one -> that
+        first_of: dict[Family, int] = {}
+        for symbol in range(len(costs._cost) if costs.of_family else 0):
+            family = expander.family(symbol)
+            if family is not None:
+                of_member[symbol] = first_of.setdefault(family, symbol)
+        for family, number in first_of.items():
+            for before, symbol in set(costs.opened[family]):
+                edges.append((number, of_member.get(symbol, symbol), costs.of_family[family]))
+                between.append(ALL_BYTES if before >= 0 else self.mandatory_of_lexeme(-2 - before))
         for left, right in costs._rules:
+            if left in of_member:
+                continue
             rest = [0]
             for symbol in reversed(right):
                 rest.append(min(rest[-1] + (costs._cost[symbol] if symbol >= 0 else costs._lexeme(-2 - symbol)), FAR))
@@ -187,7 +241,8 @@ class Growth:
             if rest[0] >= FAR:
                 continue  # its text never ends
             seen: int | None = None
-            for at, symbol in enumerate(right):
+            for at, part in enumerate(right):
+                symbol = of_member.get(part, part)
                 if symbol < 0:
                     seen = _fewer(seen, self.mandatory_of_lexeme(-2 - symbol))
                     continue

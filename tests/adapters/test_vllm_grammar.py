@@ -6,6 +6,7 @@ import inspect
 import json
 import logging
 import random
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -33,6 +34,14 @@ def filled(state: GrammarState, rows: int = 1, row: int = 0) -> set[int]:
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_prepared_keeps_pythons_lock_for_a_short_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who decodes beside it gets the lock back within a fraction of a millisecond."""
+    usual, seen = sys.getswitchinterval(), list[float]()
+    monkeypatch.setattr(GrammarState, "_fill", lambda *_: seen.append(sys.getswitchinterval()))
+    state_of().prepare()
+    assert seen and max(seen) <= 0.0005 < usual == sys.getswitchinterval()
 
 
 def test_kinds_of_requests() -> None:

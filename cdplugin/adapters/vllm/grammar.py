@@ -213,7 +213,8 @@ class GrammarState:
     def prepare(self) -> None:
         """Do on this thread what the first mask asks for: the mask itself, and what is to be known of endings."""
         late, self._late = self._late, math.inf  # nobody waits for it but this request
-        self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
+        with taking_turns:
+            self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
         self._late = late
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:

@@ -17,10 +17,12 @@ from typing import NamedTuple
 
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader, Whole
 
 Productive = Callable[[Symbol], bool]
 
+_MOST_COUNTED = 20_000
+"""Symbols, up to which it is told what is enough for the members that bounds and conditions ask for."""
 _MOST_TOLD_APART = 3
 """Conditions up to which members of any names are told apart without need."""
 
@@ -214,6 +216,24 @@ class Members(Bracketed):
         assert isinstance(value, tuple)
         _, seen, count, met, _, _ = value
         return max(self._missing(seen).bit_count() + (self._conditions & ~met).bit_count(), self._low - count)
+
+    def whole(self, productive: Productive) -> Whole | None:
+        """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
+        more_needed = self._low + self._conditions.bit_count()
+        most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
+        if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
+            return None
+        enough, others = [*self._closings], list[Symbol]()
+        opened = []
+        for i, values in self._usable(productive).values.items():
+            entry = self._entries[i]
+            symbols = [symbol for symbol, _ in values]
+            (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
+            opened += [(entry.key, symbol) for symbol in symbols]
+        for more in self._usable_further(productive, (0,) * self._n_groups):
+            others += (self._comma, more.key, more.value)
+            opened.append((more.key, more.value))
+        return Whole(enough + others * more_needed, opened)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
