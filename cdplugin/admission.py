@@ -1,9 +1,10 @@
 """Whether a request can be served: it compiles, and its first steps stay within the budgets.
 
 For a process that validates requests which another process will serve, and that wants to refuse at once what would fail later.
-Besides compiling, :func:`admit` takes a few steps from the beginning; and, for every part of a lexeme in which much may be at
-work at once (``&`` and ``~`` between large languages), a few steps of that part alone, wherever in the grammar it stands. Work
-that only a longer text causes is not foreseen. It is bounded all the same, step by step.
+Besides compiling, :func:`admit` takes a few steps from the beginning, as long as they take no more work than one step may; and,
+for every part of a lexeme in which much may be at work at once (``&`` and ``~`` between large languages), a few steps of that
+part alone, wherever in the grammar it stands. Work that only a longer text causes is not foreseen. It is bounded all the same,
+step by step.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def admit(compiler: Compiler, spec: Spec) -> Grammar:
         ir = spec.rules(compiler.limits)
         doubtful = doubtful_parts(ir)
         grammar = compiler.compile_ir(ir)
-    _walk(grammar, _TEXT_BYTES)
+    _walk(grammar, _TEXT_BYTES, compiler.limits.max_step_work)
     left = compiler.limits.max_step_work
     for part in doubtful:
         left -= _work_of(compiler, part)
@@ -64,12 +65,13 @@ def _work_of(compiler: Compiler, part: Expr) -> int:
         raise
     except GrammarError:  # it matches nothing: one alternative of several
         return 0
-    _walk(alone, _TEXT_BYTES)
+    _walk(alone, _TEXT_BYTES, compiler.limits.max_step_work)
     return alone.counters()["work"]
 
 
-def _walk(grammar: Grammar, text_bytes: int) -> None:
-    """Make the first mask, and one after each token of a text of so many bytes, which is the same each time.
+def _walk(grammar: Grammar, text_bytes: int, most_work: int) -> None:
+    """Make the first mask, and one after each token of a text of so many bytes, which is the same each time, as long as all of
+    it takes no more than ``most_work``.
 
     Raises :class:`cdplugin.LimitExceeded`.
     """
@@ -82,7 +84,7 @@ def _walk(grammar: Grammar, text_bytes: int) -> None:
         bits = bit_flags(row[0])
         bits[stops] = 0
         allowed = np.flatnonzero(bits)
-        if text_bytes <= 0 or not len(allowed):
+        if text_bytes <= 0 or not len(allowed) or grammar.counters()["work"] > most_work:
             return
         token = int(allowed[rng.randrange(len(allowed))])
         matcher.accept_token(token)

@@ -114,6 +114,14 @@ def test_what_the_first_steps_can_do_is_admitted() -> None:
     admit(cd.Compiler(VOCAB, cd.Limits(max_expr_width=64)), cd.JsonSchema(schema))
 
 
+def test_the_first_steps_together_take_the_work_of_two_at_most() -> None:
+    """Each of them is within the budget; all that the door looked at took six budgets."""
+    most = 500_000
+    spec = cd.Regex("([a-z]{1,200} ?){0,200}[a-z]{0,300}([a-z ]{2,5}){30}")
+    grammar = admit(cd.Compiler(vocabulary([]), limits=cd.Limits(max_step_work=most)), spec)
+    assert most < grammar.counters()["work"] <= 2 * most
+
+
 def test_a_part_that_matches_nothing_is_no_reason_to_refuse() -> None:
     spec = cd.Lark('start: "x" A?\nA: /a+/ & /b+/ | "c"\n')
     compiler = cd.Compiler(VOCAB)

@@ -40,6 +40,8 @@ def random_grammar(rng: random.Random) -> str:
 
     lines = ["start: " + body(1), "x: " + body(0).replace("x", "T0") + rng.choice(["", " | T1 x"])]
     lines += [f"{name}: {text}" for name, text in terminals.items()]
+    if rng.random() < 0.3:
+        lines.append("%word " + rng.choice(["/[ab]/ T0", "/a/", "/[abc]/ T1 T2"]))
     return "\n".join(lines) + ('\n%ignore "c"' if rng.random() < 0.3 else "")
 
 
@@ -92,6 +94,15 @@ def test_refused(grammar: str, rule: str, byte: str) -> None:
         cd.Lark(grammar).to_ir(Limits())
     assert byte in str(caught.value)
     assert "suffix=" in caught.value.expected
+
+
+@pytest.mark.parametrize("grammar", ['start: "a" "a"', 'start: "1" | x\nx: "x" "in" NAME\nNAME: /[a-z]+/', 'start: "é1" "ü"'])
+def test_words_that_nothing_parts_are_refused(grammar: str) -> None:
+    """What may follow begins with a character (by its first byte) before which, by ``%word``, none of them ends."""
+    words = "%word /[a-zé1]/\n"
+    with pytest.raises(cd.GrammarError, match="never ends before what may follow it"):
+        cd.Lark(words + grammar).to_ir(Limits())
+    assert cd.Lark(words + grammar + '\n%ignore " "').to_ir(Limits()).rules
 
 
 @pytest.mark.parametrize(

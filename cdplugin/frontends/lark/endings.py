@@ -2,7 +2,8 @@
 follow it.
 
 A lexeme *eats* a byte if, after every text that it matches, it can go on with that byte. One that eats every byte that may
-come next never ends there, since longest match gives it all of them. That is refused
+come next never ends there, since longest match gives it all of them; nor does one that, by ``%word``, never ends before those
+that it does not eat. That is refused
 
 - where it leaves a rule without any text, and
 - where the lexeme never ends wherever it stands, and begins with a byte that no other lexeme begins with: after that byte,
@@ -55,11 +56,12 @@ def check_endings(draft: Draft, ignored: Expr | None) -> None:
 def _refuse(draft: Draft, stuck: Stuck) -> NoReturn:
     owner = draft.rules[stuck.rule].owner
     some = _shown(stuck.follow & ALL_BYTES)
-    draft.scope.source.fail(
-        f"the rule {owner.name!r} never ends: {stuck.part.value.name} goes on with whatever may follow it ({some})",
-        owner.at,
-        expected="a terminal that stops before what follows, [lazy] or suffix=",
-    )
+    lexeme = stuck.part.value
+    if stuck.follow & ~Bytes(generous=False).eaten(lexeme.expression):
+        why, expected = "never ends before what may follow it", "something between two words of %word"
+    else:
+        why, expected = "goes on with whatever may follow it", "a terminal that stops before what follows, [lazy] or suffix="
+    draft.scope.source.fail(f"the rule {owner.name!r} never ends: {lexeme.name} {why} ({some})", owner.at, expected=expected)
 
 
 def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
@@ -113,7 +115,9 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
                     e = part.value.expression
                     if id(e) not in eaten:
                         eaten[id(e)] = surely.eaten(e)
-                    if not rest & _OPEN and (rest | ignored) & ~eaten[id(e)] == 0:
+                    fence = part.value.fence
+                    kept = eaten[id(e)] | (surely.first(fence) if fence is not None else 0)
+                    if not rest & _OPEN and (rest | ignored) & ~kept == 0:
                         out.append(Stuck(number, i, part, rest))
                 may, is_empty = _of(part, firsts, first, empty)
                 rest = may | rest if is_empty else may
