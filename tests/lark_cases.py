@@ -421,4 +421,16 @@ DIFFERENCES: dict[str, tuple[str, str, set[str], set[str]]] = {
         set(),
         {" ", "  ", "    ", " 1"},
     ),
+    "a lazy lexeme ends at its shortest match, also where its first byte ended what is ignored": (
+        "start: T a\nT: /[a-c]{1,3}/\na[lazy]: /[a-c]+/\n%ignore / +/",
+        "abc b",
+        set(),
+        {"a", "b", "c"},
+    ),
+    "conditions hold for the parameter that a rule has, also beside another one": (
+        'start: p::1 "c" | p::0 "d"\np::_ : "a" p::incr(_) %if lt(_, 3) | "b" %if ge(_, 2)',
+        "ab",
+        set(),
+        {"d"},
+    ),
 }
