@@ -79,6 +79,11 @@ def steps(args: argparse.Namespace, folder: Path) -> dict[str, Step]:
     }
 
 
+def _hear_interrupts() -> None:
+    """A step is stopped by SIGINT, which a shell has its background jobs ignore, and their children with them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, Any]:
     """Run a step for at most so many seconds: its status, time, what it wrote, and the end of its output where it failed."""
     missing = [name for name in step.needs if importlib.util.find_spec(name) is None]
@@ -89,7 +94,14 @@ def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, An
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(
-            step.command, cwd=ROOT, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            step.command,
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=_hear_interrupts,
         )
         try:
             status = "done" if process.wait(min(seconds, step.seconds)) == 0 else "failed"

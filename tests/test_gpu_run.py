@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -100,8 +101,9 @@ def test_a_step(tmp_path: Path) -> None:
     assert run(good, 5, {}) == {"status": "skipped: no time is left"}
 
 
-def test_a_step_out_of_time_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    """It is interrupted, so that it can end what is in a group of its own."""
+@pytest.mark.parametrize("heard", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
+def test_a_step_out_of_time_is_ended_with_what_it_started(tmp_path: Path, heard: Any) -> None:
+    """It is interrupted, so that it can end what is in a group of its own; also where a shell has us ignore interrupts."""
     told = tmp_path / "told"
     code = (
         "import pathlib, subprocess, sys, time\n"
@@ -109,7 +111,11 @@ def test_a_step_out_of_time_is_ended_with_what_it_started(tmp_path: Path) -> Non
         "try:\n    time.sleep(600)\n"
         f"finally:\n    child.kill(); child.wait(); pathlib.Path({str(told)!r}).write_text('ended')\n"
     )
-    found = run(Step(python(code), 3), 60, dict(os.environ))
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        found = run(Step(python(code), 3), 60, dict(os.environ))
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert found["status"] == "out of time" and told.read_text() == "ended"
 
 
