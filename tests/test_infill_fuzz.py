@@ -20,6 +20,7 @@ from cdplugin.infill import workspace as infill_workspace
 from cdplugin.infill.parts import Part
 from cdplugin.infill.session import InfillSession
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.jit import decorators as jit
 
 pytestmark = pytest.mark.kernel
 
@@ -113,7 +114,7 @@ def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]
 
 
 @pytest.mark.parametrize("growth", ["twice as large", "by a fifth"])
-@pytest.mark.parametrize("kind", ["random", "json", "arithmetic", "cpp"])
+@pytest.mark.parametrize("kind", ["random", "json", "arithmetic", *(["cpp"] if not jit.DISABLED else [])])  # cpp: minutes
 def test_what_is_kept_of_the_last_text_changes_nothing(kind: str, growth: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two texts of one grammar are changed in turns: every answer is that of a workspace that knows of no text before. And
     something is kept. An operation may begin again wherever a table grows.
