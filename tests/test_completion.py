@@ -315,12 +315,26 @@ def test_a_limit_names_itself() -> None:
     assert matcher.accept_token(123)  # still usable
 
 
+MANY = {"type": "array", "items": {"enum": ["ab"]}, "minItems": 90}
+
+
 def test_enough_tokens_are_counted_without_a_search() -> None:
     """Where an ending is long, what is enough is read off the rules; the search would take more steps than allowed."""
     limits = cd.Limits(max_completion_steps=20)
-    schema = {"type": "array", "items": {"enum": ["ab"]}, "minItems": 90}
-    matcher = cd.Compiler(VOCAB, limits).compile(cd.JsonSchema(schema)).matcher()
+    matcher = cd.Compiler(VOCAB, limits).compile(cd.JsonSchema(MANY)).matcher()
     with pytest.raises(cd.LimitExceeded):
         matcher.shortest_completion()
     assert matcher.enough_tokens() == len("[" + ",".join(['"ab"'] * 90) + "]")
     assert matcher.accept_tokens(b'["ab') == 4 and matcher.enough_tokens() == len('",' + ",".join(['"ab"'] * 89) + "]")
+
+
+def test_enough_tokens_where_some_bytes_are_in_no_token() -> None:
+    """Expressions have no bytes that no token brings, so each byte of an ending is a token all the same."""
+    tokens = [bytes([b]) for b in range(128)] + [b"</s>"]
+    vocab = cd.Vocabulary.from_bytes(tokens, eos_token_ids=128)
+    matcher = cd.Compiler(vocab, cd.Limits(max_completion_steps=20)).compile(cd.JsonSchema(MANY)).matcher()
+    assert matcher.enough_tokens() == len("[" + ",".join(['"ab"'] * 90) + "]")
+    with_pair = cd.Vocabulary.from_bytes([*tokens[:128], "é".encode(), b"</s>"], eos_token_ids=129)
+    matcher = cd.Compiler(with_pair, cd.Limits(max_completion_steps=20)).compile(cd.JsonSchema(MANY)).matcher()
+    with pytest.raises(cd.LimitExceeded):  # a byte may be there that no token of its own spells: it is searched for
+        matcher.enough_tokens()

@@ -193,7 +193,8 @@ class Endings:
         The bytes are read off the rules, which takes less than a search, above all where the ending is long.
         """
         arena, head = self._arena, self._arena.header
-        if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or len(self._single) < _ALL_BYTES:
+        brought = _ALL_BYTES - arena.vocab.absent_bytes.bit_count()  # expressions have no other bytes
+        if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or len(self._single) < brought:
             return None
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
