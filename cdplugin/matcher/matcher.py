@@ -192,9 +192,7 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
-        arena = self._grammar._arena  # what follows is _place without a call, which is felt at each token
-        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
-            arena = self._place()[0]
+        arena = self._present()
         if not 0 <= token_id < self._size:
             self._check(token_id)
         with arena.lock:
@@ -330,9 +328,7 @@ class Matcher:
         is crossed (the row's content is then undefined).
         """
         row = row_address(bitmask, index, self._size)
-        arena = self._grammar._arena  # as in accept_token
-        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
-            arena = self._place()[0]
+        arena = self._present()
         with arena.lock:
             cursor = self._cursors[-1]
             status = kernels.engine(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
@@ -411,7 +407,7 @@ class Matcher:
         arena, cursor = self._place()
         if self.is_accepting():
             return 0
-        with arena.lock, arena.one_budget(arena.limits.max_step_work):
+        with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
             found = self._grammar._endings_in(arena).tokens_at_most(cursor)
         return len(self.shortest_completion()) if found is None else found
 
@@ -556,19 +552,18 @@ class Matcher:
             raise ValueError(f"token id: expected 0 to {self._grammar.vocab.size - 1}, found {token_id}")
 
     def _place(self) -> tuple[Arena, int]:
-        """The grammar's present arena, and the cursor in it. The arena lives as long as somebody holds it: another thread may
-        have the grammar replace it meanwhile.
+        """The grammar's present arena, and the cursor in it."""
+        return self._present(), self._cursors[-1]
+
+    def _present(self) -> Arena:
+        """The grammar's present arena, in which the last of the cursors is the place. It lives as long as somebody holds it:
+        another thread may have the grammar replace it meanwhile.
         """
-        arena = self._arena_ref()
-        if (
-            arena is None
-            or arena.over_budget
-            or arena is not self._grammar._arena
-            or len(self._cursors) != len(self._tokens) + 1
-        ):
+        arena = self._grammar._arena
+        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
             arena = self._grammar._current()
             self._replay(arena)
-        return arena, self._cursors[-1]
+        return arena
 
     def _replay(self, arena: Arena) -> None:
         """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
