@@ -200,6 +200,7 @@ class Endings:
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
         if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
             return None
+        self._costs.budget = Budget(arena, arena.limits.max_completion_steps)
         left = self._costs.of_cursor(cursor)
         return None if self._costs.is_bound or left >= LONG else left
 
