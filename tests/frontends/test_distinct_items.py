@@ -61,7 +61,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "contains at least": array(SOME, contains={"enum": [1, 2, "a", [1]]}, minContains=2),
     "contains such": array({"anyOf": [TEXT, members({"n": FEW})]}, contains={"type": "object"}),
     "contains several": array(
-        SOME, allOf=[{"contains": {"enum": [1, 2]}}, {"contains": {"enum": [2, "a"]}}, {"contains": {"type": "array"}}], maxItems=3
+        SOME,
+        allOf=[{"contains": {"enum": [1, 2]}}, {"contains": {"enum": [2, "a"]}}, {"contains": {"type": "array"}}],
+        maxItems=3,
     ),
     "tuple": array({"enum": [1, "a", "b"]}, prefixItems=[{"enum": [1, "a"]}, {"enum": [1, "a", [1]]}], minItems=1),
     "tuple of many": array(False, prefixItems=[TEXT, members({"n": TEXT}), FEW], minItems=2),
