@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
