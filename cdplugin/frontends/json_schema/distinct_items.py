@@ -147,9 +147,9 @@ class DistinctItems(Family):
                 for rule in rules.get(symbol, ()):
                     pending += rule
         self._used = [*used, *self._items.uses()]
-        for symbol, least in self._items.counted():
+        for item, least in self._items.counted():
             if least > 1:
-                self._check_count(symbol, least)
+                self._check_count(item, least)
 
     def uses(self) -> Iterable[Symbol]:
         return self._used
