@@ -32,7 +32,7 @@ DOUBLING = "root ::= r60\nr0 ::= " + '"ab"\n' + "".join(f"r{i + 1} ::= r{i} r{i}
 
 @pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])
 def test_objects_in_any_order_inside_others(outer: int, inner: int) -> None:
-    """An object with more names than the one around it: all 2,000 subsets of the outer names that wait for it were looked at."""
+    """An object with more names than the one around it: all subsets of the outer names that wait for it were looked at."""
     levels: dict[str, object] = {"type": "object", "required": [f"b{i}" for i in range(inner)]}
     for name in ("c", "d"):  # twice: what one waits for is known while the other is looked at
         properties = {"p": levels, "q": {**levels, "required": [f"{name}{i}" for i in range(inner)]}}
