@@ -11,6 +11,7 @@ what completing its rule gives, to the end of the text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -424,7 +425,9 @@ class Costs:
         """The cost of a nonterminal in a rule of ``left``; rules are made, those near an end first, until some derivation ends.
 
         A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
-        come in any order has a million of those, none of which helps to find what a required property may hold.
+        come in any order has a million of those, none of which helps to find what a required property may hold. Each member
+        of a family puts the others of it off by one, else all the subsets of an object's names would come before an object
+        inside it that has more names.
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:
@@ -436,29 +439,46 @@ class Costs:
         heads = layout.RULE_HEADS
         tables = self._arena.tables
         order = count()
-        # members without rules: (whether no nearer to an end, how far from it, the latest first, which)
+        # members without rules: (whether no nearer to an end, how far from it and put off, the latest first, which)
         waiting: list[tuple[bool, int, int, int]] = []
+        made: Counter[Any] = Counter()  # members of each family
         is_late = {nonterminal: False}
+        wanted_by: dict[int, list[int]] = {}  # those in whose rules it stands
         pending = [nonterminal]
+
+        def distance(member: int) -> int:
+            return expander.remaining(member) + made[expander.family(member)]
+
         while self._cost[nonterminal] >= FAR:
             while pending:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
                 if tables[heads][symbol] == layout.NOT_EXPANDED:
-                    heappush(waiting, (is_late[symbol], expander.remaining(symbol), -next(order), symbol))
+                    heappush(waiting, (is_late[symbol], distance(symbol), -next(order), symbol))
                     continue
                 for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
                     for part in self._rules[rule][1]:
-                        if part >= 0 and self._cost[part] >= FAR and is_late.get(part, True):
+                        if part < 0 or self._cost[part] < FAR:
+                            continue
+                        wanted_by.setdefault(part, []).append(symbol)
+                        if is_late.get(part, True):
                             late = expander is not None and expander.is_no_nearer(part, symbol)
                             if not late or part not in is_late:
                                 is_late[part] = late
                                 pending.append(part)
             if not waiting:
                 return FAR
-            self.budget.take()
-            member = heappop(waiting)[-1]
+            late, known, age, member = heappop(waiting)
             if tables[heads][member] == layout.NOT_EXPANDED:
+                if known < distance(member):
+                    self._arena.spend(_ITEM_WORK)
+                    heappush(waiting, (late, distance(member), age, member))
+                    continue
+                if member != nonterminal and all(self._cost[symbol] < FAR for symbol in wanted_by[member]):
+                    del wanted_by[member], is_late[member]  # until another wants it
+                    continue
+                self.budget.take()
+                made[expander.family(member)] += 1
                 expander(member)
                 self._load()
             pending.append(member)
