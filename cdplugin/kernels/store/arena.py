@@ -181,6 +181,7 @@ def _sift(array, start, root, count):
 
 @kernel
 def _is_ascending(array, start, count):
+    """Whether ``array[start:start + count]`` is strictly ascending."""
     for i in range(start + 1, start + count):
         if array[i - 1] >= array[i]:
             return False
