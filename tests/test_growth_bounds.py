@@ -165,16 +165,8 @@ def test_bounds_of_long_lexemes(seed: int) -> None:
     names = ["S", "A", "B", "C"]
     found = 0
     for _ in range(cases(30, 2, 10)):
-        rules = {
-            name: [
-                [
-                    rng.choice(names) if rng.random() < 0.4 else expr.literal(rng.choice([b"a", b"b", b"c"]) * rng.randint(1, 9))
-                    for _ in range(rng.randint(0, 4))
-                ]
-                for _ in range(rng.randint(1, 3))
-            ]
-            for name in names
-        }
+        symbols = [*2 * names, *(expr.literal(bytes([byte]) * length) for byte in b"abc" for length in (1, 2, 5, 9))]
+        rules = {name: [rng.choices(symbols, k=rng.randint(0, 4)) for _ in range(rng.randint(1, 3))] for name in names}
         rules["S"].append([expr.literal(b"x")])
         ir = ir_of(rules)
         if not Naive(ir).empty:
