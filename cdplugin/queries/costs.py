@@ -31,6 +31,7 @@ from cdplugin.queries.measures import Measures
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
+_LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
 
@@ -38,7 +39,7 @@ _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one w
 # nonterminal, at an item there, at a lexeme of a lexer state, at an expression's derivatives, at a node of an expression, and
 # taking in one rule.
 _STEP_WORK, _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK = 5_000, 1_500, 200, 80
-_DERIVED_WORK, _NODE_WORK, _RULE_WORK = 10_000, 300, 400
+_DERIVED_WORK, _LIKELY_WORK, _NODE_WORK, _RULE_WORK = 10_000, 100, 300, 400
 _FEW_RULES = 50  # up to so many are taken in one by one
 
 
@@ -270,6 +271,8 @@ class Costs:
 
     def _derived(self, root: int, bound: int) -> int:
         """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far."""
+        if bound < _MOST_DERIVED and self._is_matched_by(root, bound):
+            return bound
         arena = self._arena
         order = count()
         pending = [(bound, next(order), 0, root)]
@@ -298,6 +301,19 @@ class Costs:
                     if least < FAR:
                         heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
         return bound
+
+    def _is_matched_by(self, e: int, length: int) -> bool:
+        """Whether some likely bytes, so many, match an expression that has no shorter match: most names are any string."""
+        for left in range(length - 1, -1, -1):
+            for byte in _LIKELY:
+                self._arena.spend(_LIKELY_WORK)
+                child = self._arena.call(kernels.OP_DERIVE, e, byte)
+                if child != expressions.EMPTY and self._structure(child) <= left:
+                    e = child
+                    break
+            else:
+                return False
+        return bool(self._flags(e) & expressions.NULLABLE)
 
     def _lexeme(self, lexeme: int) -> int:
         """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence

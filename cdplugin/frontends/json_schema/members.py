@@ -224,16 +224,16 @@ class Members(Bracketed):
         if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
             return None
         enough, others = [*self._closings], list[Symbol]()
-        opened = []
+        ways: list[Sequence[Symbol]] = [(sign,) for sign in self._closings]
         for i, values in self._usable(productive).values.items():
             entry = self._entries[i]
             symbols = [symbol for symbol, _ in values]
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
-            opened += [(entry.key, symbol) for symbol in symbols]
+            ways += [(self._comma, entry.key, symbol) for symbol in symbols]
         for more in self._usable_further(productive, (0,) * self._n_groups):
             others += (self._comma, more.key, more.value)
-            opened.append((more.key, more.value))
-        return Whole(enough + others * more_needed, opened)
+            ways.append((self._comma, more.key, more.value))
+        return Whole(enough + others * more_needed, ways)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
