@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from struct import pack_into
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -185,6 +186,7 @@ class Arena:
         self.account: Account | None = None
         self.notes = Notes(0)
         self._block: Block | None = None
+        self._spans: list[np.ndarray] = []  # what is copied into a clone's block: where that is zeros, and anywhere else
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
@@ -241,6 +243,7 @@ class Arena:
         self.set_table(layout.STACK, np.empty(_INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
         self.set_block(self._block)
+        self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
         self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
@@ -259,10 +262,12 @@ class Arena:
         other.header = self.header.copy()
         other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))
-        block = other._block = self._block.copy(memory, is_zero)
+        address, spans = address_of(memory), self._spans[is_zero]
+        kernels.engine(0, kernels.OP_COPY, address, address_of(spans), len(spans))
+        block = other._block = self._block.moved(memory)
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {_OF_BLOCK: memory}, {}
-        other.header[block.header] = block.places + block.is_offset * address_of(memory)
+        other.header[block.header] = block.places + block.is_offset * address
         return other
 
     def set_block(self, block: Block) -> None:
@@ -330,6 +335,24 @@ class Arena:
         """
         result = kernels.engine(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
+
+    def ask(self, op: int, question: Sequence[int], more_bytes: int) -> int:
+        """:meth:`call` for an operation that takes its question from the bottom of the stack, by the number of its words, and
+        for whose answer the arena may grow by ``more_bytes`` at most.
+        """
+        n_words = len(question)
+        self.reserve(layout.STACK, 2 * n_words)
+        pack_into(f"{n_words}q", self.tables[layout.STACK].data, 0, *question)
+        result = kernels.engine(self.address, op, n_words, 0, 0)
+        if result >= 0:
+            return result
+        most = self.max_bytes
+        self.max_bytes = min(most, self.nbytes + more_bytes)
+        try:
+            return self.finish(result, op, n_words, 0, 0)
+        finally:
+            self.max_bytes = most
+            self.over_budget = self.nbytes > most
 
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of

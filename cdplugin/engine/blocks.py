@@ -92,18 +92,26 @@ class Block:
             at += 8 * size
         return cls._laid_out(words.view(np.uint8), spans, [*sizes.values()])
 
-    def copy(self, memory: np.ndarray | None = None, is_zero: bool = False) -> Block:
-        """The same in memory of its own; what is not in use is not initialised. ``memory``: uint8, as large, to be taken for
-        it; ``is_zero``: it is zeros.
-        """
-        old = self.memory
-        if memory is None:
-            memory = np.empty(len(old), np.uint8)
-        for table, (start, end, used, _) in self.spans.items():
-            memory[start:used] = old[start:used]
-            if not is_zero and table in self.zeros:
-                memory[used:end] = 0
+    def copy(self) -> Block:
+        """The same in memory of its own."""
+        return self.moved(self.memory.copy())
+
+    def moved(self, memory: np.ndarray) -> Block:
+        """The same tables in other memory (uint8, as large)."""
         return Block(memory, self.spans, self.header, self.is_offset, self.places, self.zeros)
+
+    def copied(self, is_zero: bool) -> np.ndarray:
+        """What is to be copied into other memory, for ``OP_COPY`` (int64 ``(tables, 4)``): of each table, what is in use; zeros
+        after it, where the table has them and the memory (``is_zero``) has not.
+        """
+        address = address_of(self.memory)
+        rows = []
+        for table, (start, end, used, _) in self.spans.items():
+            n_words = -(-(used - start) // 8)
+            n_zeros = 0 if is_zero or table not in self.zeros else (end - start) // 8 - n_words
+            if n_words or n_zeros:
+                rows.append((address + start, start, n_words, n_zeros))
+        return np.array(rows, np.int64)
 
     def table(self, number: int) -> np.ndarray:
         """One of the tables."""
