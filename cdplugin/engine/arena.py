@@ -104,6 +104,9 @@ _OBJECT_BYTES = 8 << 10
 
 _OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
 
+_PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
+_MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
+
 _MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 _HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
 
@@ -262,21 +265,22 @@ class Arena:
         other.header = self.header.copy()
         other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))
-        address, spans = address_of(memory), self._spans[is_zero]
-        kernels.engine(0, kernels.OP_COPY, address, address_of(spans), len(spans))
-        block = other._block = self._block.moved(memory)
+        spans = self._spans[is_zero]
+        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(spans), len(spans))
+        block = other._block = Block(memory, self._block.spans)
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {_OF_BLOCK: memory}, {}
-        other.header[block.header] = block.places + block.is_offset * address
         return other
 
     def set_block(self, block: Block) -> None:
         """Make the tables of a block this arena's."""
-        for table in block.spans:
+        head, address = self.header, address_of(block.memory)
+        for table, (start, end, _, _) in block.spans.items():
             self.tables.pop(table, None)
             self._own.pop(table, None)
+            head[2 * table] = address + start
+            head[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         self.tables.blocks = (block, *self.tables.blocks)
-        self.header[block.header] = block.places + block.is_offset * address_of(block.memory)
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -289,7 +293,8 @@ class Arena:
             self._own[table] = self._pages[table].nbytes
         else:
             self._own.pop(table, None)
-        self.header[2 * table : 2 * table + 2] = address_of(array), len(array)
+        self.header[2 * table] = address_of(array)
+        self.header[2 * table + 1] = len(array)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
@@ -341,8 +346,9 @@ class Arena:
         for whose answer the arena may grow by ``more_bytes`` at most.
         """
         n_words = len(question)
-        self.reserve(layout.STACK, 2 * n_words)
-        pack_into(f"{n_words}q", self.tables[layout.STACK].data, 0, *question)
+        self.reserve(layout.STACK, _MOST_ANSWER * n_words)
+        padding = -n_words % _PADDED
+        pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
         result = kernels.engine(self.address, op, n_words, 0, 0)
         if result >= 0:
             return result

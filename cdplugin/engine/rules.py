@@ -232,7 +232,7 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         lexeme_numbers,
     )
     n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
-    sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
+    sizes = zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True)
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
@@ -252,22 +252,15 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
 
     ``results``: by lexeme, where the program that the arena has just run has left its expression, or ``~id``.
     """
-    n_rules_before = len(lexemes.rules)
-    rules = [*dict.fromkeys(lexemes.rules), *dict.fromkeys(ir.rules)] if n_rules_before else [*dict.fromkeys(ir.rules)]
-    rights = [right for _, right in rules]
+    lefts, rights = zip(*lexemes.rules, *ir.rules, strict=True)
     symbols = [*chain.from_iterable(rights)]
     n, n_lexemes = len(ir.names), len(ir.lexemes)
-    packed = [len(rules), len(symbols), n, n_lexemes, ir.start, n_rules_before]
-    packed += [left for left, _ in rules]
-    packed += map(len, rights)
-    packed += symbols
-    packed += lexemes.leads
     skip_of = [-1] * n_lexemes
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~skip
-    packed += skip_of
-    packed += [layout.EXACT] * n_lexemes if ir.is_exact() else [KINDS[lexing] for lexing in ir.lexings]
-    packed += results
+    kinds = [layout.EXACT] * n_lexemes if ir.is_exact() else [KINDS[lexing] for lexing in ir.lexings]
+    counts = (len(lefts), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules))
+    packed = [*counts, *lefts, *map(len, rights), *symbols, *lexemes.leads, *skip_of, *kinds, *results]
     try:
         size = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
     except LimitExceeded:  # who asks pass by pass is told of what
@@ -280,14 +273,12 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
     end = parser_layout.OUT_WORDS + sum(sizes)
-    block = Block.around(out[parser_layout.OUT_WORDS : end], dict(zip(STATIC_TABLES, sizes, strict=True)))
+    block = Block.around(out[parser_layout.OUT_WORDS : end], zip(STATIC_TABLES, sizes, strict=True))
     numbers, lexeme_numbers = out[end : end + n], out[end + n : end + n + n_lexemes]
     end += n + n_lexemes
     after = end + (n_used + 1) * layout.LEXEME_WORDS
-    found = RuleSet(
-        ir, lexemes, numbers, lexeme_numbers, numbers[:0], block, ir.names, ir.places, n_reached, n_used, is_lazy=False
-    )
-    return Prepared(found, out[end:after].reshape(-1, layout.LEXEME_WORDS), out[after:].tolist())
+    known = RuleSet(ir, lexemes, numbers, lexeme_numbers, _NONE, block, ir.names, ir.places, n_reached, n_used, is_lazy=False)
+    return Prepared(known, out[end:after].reshape(-1, layout.LEXEME_WORDS), out[after:].tolist())
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

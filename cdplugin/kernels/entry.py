@@ -53,7 +53,7 @@ from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, m
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
     OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
     OP_PREPARE,  # a: words of a question at the bottom of the stack (parser/rules.py) -> words of the answer, UNUSUAL, NO_TEXT
-    OP_COPY,  # a: address of memory, b: address of int64 (n, 4) [source address, target offset, words, zeros], c: n -> 0
+    OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
 ) = range(22)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
@@ -153,13 +153,21 @@ def _fill_row(h, cursor, row_address, stops_address):
 
 
 @kernel
-def _copy(target, spans_address, count):
-    """Copy words into memory at ``target``, and clear those after them, as rows of ``OP_COPY`` say. Returns 0."""
-    spans = view_i64(spans_address, 4 * count)
-    for row in range(0, 4 * count, 4):
-        n_words, n_zeros = spans[row + 2], spans[row + 3]
-        old = view_i64(spans[row], n_words)
-        new = view_i64(target + spans[row + 1], n_words + n_zeros)
+def _copy(h, target, rows_address, count):
+    """Lay out tables in memory at ``target`` and enter them into the header: copy what is in use, clear what follows. Returns 0.
+
+    A table has a row of six words: its number, its offset in bytes, its capacity in items, the address of what is copied, how
+    many words that are, and how many after them are cleared.
+    """
+    head = header(h)
+    rows = view_i64(rows_address, 6 * count)
+    for row in range(0, 6 * count, 6):
+        address = target + rows[row + 1]
+        head[2 * rows[row]] = address
+        head[2 * rows[row] + 1] = rows[row + 2]
+        n_words, n_zeros = rows[row + 4], rows[row + 5]
+        old = view_i64(rows[row + 3], n_words)
+        new = view_i64(address, n_words + n_zeros)
         for i in range(n_words):
             new[i] = old[i]
         for i in range(n_words, n_words + n_zeros):
@@ -227,7 +235,7 @@ def engine(h, op, a, b, c):
     if op == OP_FILL:
         return _fill_row(h, a, b, c)
     if op == OP_COPY:
-        return np.int64(_copy(a, b, c))
+        return np.int64(_copy(h, a, b, c))
     head = header(h)
     if not begin(h):
         return np.int64(statuses.BROKEN)

@@ -16,7 +16,7 @@ from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, has_room, header, i64
+from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, mix
 
 UNUSUAL, NO_TEXT = 0, 1  # of prepare: to be asked pass by pass; the start derives no text
 _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
@@ -59,19 +59,9 @@ def prepare(h, n_words):
         return np.int64(n_searched if n_searched == statuses.GROW else UNUSUAL)
     offsets = np.empty(n_rules + 1, np.int64)
     symbols = np.empty(2 * n_symbols, np.int64)
-    offsets[0] = 0
-    place = np.int64(0)
-    size = np.int64(0)
-    for rule in range(n_rules):
-        for _ in range(lengths[rule]):
-            symbol = short[place]
-            place += 1
-            if symbol < 0 and lead[~symbol] >= 0 and rule >= packed[parser_layout.P_AS_THEY_ARE]:
-                symbols[size] = lead[~symbol]
-                size += 1
-            symbols[size] = symbol
-            size += 1
-        offsets[rule + 1] = size
+    n_rules = _expand(lefts, lengths, short, lead, packed[parser_layout.P_AS_THEY_ARE], offsets, symbols)
+    lefts, offsets = lefts[:n_rules], offsets[: n_rules + 1]
+    size = offsets[n_rules]
     symbols = symbols[:size]
     known = np.zeros(n, np.int64)
     work = np.empty(n_rules + 2 * size + 2 * n, np.int64)
@@ -106,6 +96,57 @@ def prepare(h, n_words):
             out[at] = expressions[t]
             at += 1
     return size
+
+
+@kernel
+def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
+    """Write the distinct rules with what stands before their lexemes (but for the first ``as_they_are`` rules) to ``offsets`` and
+    ``symbols``, and their left sides to the front of ``lefts``; how many they are.
+
+    A rule is found again by its hash, in a table of the kept rules.
+    """
+    n_slots = 1
+    while n_slots < 2 * len(lefts):
+        n_slots *= 2
+    slots = np.zeros(n_slots, np.int64)
+    offsets[0] = 0
+    place = np.int64(0)
+    size = np.int64(0)
+    kept = 0
+    for rule in range(len(lefts)):
+        hash_ = mix(layout.HASH_SEED, lefts[rule])
+        for _ in range(lengths[rule]):
+            symbol = short[place]
+            place += 1
+            if symbol < 0 and lead[~symbol] >= 0 and rule >= as_they_are:
+                symbols[size] = lead[~symbol]
+                size += 1
+            symbols[size] = symbol
+            size += 1
+            hash_ = mix(hash_, symbol)
+        slot = hash_ & (n_slots - 1)
+        while slots[slot] and not _is_rule(lefts, offsets, symbols, slots[slot] - 1, lefts[rule], offsets[kept], size):
+            slot = (slot + 1) & (n_slots - 1)
+        if slots[slot]:
+            size = offsets[kept]
+            continue
+        lefts[kept] = lefts[rule]
+        kept += 1
+        offsets[kept] = size
+        slots[slot] = kept
+    return kept
+
+
+@kernel
+def _is_rule(lefts, offsets, symbols, rule, left, start, end):
+    """Whether a rule is ``left -> symbols[start:end]``."""
+    first = offsets[rule]
+    if lefts[rule] != left or offsets[rule + 1] - first != end - start:
+        return False
+    for i in range(end - start):
+        if symbols[first + i] != symbols[start + i]:
+            return False
+    return True
 
 
 @kernel
