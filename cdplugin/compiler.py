@@ -183,6 +183,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     if ir.restriction is not None:
         return lexemes
     cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.tracked
+    is_exact = ir.is_exact() and not ir.max_tokens
     with_prefix: dict[int, list[int]] = {}
     alone: list[int] = []
     for t, e in enumerate(expressions):
@@ -196,20 +197,22 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if len(those) < 2:
             continue
         prefix = expressions[those[0]].args[0]
-        split = [t for t in those if ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
+        split = those if is_exact else [t for t in those if ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
         written = [t for t in alone if expressions[t] is prefix and ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
         if not split and not written:
             continue
         symbol = ir.nonterminal()
         space = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
+        leads, rewrite = lexemes.leads, lexemes.rewrite
         if len(expressions) < len(ir.lexemes):
             expressions.append(prefix.rest)
-            lexemes.leads.append(-1)
+            leads.append(-1)
         lexemes.rules += [(symbol, (space,)), (symbol, ())]
         for t in split:
-            expressions[t] = expressions[t].rest
-            lexemes.leads[t] = symbol
-            lexemes.rewrite[~t] = (symbol, ~t)
+            e = expressions[t]
+            expressions[t] = e._rest or e.rest
+            leads[t] = symbol
+            rewrite[~t] = (symbol, ~t)
         for t in written:
             if ~t not in kept:
                 lexemes.rewrite[~t] = (symbol,)

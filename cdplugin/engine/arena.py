@@ -163,6 +163,29 @@ class ValueTracker(Protocol):
         """Note how the rule goes on in which a lexeme stands, after a value."""
 
 
+class OneBudget:
+    """The context of :meth:`Arena.one_budget`."""
+
+    __slots__ = ("_arena", "_held", "_limit", "_work")
+
+    def __init__(self, arena: Arena, work: int | None, limit: str) -> None:
+        self._arena, self._work, self._limit = arena, work, limit
+
+    def __enter__(self) -> None:
+        head = self._arena.header
+        self._held = bool(head[layout.HOLDS_WORK])
+        if self._work is not None and not self._held:
+            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
+            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = self._work
+            self._arena._limit = self._limit
+        head[layout.HOLDS_WORK] = 1
+
+    def __exit__(self, *_: object) -> None:
+        self._arena.header[layout.HOLDS_WORK] = self._held
+        if not self._held:
+            self._arena._limit = "max_step_work"
+
+
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
@@ -375,25 +398,12 @@ class Arena:
             head[layout.HOLDS_WORK] = held
         return result
 
-    @contextmanager
-    def one_budget(self, work: int | None, limit: str = "max_step_work") -> Iterator[None]:
+    def one_budget(self, work: int | None, limit: str = "max_step_work") -> OneBudget:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
         They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
         """
-        head = self.header
-        held = bool(head[layout.HOLDS_WORK])
-        if work is not None and not held:
-            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
-            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
-            self._limit = limit
-        head[layout.HOLDS_WORK] = 1
-        try:
-            yield
-        finally:
-            head[layout.HOLDS_WORK] = held
-            if not held:
-                self._limit = "max_step_work"
+        return OneBudget(self, work, limit)
 
     def spend(self, work: int) -> None:
         """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""

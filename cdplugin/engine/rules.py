@@ -155,7 +155,7 @@ class RuleSet:
     @property
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
-        arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
+        arrays = self.numbers.nbytes + self.lexeme_numbers.nbytes + self.known.nbytes + self.block.memory.nbytes
         names = 2 * getsizeof(self.spec_names) + getsizeof(self.spec_places)
         names += texts_bytes(self.spec_names) + places_bytes(self.spec_places.values())
         if not self.is_lazy:

@@ -154,7 +154,7 @@ def _fill_row(h, cursor, row_address, stops_address):
 
 @kernel
 def _copy(h, target, rows_address, count):
-    """Lay out tables in memory at ``target`` and enter them into the header: copy what is in use, clear what follows. Returns 0.
+    """Lay out tables in memory at ``target`` and enter them into the header: copy what is in use, clear what follows. 0.
 
     A table has a row of six words: its number, its offset in bytes, its capacity in items, the address of what is copied, how
     many words that are, and how many after them are cleared.

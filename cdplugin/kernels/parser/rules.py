@@ -100,8 +100,8 @@ def prepare(h, n_words):
 
 @kernel
 def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
-    """Write the distinct rules with what stands before their lexemes (but for the first ``as_they_are`` rules) to ``offsets`` and
-    ``symbols``, and their left sides to the front of ``lefts``; how many they are.
+    """Write the distinct rules, with what stands before their lexemes (but for the first ``as_they_are`` rules), to ``offsets``
+    and ``symbols``, and their left sides to the front of ``lefts``; how many they are.
 
     A rule is found again by its hash, in a table of the kept rules.
     """
