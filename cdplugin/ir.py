@@ -179,12 +179,12 @@ class Captured(NamedTuple):
 class Whole(NamedTuple):
     """A bound on a family's members.
 
-    ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``opened``: the symbols
-    of members' rules, each after the one that stands right before it there.
+    ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``ways``: what members'
+    rules have before the member that follows, or instead of one.
     """
 
-    enough: list[Symbol]
-    opened: list[tuple[Symbol, Symbol]]
+    enough: Sequence[Symbol]
+    ways: Sequence[Sequence[Symbol]]
 
 
 class Family:

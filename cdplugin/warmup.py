@@ -72,7 +72,7 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     compiler = Compiler(vocab)
     grammar = compiler.compile(JsonSchema({"properties": {"a": {}}}, property_order="any"))
     matcher = grammar.matcher()
-    matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0)
+    matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0, 1 << 20)
     matcher.accept_token(ord("{"))
     matcher.shortest_completion()  # a server's door asks for it
     return grammar

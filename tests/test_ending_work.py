@@ -30,6 +30,18 @@ def ending(spec: cd.Spec, text: bytes, most_work: int = 100_000_000) -> list[int
 DOUBLING = "root ::= r60\nr0 ::= " + '"ab"\n' + "".join(f"r{i + 1} ::= r{i} r{i}\n" for i in range(60))
 
 
+@pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])
+def test_objects_in_any_order_inside_others(outer: int, inner: int) -> None:
+    """An object with more names than the one around it: all subsets of the outer names that wait for it were looked at."""
+    levels: dict[str, object] = {"type": "object", "required": [f"b{i}" for i in range(inner)]}
+    for name in ("c", "d"):  # twice: what one waits for is known while the other is looked at
+        properties = {"p": levels, "q": {**levels, "required": [f"{name}{i}" for i in range(inner)]}}
+        levels = {"type": "object", "properties": properties, "required": ["p", "q", *(f"a{i}" for i in range(outer))]}
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(levels, property_order="any"))
+    found = b"".join(VOCAB.tokens[token] or b"" for token in grammar.matcher().shortest_completion())
+    assert found.count(b":") == 2 * (outer + 2) + 3 * inner and grammar.counters()["work"] < 20_000_000
+
+
 @pytest.mark.parametrize(
     "spec",
     [

@@ -28,7 +28,11 @@ CASES = [
             {"data": {"child": {"name": "b"}}, "valid": False},
         ],
     },
-    {"id": "refused", "schema": {"uniqueItems": True, "contains": {"type": "null"}}, "tests": [{"data": [1], "valid": True}]},
+    {
+        "id": "refused",
+        "schema": {"uniqueItems": True, "prefixItems": [{}], "contains": {"type": "null"}},
+        "tests": [{"data": [1], "valid": True}],
+    },
     {"id": "wrong label", "schema": {"type": "integer"}, "tests": [{"data": 1, "valid": False}, {"data": "x", "valid": True}]},
 ]
 

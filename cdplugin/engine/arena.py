@@ -337,10 +337,16 @@ class Arena:
         return late + _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
 
     def note_size(self) -> None:
-        """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown."""
+        """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown.
+
+        An arena in which the next doubling of a hashed table has no room is over it, too: a step that asked for it would fail
+        because of what others have left there.
+        """
         nbytes = self.nbytes
-        if nbytes > (self._most_bytes if self._stretched else self.max_bytes):
-            self.over_budget = True
+        if self._stretched:
+            self.over_budget |= nbytes > self._most_bytes
+        else:
+            self.over_budget |= nbytes > self.max_bytes or nbytes + self._doubled > self._most_bytes
         if self.account is not None:
             self.account.note("arena", nbytes)
 
@@ -350,6 +356,12 @@ class Arena:
         """
         if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
             self._stretched, self.over_budget = True, False
+
+    @property
+    def _doubled(self) -> int:
+        """Bytes of the largest hashed table, twice as large as it is."""
+        index, *memo = (self.tables[table].nbytes for table in _HASHED)
+        return 2 * max(index, sum(memo))
 
     @property
     def _most_bytes(self) -> int:
@@ -485,11 +497,11 @@ class Arena:
         if length < size:
             self._replace((table,), max(size, int(_GROWTH_LARGE * length)), size)
 
-    def _has_bytes(self, tables: Sequence[int], items: int) -> bool:
+    def _has_bytes(self, tables: Sequence[int], items: int, reserved: int = 0) -> bool:
         """Whether some tables may have so many items each, while those are there, too, whose place they take: all that are not
-        extended.
+        extended. ``reserved``: bytes that are to be left.
         """
-        added = 0
+        added = reserved
         for table in tables:
             size = items * DTYPES[table].itemsize
             added += size if size < pages.LARGE else pages.rounded(size)
@@ -519,7 +531,8 @@ class Arena:
         is_hashed = tables[0] in _HASHED
         least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
         items = wanted
-        while items > least and not self._has_bytes(tables, items):
+        reserved = 0 if is_hashed or self._stretched else self._doubled
+        while items > least and not self._has_bytes(tables, items, reserved):
             items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True

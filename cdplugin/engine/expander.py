@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Hashable, Sequence
 from itertools import accumulate, chain
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -58,10 +59,23 @@ _REPORTED = 1 << 16
 _SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
 
 
+class FamilyRules(NamedTuple):
+    """What is known of a family's members without their rules, as it stands after dots (:class:`cdplugin.ir.Whole`).
+
+    ``head``: one of the numbered ``members``, which stands for them all.
+    """
+
+    head: int
+    members: list[int]
+    enough: list[int]
+    ways: list[list[int]]
+
+
 class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
-    One per arena: numbers of members that the static tables do not have are the arena's own.
+    One per arena: numbers of members that the static tables do not have are the arena's own. ``n_static_rules``,
+    ``n_static_dots``: how many rules and dots these tables have.
     """
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
@@ -71,8 +85,8 @@ class Expander:
         self._number = rules.number
         self._symbol = {number: symbol for symbol, number in self._number.items()}
         self._nullable = arena.tables[layout.NULLABLE].tolist()
-        self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
-        self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
+        self.n_static_dots = self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
+        self.n_static_rules = self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
         self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
         self._member: dict[int, Member] = {}
         self._member_number: dict[Member, int] = {}
@@ -124,6 +138,11 @@ class Expander:
         """The numbers of the IR's nonterminals, those of members that it notes included."""
         return self._number
 
+    @property
+    def n_nonterminals(self) -> int:
+        """How many nonterminals there are now."""
+        return len(self._nullable)
+
     def remaining(self, nonterminal: int) -> int:
         """How far a family's member is from an end, as its family puts it."""
         family, value = self._family(nonterminal)
@@ -133,23 +152,27 @@ class Expander:
         """The family that a nonterminal is a member of."""
         return self._family(nonterminal)[0] if self._is_member(nonterminal) else None
 
-    def wholes(self) -> dict[Family, tuple[list[int], list[tuple[int, int]]]] | None:
-        """What is enough for each family, and what it opens (:class:`cdplugin.ir.Whole`), as these stand after dots.
-
-        None where that is not known of one of them.
-        """
-        out: dict[Family, tuple[list[int], list[tuple[int, int]]]] = {}
+    def wholes(self) -> dict[Family, FamilyRules] | None:
+        """What is known of the members of each family without their rules; None where that is not so of one of them."""
+        out: dict[Family, FamilyRules] = {}
+        known: set[Symbol] = set()
         with self._turn.lock:
             n_before = len(self._nullable)
-            for symbol, (family, _) in self._rules.ir.instances.items():
-                if symbol not in self._number or family in out:
-                    continue
-                whole = family.whole(self._rules.productive)
-                if whole is None:
-                    return None
-                enough = [code for one in whole.enough for code in self._codes(one)]
-                opened = [(self._codes(before)[-1], code) for before, one in whole.opened for code in self._codes(one)]
-                out[family] = (enough, [(before, code) for before, code in opened if code >= 0])
+            fresh = self._number.keys() & self._rules.ir.instances.keys()
+            while fresh:  # what is enough for one family may name members of others
+                known |= fresh
+                for symbol in sorted(fresh):
+                    family, _ = self._rules.ir.instances[symbol]
+                    if family in out:
+                        out[family].members.append(self._number[symbol])
+                        continue
+                    whole = family.whole(self._rules.productive)
+                    if whole is None:
+                        return None
+                    number = self._number[symbol]
+                    enough, *ways = [[c for one in some for c in self._codes(one)] for some in (whole.enough, *whole.ways)]
+                    out[family] = FamilyRules(number, [number], enough, ways)
+                fresh = (self._number.keys() & self._rules.ir.instances.keys()) - known
             self._number_new(n_before)
         return out
 

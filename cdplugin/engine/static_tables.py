@@ -70,7 +70,7 @@ class StaticTables:
         if self.rules.is_lazy:
             arena.expand = Expander(self.rules, arena)
         arena.start = arena.call(kernels.OP_START_CURSOR)
-        if arena.over_budget:
+        if arena.over_budget and arena.nbytes > arena.max_bytes:
             raise LimitExceeded(
                 "the grammar's rules and lexemes take too much memory",
                 expected=f"at most Limits.max_arena_bytes = {arena.max_bytes}",

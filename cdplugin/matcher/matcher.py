@@ -254,7 +254,7 @@ class Matcher:
             if self._partial is not None and len(self._tokens) < self._partial[1]:
                 self._partial = None
             self._enough, self._until = budgets.ALWAYS
-            if self._seen is not None and self._seen[0] > len(self._tokens):
+            if self._seen is not None and self._seen[1] > len(self._tokens):
                 self._seen = None
 
     def reset(self) -> None:
@@ -328,13 +328,16 @@ class Matcher:
         is crossed (the row's content is then undefined).
         """
         row = row_address(bitmask, index, self._size)
-        arena = self._present()
+        place = len(self._tokens)
+        arena = self._grammar._arena
+        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != place + 1:
+            arena = self._present()  # not always: with the place at hand, a budget that is far away costs next to nothing
         with arena.lock:
             cursor = self._cursors[-1]
             status = kernels.engine(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
             if status < 0:
                 arena.finish(status, kernels.OP_FILL, cursor, row, self._stops_address)
-            if budget is not None and (budget < self._enough or len(self._tokens) > self._until):
+            if budget is not None and (budget < self._enough or place > self._until):
                 self._fit(arena, row, budget)
 
     def _fit(self, arena: Arena, row: int, budget: int) -> None:

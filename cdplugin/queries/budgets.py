@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count
 
@@ -29,12 +30,9 @@ from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
-from cdplugin.queries.costs import Budget
-from cdplugin.queries.growth import Growth, TokenCosts, spelled_by
+from cdplugin.queries.growth import GRANT, CostOf, Growth, Seen, byte_costs, token_costs
 from cdplugin.queries.successors import leave_out, successors
 
-Seen = tuple[int, int]
-"""A place in a text (how many tokens are before it), and the most that is left there (:meth:`TokenCosts.worst`)."""
 ALWAYS = (1 << 62, -1)
 """Every token has to be looked at, whatever the budget."""
 SEARCH_GAP = 2
@@ -42,8 +40,6 @@ SEARCH_GAP = 2
 SEARCH_WORK = 20_000
 """Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
-_GRANT = 10_000_000
-"""Work (``Limits.max_step_work``) that the endings after one place's tokens may take together."""
 _MOST_CURSORS = 200_000  # whose endings are kept
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
@@ -118,9 +114,9 @@ class Budgets:
         self._bounds: dict[int, int] = {}  # what is left at least
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
-        self._growth: Growth | None = None
+        self._bounds_known: list[Growth] = []
+        self._units: list[Callable[[], CostOf | None]] = [self._bytes, self._tokens]  # in which no bound was looked for yet
         self._search_left = 0
-        self._token_costs: TokenCosts
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
     def tell(self, account: Account) -> None:
@@ -144,43 +140,40 @@ class Budgets:
         ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. Where
         every token has to be looked at, the budget is more than the one asked for, and the tokens fewer than the text's.
         """
-        if self._growth is None:
-            with self._arena.one_budget(_GRANT):
-                self._growth = self._new_growth()
-        growth = self._growth
-        if growth.base >= FAR or budget <= growth.base:
-            return *ALWAYS, None
-        each = growth.level * growth.most_levels  # by which a token raises what is left at most
-        slack = -1
-        if seen is not None and seen[0] <= len(tokens):
-            written = int(growth.levels[tokens[seen[0] :]].sum()) * growth.level
-            slack = budget - 1 - self.last - growth.base - each - seen[1] - written
-        if slack < (budget >> 2):  # look again where the text stands
-            seen = (len(tokens), self._worst(cursor))
-            slack = budget - 1 - self.last - growth.base - each - seen[1]
-        if slack < 0:
-            return *ALWAYS, None
-        steps = slack // (1 + each)
-        return budget - steps, len(tokens) + steps, seen
+        for growth in self._growths():
+            found = growth.steps(cursor, budget - self.last, tokens, seen)
+            if found is not None:
+                return budget - found[0], len(tokens) + found[0], found[1]
+        return *ALWAYS, None
 
-    def _new_growth(self) -> Growth:
-        spelled = spelled_by(self._arena, self._endings.word, self._endings.costs.of_expression, self._stops)
-        self._token_costs = TokenCosts(self._arena, self._endings.costs.measures, spelled)
-        try:
-            return Growth(self._arena, self._token_costs)
-        except LimitExceeded:
-            return Growth.none(self._arena)
+    def _growths(self) -> Iterator[Growth]:
+        """The bounds that there are, the one that is known soonest first."""
+        yield from self._bounds_known
+        while self._units:
+            cost_of = self._units.pop(0)()
+            if cost_of is None:
+                continue
+            try:
+                with self._arena.one_budget(GRANT):
+                    growth = Growth(self._arena, self._endings.costs.measures, cost_of)
+            except LimitExceeded:
+                continue
+            if growth.base >= FAR:
+                self._units.clear()
+                return
+            self._bounds_known.append(growth)
+            yield growth
 
-    def _worst(self, cursor: int) -> int:
-        assert self._growth is not None
-        costs = self._token_costs
-        costs.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
-        costs.trim(_MOST_CURSORS)
-        try:
-            with self._arena.one_budget(_GRANT):
-                return costs.worst(cursor, self._growth.residual)
-        except LimitExceeded:
-            return FAR
+    def _bytes(self) -> CostOf | None:
+        """Costs in bytes, where each is a token of its own."""
+        texts = self._arena.vocab.tokens
+        if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
+            return None
+        return byte_costs(self._arena, self._endings.costs)
+
+    def _tokens(self) -> CostOf:
+        """Costs in tokens."""
+        return token_costs(self._arena, self._endings, self._stops)
 
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
@@ -249,7 +242,7 @@ class Budgets:
             arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
             self._must_end(cursor)
         costs: dict[int, list[np.ndarray]] = {}
-        with arena.one_budget(_GRANT):
+        with arena.one_budget(GRANT):
             rest = row.copy()
             bits = rest.view(np.uint32)
             for token in self._stop_list:
@@ -365,7 +358,7 @@ class Budgets:
         found = False
         self._search_left = SEARCH_WORK
         if length >= 0:
-            with self._arena.one_budget(_GRANT):
+            with self._arena.one_budget(GRANT):
                 for after in self._cursors_after(cursor):
                     left = self._left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):

@@ -122,18 +122,31 @@ class _Frontier:
                 self.came[after] = (cursor, text)
 
 
-_of_bytes: weakref.WeakKeyDictionary[Vocabulary, dict[int, int]] = weakref.WeakKeyDictionary()
+class _Bytes:
+    """The bytes that a token of a vocabulary spells, stop tokens aside. All its grammars share this.
 
+    ``tokens``: byte -> its first token; ``order``: the bytes, the readable ones first; ``table``: both in that order, int64.
+    """
 
-def _byte_tokens(vocab: Vocabulary) -> dict[int, int]:
-    """Bytes -> the first token of each that is one, stop tokens aside. All grammars of a vocabulary share it, unchanged."""
-    found = _of_bytes.get(vocab)
-    if found is None:
-        found = {}
+    def __init__(self, vocab: Vocabulary) -> None:
+        self.tokens: dict[int, int] = {}
         for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
             if token not in vocab.eos_token_ids:
-                found.setdefault((vocab.tokens[token] or b"")[0], token)
-        _of_bytes[vocab] = found
+                self.tokens.setdefault((vocab.tokens[token] or b"")[0], token)
+        order = [byte for byte in _PLAIN if byte in self.tokens]
+        order += [byte for byte in range(256) if byte in self.tokens and byte not in _PLAIN]
+        self.order = [bytes([byte]) for byte in order]
+        self.table = np.array([(byte, self.tokens[byte]) for byte in order], np.int64)
+
+
+_of_vocab: weakref.WeakKeyDictionary[Vocabulary, _Bytes] = weakref.WeakKeyDictionary()
+
+
+def _bytes_of(vocab: Vocabulary) -> _Bytes:
+    """What is known of a vocabulary's bytes."""
+    found = _of_vocab.get(vocab)
+    if found is None:
+        found = _of_vocab[vocab] = _Bytes(vocab)
     return found
 
 
@@ -149,11 +162,8 @@ class Endings:
         self._word_bytes = 0
         self._text_bytes = 0  # of the texts in ``_next``
         self._stops = set(arena.vocab.eos_token_ids)
-        self._single = _byte_tokens(arena.vocab)
-        order = [byte for byte in _PLAIN if byte in self._single]
-        order += [byte for byte in range(256) if byte in self._single and byte not in _PLAIN]
-        self._order = [bytes([byte]) for byte in order]  # the bytes that a token spells, the readable ones first
-        self._byte_tokens = np.array([(byte, self._single[byte]) for byte in order], np.int64)
+        known = _bytes_of(arena.vocab)
+        self._single, self._order, self._byte_tokens = known.tokens, known.order, known.table
 
     @property
     def nbytes(self) -> int:
@@ -175,6 +185,11 @@ class Endings:
                 self._arena.account.note("endings", self.nbytes)
 
     @property
+    def spells_bytes(self) -> bool:
+        """Whether each byte that expressions have is a token of its own."""
+        return len(self._single) >= _ALL_BYTES - self._arena.vocab.absent_bytes.bit_count()
+
+    @property
     def costs(self) -> Costs:
         """Estimates in bytes."""
         return self._costs
@@ -193,8 +208,7 @@ class Endings:
         The bytes are read off the rules, which takes less than a search, above all where the ending is long.
         """
         arena, head = self._arena, self._arena.header
-        brought = _ALL_BYTES - arena.vocab.absent_bytes.bit_count()  # expressions have no other bytes
-        if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or len(self._single) < brought:
+        if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or not self.spells_bytes:
             return None
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)

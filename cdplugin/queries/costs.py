@@ -11,6 +11,7 @@ what completing its rule gives, to the end of the text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
@@ -30,6 +31,7 @@ from cdplugin.queries.measures import Measures
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 _PRINTABLE = range(0x20, 0x7F)
+_LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
 
@@ -37,7 +39,7 @@ _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one w
 # nonterminal, at an item there, at a lexeme of a lexer state, at an expression's derivatives, at a node of an expression, and
 # taking in one rule.
 _STEP_WORK, _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK = 5_000, 1_500, 200, 80
-_DERIVED_WORK, _NODE_WORK, _RULE_WORK = 10_000, 300, 400
+_DERIVED_WORK, _LIKELY_WORK, _NODE_WORK, _RULE_WORK = 10_000, 100, 300, 400
 _FEW_RULES = 50  # up to so many are taken in one by one
 
 
@@ -269,6 +271,8 @@ class Costs:
 
     def _derived(self, root: int, bound: int) -> int:
         """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far."""
+        if bound < _MOST_DERIVED and self._is_matched_by(root, bound):
+            return bound
         arena = self._arena
         order = count()
         pending = [(bound, next(order), 0, root)]
@@ -297,6 +301,19 @@ class Costs:
                     if least < FAR:
                         heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
         return bound
+
+    def _is_matched_by(self, e: int, length: int) -> bool:
+        """Whether some likely bytes, so many, match an expression that has no shorter match: most names are any string."""
+        for left in range(length - 1, -1, -1):
+            for byte in _LIKELY:
+                self._arena.spend(_LIKELY_WORK)
+                child = self._arena.call(kernels.OP_DERIVE, e, byte)
+                if child != expressions.EMPTY and self._structure(child) <= left:
+                    e = child
+                    break
+            else:
+                return False
+        return bool(self._flags(e) & expressions.NULLABLE)
 
     def _lexeme(self, lexeme: int) -> int:
         """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
@@ -424,7 +441,9 @@ class Costs:
         """The cost of a nonterminal in a rule of ``left``; rules are made, those near an end first, until some derivation ends.
 
         A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
-        come in any order has a million of those, none of which helps to find what a required property may hold.
+        come in any order has a million of those, none of which helps to find what a required property may hold. Each member
+        of a family puts the others of it off by one, else all the subsets of an object's names would come before an object
+        inside it that has more names.
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:
@@ -436,29 +455,46 @@ class Costs:
         heads = layout.RULE_HEADS
         tables = self._arena.tables
         order = count()
-        # members without rules: (whether no nearer to an end, how far from it, the latest first, which)
+        # members without rules: (whether no nearer to an end, how far from it and put off, the latest first, which)
         waiting: list[tuple[bool, int, int, int]] = []
+        made: Counter[Any] = Counter()  # members of each family
         is_late = {nonterminal: False}
+        wanted_by: dict[int, list[int]] = {}  # those in whose rules it stands
         pending = [nonterminal]
+
+        def distance(member: int) -> int:
+            return expander.remaining(member) + made[expander.family(member)]
+
         while self._cost[nonterminal] >= FAR:
             while pending:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
                 if tables[heads][symbol] == layout.NOT_EXPANDED:
-                    heappush(waiting, (is_late[symbol], expander.remaining(symbol), -next(order), symbol))
+                    heappush(waiting, (is_late[symbol], distance(symbol), -next(order), symbol))
                     continue
                 for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
                     for part in self._rules[rule][1]:
-                        if part >= 0 and self._cost[part] >= FAR and is_late.get(part, True):
+                        if part < 0 or self._cost[part] < FAR:
+                            continue
+                        wanted_by.setdefault(part, []).append(symbol)
+                        if is_late.get(part, True):
                             late = expander is not None and expander.is_no_nearer(part, symbol)
                             if not late or part not in is_late:
                                 is_late[part] = late
                                 pending.append(part)
             if not waiting:
                 return FAR
-            self.budget.take()
-            member = heappop(waiting)[-1]
+            late, known, age, member = heappop(waiting)
             if tables[heads][member] == layout.NOT_EXPANDED:
+                if known < distance(member):
+                    self._arena.spend(_ITEM_WORK)
+                    heappush(waiting, (late, distance(member), age, member))
+                    continue
+                if member != nonterminal and all(self._cost[symbol] < FAR for symbol in wanted_by[member]):
+                    del wanted_by[member], is_late[member]  # until another wants it
+                    continue
+                self.budget.take()
+                made[expander.family(member)] += 1
                 expander(member)
                 self._load()
             pending.append(member)

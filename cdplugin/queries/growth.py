@@ -1,16 +1,18 @@
 """How much a token can add to what is left of a text, at most: where a budget is far away, no ending has to be found.
 
-What is left from a place is bounded by what is left of the rules that are open there. A text that goes on opens further rules
-inside them. Follow the graph of nonterminals down, where a rule ``A → γ B δ`` costs the ending of ``δ``. Who leaves a strongly
-connected component does not come back, so a longest path bounds the costs between components (:attr:`Growth.base`). Inside a
-component a path may go round. Then it passes an edge whose ``γ`` has at least one byte in the text, a *level*, so it costs at
-most :attr:`Growth.level` for every such byte that was written; each token of the vocabulary has its number of them. Where
-``γ`` may be empty a path never goes round: a nonterminal that holds itself at one place need not be opened twice.
+What is left from a place is bounded by what is left of the rules that are open there (:meth:`Growth.worst`). A text that goes
+on opens further rules inside them. Follow the graph of nonterminals down, where a rule ``A → γ B δ`` costs the ending of
+``δ``, to the rule in whose lexeme the text stands. Who leaves a strongly connected component does not come back, so a longest
+path bounds the costs between components (``Growth.base``). Inside a component a path may go round. Then it passes an edge whose
+``γ`` has at least one byte in the text, a *level*, so it costs at most ``Growth.level`` for every such byte that was written.
+Where ``γ`` is empty a path never goes round: a nonterminal that holds itself at one place need not be opened twice. A kernel
+computes this from the rules (:mod:`cdplugin.kernels.parser.growth`).
 
-All costs are tokens of an ending, each lexeme spelled by itself. That is exact for lexemes without ``&`` and ``~``. For
-others, and for what a lexeme that has begun may need, the bound is read off the expression.
+The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
+away. Where it is not, costs are tokens of an ending, each lexeme spelled by itself. Both are exact for lexemes without ``&``
+and ``~``. For others, and for what a lexeme that has begun may need, the bound is read off the expression.
 
-The members of a family, whose rules are made late, are one node, if the family tells what is enough to end any of them
+The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
 
 There is no bound for other families, where tokens are counted, where a lexeme depends on the text of another, and where longest
@@ -20,90 +22,195 @@ match may forbid an ending.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.expander import FamilyRules
+from cdplugin.errors import LimitExceeded
 from cdplugin.ir import Family
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.regex.measures import FAR
+from cdplugin.kernels.parser.growth import (
+    B_BASE,
+    B_BYTES,
+    B_IS_BOUND,
+    B_LEVEL,
+    B_WORK,
+    BOUND_WORDS,
+    R_COST,
+    R_RULE,
+    R_WAY,
+    bound_rules,
+    most_bytes,
+    scratch_size,
+)
+from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import Costs, total
+from cdplugin.queries.completion import Endings
+from cdplugin.queries.costs import Budget, Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.vocab.vocabulary import Vocabulary
 
-ALL_BYTES = (1 << 256) - 1
-_CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 _MOST_RULES = 100_000  # beyond which no bound is looked for
+_MAY_BE_EMPTY = 2  # of a nonterminal that costs something all the same
+_MOST_CURSORS = 200_000  # of which it is known what is left
+GRANT = 10_000_000
+"""Work (``Limits.max_step_work``) that what is found out at one place may take."""
+_MOST_SETS = 1_000  # of bytes of which it is known how many a token has
+_CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
-Edge = tuple[int, int, int]
-"""From a nonterminal, to one, and what comes after that in tokens."""
+CostOf = Callable[[np.ndarray], np.ndarray]
+"""What a shortest match of each of some expressions costs, at most: int64, as many."""
+Seen = tuple["Growth", int, int]
+"""What was known at an earlier place of a text: by which bound, how many tokens are before it, the most that is left there."""
 
 
-class TokenCosts(Costs):
-    """:class:`Costs` in tokens: lexemes by a spelling each. Upper bounds, where those of expressions are."""
+class Growth(Costs):
+    """Bounds for one arena. ``base`` is at least :data:`FAR` where there is none.
 
-    def __init__(self, arena: Arena, measures: Measures, spelled: Callable[[int], int]) -> None:
+    The caller holds the arena's lock.
+    """
+
+    def __init__(self, arena: Arena, measures: Measures, cost_of: CostOf) -> None:
         super().__init__(arena, measures)
-        self._spelled = spelled
-        self._tokens: dict[int, int] = {}
+        self.base, self.level = FAR, 0
+        self.each = 0  # by how much a token raises what is left, at most
+        self._opened = b""
+        self._has_terminals = False
+        self._of_lexeme: list[int] = []
+        self._of_family: dict[Family, int] = {}
         self._of_cursor: dict[int, int] = {}
         self._worst: dict[int, int] = {}  # of what is completed: the most that is left after it, whatever comes
-        self.of_family: dict[Family, int] = {}  # what is enough to end any of its members
-        self.opened: dict[Family, list[tuple[int, int]]] = {}
+        head = arena.header
+        lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
+        lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
+        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
+        exact = bool((lexemes[:, layout.X_KIND] == layout.EXACT).all())
+        expander: Any = arena.expand
+        n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
+        if not exact or late or n_rules > _MOST_RULES:
+            return
+        wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
+        if wholes is not None:
+            self._bound(lexemes, n_rules, wholes, cost_of)
 
-    def _lexeme(self, lexeme: int) -> int:
-        if lexeme == self._arena.header[layout.END_SYMBOL]:
+    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules], cost_of: CostOf) -> None:
+        """Have the kernel find the bound. ``lexemes``: the records of those that the rules name."""
+        arena = self._arena
+        tables: Any = arena.tables
+        starts = tables[layout.RULE_LISTS][: 2 * n_rules : 2].copy()
+        lefts = tables[layout.DOT_LEFT][starts]
+        expander: Any = arena.expand
+        symbols, n = tables[layout.DOT_SYMBOL], len(tables[layout.NULLABLE])
+        if expander is not None:
+            symbols, n = symbols[: expander.n_static_dots], expander.n_nonterminals
+        uses = np.full(n_rules, R_RULE)
+        nullable, heads = tables[layout.NULLABLE][:n].copy(), np.arange(n)
+        if wholes:
+            late = [(of.head, R_COST, of.enough) for of in wholes.values()]
+            late += [(of.head, R_WAY, [*way, of.head]) for of in wholes.values() for way in of.ways]
+            words = [word for _, _, right in late for word in (*right, layout.END_OF_RULE)]
+            arena.spend(_CODE_WORK * len(words))
+            ends = np.cumsum([len(right) + 1 for _, _, right in late])
+            starts = np.concatenate([starts, len(symbols) + np.concatenate([[0], ends[:-1]])])
+            symbols = np.concatenate([symbols, np.array(words, np.int64)])
+            lefts = np.concatenate([lefts, [head for head, _, _ in late]])
+            uses = np.concatenate([uses, [use for _, use, _ in late]])
+            for of in wholes.values():
+                heads[of.members], nullable[of.members] = of.head, _MAY_BE_EMPTY
+        order = np.argsort(heads[lefts], kind="stable")
+        starts, lefts, uses = starts[order], lefts[order], uses[order]
+        least, rest, needed = self._measured(lexemes, symbols, cost_of)
+        costs, out = np.empty(n, np.int64), np.empty(BOUND_WORDS, np.int64)
+        scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
+        bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, out)
+        arena.spend(int(out[B_WORK]))
+        self._cost, self._of_lexeme = costs.tolist(), least.tolist()
+        self._of_family = {family: self._cost[of.head] for family, of in wholes.items()}
+        if not out[B_IS_BOUND] or any(cost >= FAR for cost in self._of_family.values()):
+            return
+        self.base, self.level = int(out[B_BASE]), int(out[B_LEVEL])
+        opened = np.flatnonzero(np.unpackbits(out[B_BYTES:].view(np.uint8), bitorder="little"))
+        self._opened = bytes(opened.tolist())
+        # a token that stands for itself may have no bytes
+        self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
+        most = _most_of(arena.vocab, self._opened) if self.level else 0
+        self.each = self.level * max(most, int(self._has_terminals))
+
+    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray, cost_of: CostOf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the lexemes and the end of the text: what a match costs, what one that has begun may still need, and, 4 words
+        each, a set of bytes of which every match has one.
+        """
+        n = len(lexemes)
+        is_used = np.zeros(n + 1, bool)
+        is_used[-2 - symbols[symbols < layout.END_OF_RULE]] = True
+        is_used[n] = False
+        terminals = lexemes[:, layout.X_N_RANGES] > 0
+        is_used[:n] &= ~terminals
+        used = np.flatnonzero(is_used)
+        found = lexemes[used, layout.X_EXPRESSION]
+        records = self.measures.of(found)
+        least, rest, needed = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 4), np.int64)
+        least[used], rest[used], needed[used] = cost_of(found), records[:, M_REST], records[:, M_BYTES:]
+        least[:n][terminals] = rest[:n][terminals] = 1
+        return least, rest, needed.reshape(-1)
+
+    # --- a place in a text ----------------------------------------------------------------------------------------------------
+
+    def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, Seen] | None:
+        """For how many tokens a budget is far away, each of which takes one from it, and what was known for that; None if it is
+        not, or that is not known.
+
+        ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is.
+        """
+        room = budget - 1 - self.base - self.each  # after the next token
+        if room < 0:
+            return None
+        slack = -1
+        if seen is not None and seen[0] is self and seen[1] <= len(tokens):
+            slack = room - seen[2] - self._written(tokens[seen[1] :])
+        if slack < (budget >> 2):  # look again where the text stands
+            seen = (self, len(tokens), self._left_at(cursor))
+            slack = room - seen[2]
+        if slack < 0 or seen is None:
+            return None
+        return slack // (1 + self.each), seen
+
+    def _written(self, tokens: list[int]) -> int:
+        """By how much some tokens may have raised what is left."""
+        if not self.level or not tokens:
             return 0
-        known = self._tokens.get(lexeme)
-        if known is None:
-            record = lexeme * layout.LEXEME_WORDS
-            lexemes = self._arena.tables[layout.LEXEMES]
-            token = bool(lexemes[record + layout.X_N_RANGES])
-            known = self._tokens[lexeme] = 1 if token else self._spelled(int(lexemes[record + layout.X_EXPRESSION]))
-        return known
+        known = self._arena.vocab.tokens
+        texts = [known[token] or b"" for token in tokens]
+        text = b"".join(texts)
+        count = len(text) - len(text.translate(None, self._opened))
+        if self._has_terminals:
+            count += texts.count(b"")
+        return self.level * count
 
-    def load_families(self) -> bool:
-        """Take in what is enough to end members of families; False where that is not known of all."""
-        self._load()
-        expander: Any = self._arena.expand
-        wholes = expander.wholes()
-        if wholes is None:
-            return False
-        rules = []
-        for symbol in list(expander.numbers.values()):
-            family = expander.family(symbol)
-            if family in wholes:
-                enough = wholes[family][0]
-                rules.append((symbol, enough, total(self._lexeme(-2 - code) for code in enough if code < 0)))
-        self._arena.spend(_CODE_WORK * sum(len(right) for _, right, _ in rules))
-        self._add(rules, [])
-        for family, (enough, opened) in wholes.items():
-            costs = (self._cost[code] if code >= 0 else self._lexeme(-2 - code) for code in enough)
-            self.of_family[family] = total(costs)
-            self.opened[family] = opened
-        return all(cost < FAR for cost in self.of_family.values())
+    def _left_at(self, cursor: int) -> int:
+        """:meth:`worst`, or :data:`FAR` where that takes too much work."""
+        known = self._of_cursor.get(cursor)
+        if known is not None:
+            return known
+        self.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        self.trim(_MOST_CURSORS)
+        try:
+            with self._arena.one_budget(GRANT):
+                return self.worst(cursor)
+        except LimitExceeded:
+            return FAR
 
-    def _nonterminal(self, nonterminal: int, left: int) -> int:
-        """A member of a family that is known by :meth:`load_families` needs no rules of its own."""
-        if self.of_family:
-            expander: Any = self._arena.expand
-            enough = self.of_family.get(expander.family(nonterminal), FAR)
-            if enough < FAR:
-                self._grow(nonterminal + 1)
-                return min(self._cost[nonterminal], enough)
-        return super()._nonterminal(nonterminal, left)
-
-    def worst(self, cursor: int, residual: Callable[[int], int]) -> int:
+    def worst(self, cursor: int) -> int:
         """The most tokens that are left from a cursor on the way of any rule that is open there; nothing new is opened."""
         known = self._of_cursor.get(cursor)
         if known is not None:
             return known
-        self._load()
         arena = self._arena
         lexemes = arena.tables[layout.LEXEMES]
         out = 0
@@ -111,7 +218,7 @@ class TokenCosts(Costs):
             value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
-                left = 1 if lexemes[record + layout.X_N_RANGES] else residual(word & layout.LOW_32)
+                left = 1 if lexemes[record + layout.X_N_RANGES] else self.measures.rest(word & layout.LOW_32)
                 after = row
                 if not lexemes[record + layout.X_IS_SKIP]:
                     after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
@@ -148,246 +255,66 @@ class TokenCosts(Costs):
         self._worst[root] = out
         return out
 
+    # --- costs that are known -------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """The rules are known, and those that are made late say nothing new."""
+
+    def _lexeme(self, lexeme: int) -> int:
+        return self._of_lexeme[lexeme]
+
+    def _nonterminal(self, nonterminal: int, left: int) -> int:
+        if nonterminal < len(self._cost):
+            return self._cost[nonterminal]
+        expander: Any = self._arena.expand
+        return self._of_family.get(expander.family(nonterminal), FAR)
+
     def _forget(self) -> None:
         super()._forget()
         self._worst.clear()
         self._of_cursor.clear()
 
 
-class Growth:
-    """Bounds for one arena whose rules are all known. ``base`` is at least :data:`FAR` where there is none."""
-
-    def __init__(self, arena: Arena, costs: TokenCosts) -> None:
-        self._arena = arena
-        self._costs = costs
-        self.base, self.level = FAR, 0
-        self.levels = np.zeros(arena.vocab.size, np.int64)
-        head, lexemes = arena.header, arena.tables[layout.LEXEMES]
-        self._used = range(int(head[layout.END_SYMBOL]))
-        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
-        exact = all(int(lexemes[x * layout.LEXEME_WORDS + layout.X_KIND]) == layout.EXACT for x in self._used)
-        if exact and not late and len(arena.tables[layout.RULE_LISTS]) // 2 <= _MOST_RULES:
-            self._bound()
-        self.most_levels = int(self.levels.max(initial=0))
-
-    @classmethod
-    def none(cls, arena: Arena) -> Growth:
-        """No bound."""
-        out = object.__new__(cls)
-        out._arena, out.base, out.level, out.most_levels = arena, FAR, 0, 0
-        return out
-
-    def residual(self, root: int) -> int:
-        """Bytes that a match of an expression may still need, wherever in it a text stands."""
-        return self._costs.measures.rest(root)
-
-    def _bound(self) -> None:
-        costs = self._costs
-        if self._arena.expand is None:
-            costs._load()
-        elif not costs.load_families():
-            return
-        edges, between = self._rules()
-        n = len(costs._cost)
-        component = _components(n, [(a, b) for a, b, _ in edges])
-        inside: dict[int, list[int]] = {}
-        for number, (a, b, _) in enumerate(edges):
-            if component[a] == component[b]:
-                inside.setdefault(component[a], []).append(number)
-        own: dict[int, int] = {}
-        openers = 0
-        for which, numbers in inside.items():
-            found = _round_trip(n, [edges[i] for i in numbers], [between[i] for i in numbers])
-            if found is None:
-                return
-            own[which], level, opened = found
-            self.level = max(self.level, level)
-            openers |= opened
-        down = [(component[a], component[b], cost) for a, b, cost in edges if component[a] != component[b]]
-        longest = _longest_path(down, own)
-        table = self._arena.tables[layout.LEXEMES]  # it may have grown to where the last record is not whole
-        lexemes = table[: len(table) // layout.LEXEME_WORDS * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS)
-        matched = [x for x in self._used if not lexemes[x, layout.X_N_RANGES]]
-        inner = max((self.residual(int(lexemes[x, layout.X_EXPRESSION])) for x in matched), default=0)
-        self.base = min(longest + inner, FAR)
-        self.levels = _count_bytes(self._arena, openers)
-
-    def _rules(self) -> tuple[list[Edge], list[int | None]]:
-        """The edges of the nonterminals' graph; and for each the bytes of which its text between has one: None where that may
-        be empty.
-        """
-        costs, nullable = self._costs, self._arena.tables[layout.NULLABLE]
-        corner: dict[tuple[int, int], int] = {}
-        edges: list[Edge] = []
-        between: list[int | None] = []
-        expander: Any = self._arena.expand
-        of_member: dict[int, int] = {}  # a family's nonterminal, its first one -> that
-        first_of: dict[Family, int] = {}
-        for symbol in range(len(costs._cost) if costs.of_family else 0):
-            family = expander.family(symbol)
-            if family is not None:
-                of_member[symbol] = first_of.setdefault(family, symbol)
-        for family, number in first_of.items():
-            for before, symbol in set(costs.opened[family]):
-                edges.append((number, of_member.get(symbol, symbol), costs.of_family[family]))
-                between.append(ALL_BYTES if before >= 0 else self.mandatory_of_lexeme(-2 - before))
-        for left, right in costs._rules:
-            if left in of_member:
-                continue
-            rest = [0]
-            for symbol in reversed(right):
-                rest.append(min(rest[-1] + (costs._cost[symbol] if symbol >= 0 else costs._lexeme(-2 - symbol)), FAR))
-            rest.reverse()
-            if rest[0] >= FAR:
-                continue  # its text never ends
-            seen: int | None = None
-            for at, part in enumerate(right):
-                symbol = of_member.get(part, part)
-                if symbol < 0:
-                    seen = _fewer(seen, self.mandatory_of_lexeme(-2 - symbol))
-                    continue
-                if seen is not None:
-                    edges.append((left, symbol, rest[at + 1]))
-                    between.append(seen)
-                elif symbol != left:
-                    corner[left, symbol] = min(rest[at + 1], corner.get((left, symbol), FAR))
-                if not nullable[symbol]:
-                    seen = _fewer(seen, ALL_BYTES)
-        for (left, symbol), cost in corner.items():
-            edges.append((left, symbol, cost))
-            between.append(None)
-        return edges, between
-
-    def mandatory_of_lexeme(self, lexeme: int) -> int:
-        """A set of bytes of which every match of a lexeme has one."""
-        record = lexeme * layout.LEXEME_WORDS
-        lexemes = self._arena.tables[layout.LEXEMES]
-        if lexeme == self._arena.header[layout.END_SYMBOL] or lexemes[record + layout.X_N_RANGES]:
-            return ALL_BYTES
-        return self._costs.measures.needed_bytes(int(lexemes[record + layout.X_EXPRESSION])) or ALL_BYTES
+_most_counted: weakref.WeakKeyDictionary[Vocabulary, dict[bytes, int]] = weakref.WeakKeyDictionary()
 
 
-def _fewer(one: int | None, two: int) -> int:
-    """The smaller of two sets of bytes."""
-    return two if one is None or two.bit_count() < one.bit_count() else one
-
-
-_counted: weakref.WeakKeyDictionary[Vocabulary, dict[int, np.ndarray]] = weakref.WeakKeyDictionary()
-_MOST_COUNTED = 8
-
-
-def _count_bytes(arena: Arena, wanted: int) -> np.ndarray:
-    """How many of a token's bytes are in a set: int64, one for each token, not to be changed. The last sets are remembered."""
-    vocab = arena.vocab
-    known = _counted.setdefault(vocab, {})
+def _most_of(vocab: Vocabulary, wanted: bytes) -> int:
+    """How many of some bytes the token has that has most of them. All grammars of a vocabulary share the answers."""
+    known = _most_counted.setdefault(vocab, {})
     found = known.get(wanted)
     if found is None:
-        is_wanted = np.array([wanted >> byte & 1 for byte in range(256)], np.int64)
-        total = np.concatenate([[0], np.cumsum(is_wanted[vocab.token_bytes])])
-        found = np.asarray(total[vocab.token_offsets[1:]] - total[vocab.token_offsets[:-1]])
-        if len(known) >= _MOST_COUNTED:
+        is_wanted = np.zeros(256, np.int64)
+        is_wanted[list(wanted)] = 1
+        if len(known) >= _MOST_SETS:
             known.clear()
-        known[wanted] = found
+        found = known[wanted] = int(most_bytes(vocab.token_bytes, vocab.token_offsets, is_wanted))
     return found
 
 
-def _round_trip(n: int, edges: list[Edge], between: list[int | None]) -> tuple[int, int, int] | None:
-    """For the edges inside a strongly connected component: what a way may cost that goes round nowhere, what another round
-    costs, and the bytes of which each round has one. None if a round may have no bytes.
+def byte_costs(arena: Arena, costs: Costs) -> CostOf:
+    """What expressions cost in bytes."""
+
+    def cost_of(found: np.ndarray) -> np.ndarray:
+        out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
+        for place in np.flatnonzero(arena.flags(found) & expressions.PURE == 0).tolist():
+            out[place] = max(1, costs.of_expression(int(found[place])))
+        return out
+
+    return cost_of
+
+
+def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
+    """What expressions cost in tokens: those of a shortest match, or one for each of its bytes.
+
+    ``stops``: int64, a count and the tokens that are never taken as text.
     """
-    counted = [seen is not None and cost > 0 for (_, _, cost), seen in zip(edges, between, strict=True)]
-    for _ in range(2):
-        free = [edge for edge, is_counted in zip(edges, counted, strict=True) if not is_counted]
-        component = _components(n, [(a, b) for a, b, _ in free])
-        bad = {component[a] for a, b, cost in free if cost and component[a] == component[b]}
-        if not bad:
-            outside = [(component[a], component[b], cost) for a, b, cost in free if component[a] != component[b]]
-            once = _longest_path(outside, {})
-            opened = 0
-            most = 0
-            for (_, _, cost), seen, is_counted in zip(edges, between, counted, strict=True):
-                if is_counted:
-                    opened |= seen or 0
-                    most = max(most, cost)
-            return once, most + once if any(counted) else 0, opened
-        for i, ((a, b, _), seen) in enumerate(zip(edges, between, strict=True)):
-            if seen is not None and component[a] == component[b] and component[a] in bad:
-                counted[i] = True
-    return None
-
-
-def _components(n: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-    """The strongly connected component of each of ``n`` nodes (Tarjan, 1972), without recursion."""
-    after: dict[int, list[int]] = {}
-    for a, b in edges:
-        after.setdefault(a, []).append(b)
-    component = list(range(n))
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
-    for root in after:
-        if root in index:
-            continue
-        work: list[tuple[int, Any]] = [(root, iter(after[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, children = work[-1]
-            child = next(children, None)
-            if child is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component[member] = node
-                        if member == node:
-                            break
-            elif child not in index:
-                index[child] = low[child] = len(index)
-                stack.append(child)
-                on_stack.add(child)
-                work.append((child, iter(after.get(child, ()))))
-            elif child in on_stack:
-                low[node] = min(low[node], index[child])
-    return component
-
-
-def _longest_path(edges: list[Edge], own: dict[int, int]) -> int:
-    """The dearest way in a graph without cycles, whose nodes cost ``own``."""
-    after: dict[int, list[tuple[int, int]]] = {}
-    missing: dict[int, int] = {}
-    for a, b, cost in edges:
-        after.setdefault(a, []).append((b, cost))
-        missing[b] = missing.get(b, 0) + 1
-        missing.setdefault(a, 0)
-    best = {node: own.get(node, 0) for node in missing}
-    out = max(own.values(), default=0)
-    ready = [node for node, n in missing.items() if not n]
-    while ready:
-        node = ready.pop()
-        out = max(out, best[node])
-        for child, cost in after.get(node, ()):
-            best[child] = max(best[child], best[node] + cost + own.get(child, 0))
-            missing[child] -= 1
-            if not missing[child]:
-                ready.append(child)
-    return min(out, FAR)
-
-
-def spelled_by(arena: Arena, word_of: Callable[[int], bytes | None], length_of: Callable[[int], int], stops: np.ndarray) -> Any:
-    """A function: the tokens of a shortest match of an expression."""
 
     def spelled(expression: int) -> int:
-        word = word_of(expression)
+        word = endings.word(expression)
         if word:
             data = np.frombuffer(word, np.uint8)
             found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-            return int(found) if found < FAR else FAR
-        return max(1, length_of(expression))
+            return found if found < FAR else FAR
+        return max(1, endings.costs.of_expression(expression))
 
-    return spelled
+    return lambda found: np.array([spelled(expression) for expression in found.tolist()], np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.regex.measures import M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
+from cdplugin.kernels.regex.measures import M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
 
 
@@ -36,11 +36,10 @@ class Measures:
         """Bytes that a match may still need, wherever in it a text stands."""
         return self._word(e, M_REST)
 
-    def needed_bytes(self, e: int) -> int:
-        """A set of bytes, as a number, of which every match has one; 0 where it may be empty, or nothing is known."""
-        self._reach(e)
-        words = self._records[e * MEASURE_WORDS + M_BYTES : (e + 1) * MEASURE_WORDS]
-        return int.from_bytes(words.astype("<i8").tobytes(), "little")
+    def of(self, expressions: np.ndarray) -> np.ndarray:
+        """The records of expressions (int64): a row for each, of ``MEASURE_WORDS``."""
+        self._reach(int(expressions.max(initial=0)))
+        return self._records[: self._end * MEASURE_WORDS].reshape(-1, MEASURE_WORDS)[expressions]
 
     def _word(self, e: int, word: int) -> int:
         if e >= self._end:

@@ -241,7 +241,8 @@ def test_a_schema_may_ask_for_options() -> None:
     assert [takes(text, asking()) for text in (ordered, turned, spaced)] == [True, False, False]
     assert [takes(text, asking(property_order="any")) for text in (ordered, turned, spaced)] == [True, True, False]
     assert [takes(text, asking(whitespace="flexible")) for text in (ordered, turned, spaced)] == [True, False, True]
-    unsupported = json.dumps({"type": "array", "items": {"type": "number"}, "contains": {"const": 1.5}, "uniqueItems": True})
+    beside = {"prefixItems": [{"type": "number"}], "contains": {"const": 1.5}}
+    unsupported = json.dumps({"type": "array", "uniqueItems": True, **beside})
     with pytest.raises(cd.UnsupportedError):
         engine.check("JSON", unsupported)
     relaxed = json.dumps({**json.loads(unsupported), "x-cdplugin": {"on_unsupported": "relax"}})

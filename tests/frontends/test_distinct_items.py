@@ -23,6 +23,8 @@ COMPILER = cd.Compiler(VOCAB)
 
 TEXT, FEW, WORD, INTEGER = {"type": "string"}, {"enum": ["x", "y"]}, {"type": "boolean"}, {"type": "integer"}
 
+SOME = {"enum": [1, 2, "a", [1], {"b": 1}]}
+
 
 def array(items: Any, **more: Any) -> dict[str, Any]:
     return {"type": "array", "items": items, "uniqueItems": True, **more}
@@ -52,7 +54,20 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "texts or arrays": array({"type": ["string", "array"], "items": TEXT}),
     "distinct items inside": array(array({"enum": [1, 2, "a"]})),
     "distinct texts inside": array(array(TEXT)),
-    "contains": array({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2}),
+    "contains inside": array({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2}),
+    "contains": array(SOME, contains={"enum": [2, "a"]}),
+    "contains and bounds": array(SOME, contains={"const": 2}, minItems=2, maxItems=2),
+    "contains at most": array(SOME, contains={"enum": [1, 2]}, maxContains=1, minItems=2),
+    "contains at least": array(SOME, contains={"enum": [1, 2, "a", [1]]}, minContains=2),
+    "contains such": array({"anyOf": [TEXT, members({"n": FEW})]}, contains={"type": "object"}),
+    "contains several": array(
+        SOME,
+        allOf=[{"contains": {"enum": [1, 2]}}, {"contains": {"enum": [2, "a"]}}, {"contains": {"type": "array"}}],
+        maxItems=3,
+    ),
+    "tuple": array({"enum": [1, "a", "b"]}, prefixItems=[{"enum": [1, "a"]}, {"enum": [1, "a", [1]]}], minItems=1),
+    "tuple of many": array(False, prefixItems=[TEXT, members({"n": TEXT}), FEW], minItems=2),
+    "contains among many": array({"type": ["string", "integer"]}, contains={"enum": ["a", 1]}),
     "listed": array({"enum": [[1, 2], {"a": 1, "b": 2}, 3, [1]]}),
     "listed inside": array({"type": "array", "items": {"enum": [[1], {"a": 1}, 3]}, "maxItems": 2}),
     "mixed": array({"anyOf": [TEXT, members({"n": TEXT}), {"type": "array", "items": INTEGER}]}),
@@ -76,7 +91,8 @@ def random_value(rng: random.Random, schema: dict[str, Any], root: dict[str, Any
     if kind == "array":
         most = min(schema.get("maxItems", 5), 5 if depth < 2 else 1)
         n = rng.randint(min(schema.get("minItems", 0), most), most)
-        return [random_value(rng, schema["items"], root, depth + 1) for _ in range(n)]
+        kinds = [*schema.get("prefixItems", ()), *[schema["items"] or TEXT] * most]
+        return [random_value(rng, kind, root, depth + 1) for kind in kinds[:n]]
     if kind == "object":
         if "properties" in schema:
             below = schema["properties"]
@@ -206,9 +222,19 @@ def test_more_items_than_there_are_values_are_refused() -> None:
 
 
 def test_what_is_beside_it_is_refused() -> None:
-    for beside in ({"prefixItems": [{"type": "array"}]}, {"contains": {"type": "array"}}):
+    several = {"allOf": [{"contains": {"type": "array"}, "maxContains": 2}, {"contains": {"type": "object"}}]}
+    for beside in ({"prefixItems": [{"type": "array"}], "contains": {"type": "array"}}, several):
         with pytest.raises(cd.UnsupportedError, match="keyword 'uniqueItems' is not supported yet - at /uniqueItems"):
             COMPILER.compile(cd.JsonSchema({**array({}), **beside}))
+
+
+def test_one_of_two_kinds_of_distinct_items() -> None:
+    """What is in one branch only contains an item that the other does not take, and neither can hold items that repeat."""
+    some, others = array({"enum": [1, 2, [3]]}, minItems=1), array({"enum": [2, [3], "a"]}, minItems=1)
+    grammar = COMPILER.compile(cd.JsonSchema({"oneOf": [some, others]}, whitespace="compact"))
+    assert takes(grammar, b"[1]") and takes(grammar, b'[[3],"a",2]') and takes(grammar, b"[2,1]")
+    assert not takes(grammar, b"[2]") and not takes(grammar, b"[[3],2]") and not takes(grammar, b'[1,"a"]')
+    assert not takes(grammar, b"[1,1]")
 
 
 def test_distinct_and_not_distinct_is_nothing() -> None:

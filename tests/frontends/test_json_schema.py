@@ -268,9 +268,9 @@ def test_registry() -> None:
 
 def test_refusals_name_keyword_and_pointer() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        compile_schema({"properties": {"a/b": {"items": {"uniqueItems": True, "contains": {"type": "object"}}}}})
+        compile_schema({"properties": {"a/b": {"items": {"uniqueItems": True, "prefixItems": [{}], "contains": {}}}}})
     assert (caught.value.keyword, caught.value.location) == ("uniqueItems", "/properties/a~1b/items/uniqueItems")
-    beside = {"uniqueItems": True, "prefixItems": [{"type": "object"}], "minProperties": 2}
+    beside = {"uniqueItems": True, "prefixItems": [{"type": "object"}], "contains": {"type": "null"}}
     relaxed = compile_schema({"properties": {"a": beside}}, Options(on_unsupported="relax"))
     assert relaxed.relaxed == [("uniqueItems", "/properties/a/uniqueItems")]
     with pytest.raises(UnsupportedError, match="'multipleOf' is not supported"):

@@ -180,7 +180,7 @@ def test_a_broken_tool_names_itself_and_spares_the_others() -> None:
 
 
 def test_unsupported_is_broken_too() -> None:
-    parameters = {"type": "array", "uniqueItems": True, "contains": {"type": "object"}}
+    parameters = {"type": "array", "uniqueItems": True, "prefixItems": [{}], "contains": {"type": "object"}}
     tools = [*TOOLS, {"name": "u", "parameters": parameters}]
     spec = cd.Tools(tools, on_broken="skip")
     assert isinstance(spec.broken_tools()["u"], UnsupportedError) and "uniqueItems" in str(spec.broken_tools()["u"])

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 from cdplugin.errors import LimitExceeded
+from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
@@ -88,7 +89,8 @@ class Arrays(Writing):
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
         brackets = (self._here.empty_bracket, self._here.close_bracket)
-        if any(part.unique for part in parts) and (high is None or high > 1):
+        unique = any(part.unique for part in parts) and (high is None or high > 1)
+        if unique:
             values = None
             if not n_fixed and not wanted:
                 values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
@@ -98,14 +100,13 @@ class Arrays(Writing):
                     symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
                     symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
                 return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
-            if not n_fixed and not wanted:
-                family = self._unique(alternative, parts, brackets, low, high)
-                if family is not None:
-                    return family
-            for sub in alternative:
-                if sub.array is not None and sub.array.unique:
-                    self._shaper.refuse(sub, "uniqueItems")
-        if not wanted:
+            is_counted = any(least > 1 or most is not None for _, least, most in wanted)
+            if wanted and (n_fixed or (is_counted and len(wanted) > 1)):
+                for sub in alternative:
+                    if sub.array is not None and sub.array.unique:
+                        self._shaper.refuse(sub, "uniqueItems")
+                unique = False
+        if not wanted and not unique:
             return None
         most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
         if len(wanted) > most_wanted:
@@ -126,41 +127,34 @@ class Arrays(Writing):
                     all_of.append(self._shaper.complement(sub))
             return self._symbol(place(all_of))
 
-        return Items(
+        bounds: dict[str, Any] = {"low": low, "high": high}
+        location = ""
+        if unique:
+            location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
+            if not wanted and not n_fixed:
+                item = place([part.rest for part in parts if part.rest is not None])
+                if not item.split:
+                    self._shaper.split(item)
+                if item.scalar is not None and not (item.arrays or item.objects or item.constants):
+                    return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
+        items = Items(
             self.ir,
             choice,
             n_fixed,
             self._comma,
             brackets,
-            low=low,
-            high=high,
             wanted=[Wanted(least, most) for _, least, most in wanted],
-        ).start()
+            **bounds,
+        )
+        if not unique:
+            return items.start()
+        distinct = DistinctItems(self.ir, self._signs, items, location)
+        self._distinct.append(distinct)
+        return distinct.start()
 
-    def _unique(
-        self,
-        alternative: Alternative,
-        parts: list[ArrayPart],
-        brackets: tuple[Symbol, Symbol],
-        low: int,
-        high: int | None,
-    ) -> Symbol | None:
-        """The body of an array of distinct items; None if nothing can be an item."""
-        ir, signs = self.ir, self._signs
-        item = self._shaper.place([part.rest for part in parts if part.rest is not None])
-        if not item.split:
-            self._shaper.split(item)
-        location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
-        bounds: dict[str, Any] = {"low": low, "high": high, "location": location}
-        if item.arrays or item.objects or item.constants:
-            symbol = self._symbol(item)
-            if symbol is None:
-                return None
-            distinct = DistinctItems(ir, signs, symbol, self._comma, brackets, **bounds)
-            self._distinct.append(distinct)
-            return distinct.start()
-        if item.scalar is None:
-            return None
-        scalars = Unique(ir, distinct_item(item.scalar), signs.spaces(self._inner.layout), self._comma, brackets, **bounds)
+    def _unique_scalars(self, item: Expr, brackets: tuple[Symbol, Symbol], **bounds: Any) -> Symbol:
+        """The body of an array of distinct scalars."""
+        signs = self._signs
+        scalars = Unique(self.ir, distinct_item(item), signs.spaces(self._inner.layout), self._comma, brackets, **bounds)
         signs.note_tracked(*scalars.lexemes, is_key=False)
         return scalars.start()

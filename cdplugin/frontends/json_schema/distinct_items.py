@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
-from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
 from cdplugin.frontends.json_schema.distinct_values import (
     KEY,
@@ -34,6 +33,7 @@ from cdplugin.frontends.json_schema.distinct_values import (
     read_any,
     thawed,
 )
+from cdplugin.frontends.json_schema.members import Items
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, Texts, TrackedLexeme
@@ -68,12 +68,11 @@ def _pushed(parts: Sequence[Part], below: _Stack | None) -> _Stack | None:
 
 
 class _Between(NamedTuple):
-    """Between items: how many there were (``place``) as far as the bounds ask for it, and their values; where these are not
-    known, whether there are so few of them that a lexeme with many values has others left.
+    """Between items: how many there were and matched what (``place``, a parameter of :class:`members.Items`), and their values;
+    where these are not known, whether there are so few of them that a lexeme with many values has others left.
     """
 
-    started: bool
-    place: int
+    place: Hashable
     values: Values | bool
 
 
@@ -101,26 +100,15 @@ class _Inside:
         )
 
 
-class DistinctItems(Bracketed):
-    """The items of an array and its closing bracket. ``item``: the symbol of each. :meth:`finish` once all rules are made."""
+class DistinctItems(Family):
+    """The items of an array and its closing bracket. ``items``: what each may be. :meth:`finish` once all rules are made."""
 
     name = "distinct items"
 
-    def __init__(
-        self,
-        ir: GrammarIR,
-        signs: Signs,
-        item: Symbol,
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        low: int,
-        high: int | None,
-        location: str,
-    ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
+    def __init__(self, ir: GrammarIR, signs: Signs, items: Items, location: str) -> None:
+        self._ir = ir
         self._signs = signs
-        self._item = item
+        self._items = items
         self._location = location
         self._rules: dict[Symbol, list[tuple[Symbol, ...]]] = {}
         self._used: list[Symbol] = []
@@ -131,7 +119,7 @@ class DistinctItems(Bracketed):
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
-        return self._ir.instance(self, _Between(False, 0, NO_VALUES))
+        return self._ir.instance(self, _Between(self._items.first, NO_VALUES))
 
     def finish(self, rules: dict[Symbol, list[tuple[Symbol, ...]]]) -> None:
         """Get to know all rules, and make the lexemes that keep their text. Raises ``UnsupportedError`` if more items are asked
@@ -141,7 +129,7 @@ class DistinctItems(Bracketed):
         used: dict[Symbol, None] = {}
         seen: set[Symbol] = set()
         families: set[int] = set()
-        pending = [self._item, self._comma]
+        pending = list(self._items.uses())
         while pending:
             symbol = pending.pop()
             if symbol in seen:
@@ -154,23 +142,25 @@ class DistinctItems(Bracketed):
                 if id(family) in families:
                     continue
                 families.add(id(family))
-                if isinstance(family, DistinctItems):
-                    pending += (family._item, family._comma, *family._closings)
-                else:
-                    pending += family.uses()
+                pending += (family._items if isinstance(family, DistinctItems) else family).uses()
             else:
                 for rule in rules.get(symbol, ()):
                     pending += rule
-        self._used = [*used, self._item, *self._closings]
-        if self._low > 1:
-            self._check_count()
+        self._used = [*used, *self._items.uses()]
+        for item, least in self._items.counted():
+            if least > 1:
+                self._check_count(item, least)
 
     def uses(self) -> Iterable[Symbol]:
         return self._used
 
     def satisfiable(self, value: Hashable, productive: Productive) -> bool:
-        place = value.after.place if isinstance(value, _Inside) else value.place if isinstance(value, _Between) else 0
-        return place >= self._low or productive(self._item)
+        between = value.after if isinstance(value, _Inside) else value
+        assert isinstance(between, _Between)
+        return self._items.satisfiable(between.place, productive)
+
+    def nullable(self, value: Hashable) -> bool:
+        return False
 
     def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
         self._productive = productive  # rules are made when it is settled
@@ -178,15 +168,14 @@ class DistinctItems(Bracketed):
             yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value))
             return
         assert isinstance(value, _Between)
-        if value.place >= self._low:
-            yield (self._closings[value.started],)
-        if self._is_full(value.place) or not productive(self._item):
-            return
-        stack = _pushed((*self._lead(value.started), self._item), None)
-        assert stack is not None
         typing = Typing.first(value.values) if isinstance(value.values, Values) else None
-        after = value._replace(started=True, place=min(value.place + 1, self._most))
-        yield from self._steps(stack, typing, after, False)
+        for signs, place in self._items.ways(value.place, productive):
+            if place is None:
+                yield signs
+                continue
+            stack = _pushed(signs, None)
+            assert stack is not None
+            yield from self._steps(stack, typing, value._replace(place=place), False)
 
     # Steps
 
@@ -494,10 +483,8 @@ class DistinctItems(Bracketed):
         if isinstance(value, _Inside):
             return [value.stack]
         assert isinstance(value, _Between)
-        out: list[_Stack | None] = [below] if value.place >= self._low else []
-        if not self._is_full(value.place) and self._productive(self._item):
-            out.append(_Stack(self._item, None))
-        return out
+        ways = self._items.ways(value.place, self._productive)
+        return [below if place is None else _Stack(signs[-1], None) for signs, place in ways]
 
     def _member_on(self, stack: _Stack) -> tuple[Family, Hashable] | None:
         """The family's member on top of a stack."""
@@ -540,20 +527,21 @@ class DistinctItems(Bracketed):
             assert below is not None
             return self._ir.member(self, _Inside(below, None, self._unknown(value.after)))
         assert isinstance(value, _Between)
-        return self._ir.member(self, self._unknown(value)) if value.started else None
+        return None if value.place == self._items.first else self._ir.member(self, self._unknown(value))
 
     def remaining(self, value: Hashable) -> int:
         if isinstance(value, _Inside):
-            return max(self._low - value.after.place, 0) + 1
+            return self._items.remaining(value.after.place) + 1
         assert isinstance(value, _Between)
-        return max(self._low - value.place, 0)
+        return self._items.remaining(value.place)
 
-    def _check_count(self) -> None:
+    def _check_count(self, item: Symbol | None, least: int) -> None:
         """Look for as many values as items are asked for; of lexemes with many values the compiler counts them."""
         found: set[Hashable] = set()
-        pending: list[tuple[_Stack | None, Typing]] = [(_pushed((self._item,), None), Typing.first(NO_VALUES))]
-        for _ in range(_MOST_SEARCHED + 20 * self._low):
-            if not pending or len(found) >= self._low:
+        first = None if item is None else _pushed((item,), None)
+        pending: list[tuple[_Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]
+        for _ in range(_MOST_SEARCHED + 20 * least):
+            if not pending or len(found) >= least:
                 break
             stack, typing = pending.pop()
             if stack is None:
@@ -565,7 +553,7 @@ class DistinctItems(Bracketed):
                 listed = text.listed()
                 if listed is None:
                     reader = text.reader
-                    reader.needs = max(reader.needs, self._low + 2 * _SPARE)
+                    reader.needs = max(reader.needs, least + 2 * _SPARE)
                     reader.keyword, reader.location = reader.keyword or "uniqueItems", reader.location or self._location
                     return
                 taken = set(typing.names()) if text.is_key else set()
@@ -578,7 +566,7 @@ class DistinctItems(Bracketed):
                 pending.append((stack.below, typing.after(self._signs.events[symbol])))
             else:
                 pending += [(head, typing) for head in reversed(self._heads(stack))]
-        if len(found) < self._low:
+        if len(found) < least:
             raise UnsupportedError(
                 "keyword 'uniqueItems' is not supported where so few values may be left",
                 location=self._location,

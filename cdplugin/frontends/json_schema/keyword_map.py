@@ -254,14 +254,17 @@ def _arrays() -> Iterator[Keyword]:
         "reader.Reader._read_array",
         (
             "arrays.Arrays._remembering",
-            "arrays.Arrays._unique",
+            "arrays.Arrays._unique_scalars",
             "members.Distinct",
             "distinct.Unique",
             "distinct_items.DistinctItems",
         ),
         refusals=(
-            Refusal("beside prefixItems", {**scalars, "prefixItems": [{}]}),
-            Refusal("beside contains", {**scalars, "contains": {"const": 1}}),
+            Refusal("beside prefixItems and contains", {**scalars, "prefixItems": [{}], "contains": {"const": 1}}),
+            Refusal(
+                "beside several contains, one of them with a count above one",
+                {**scalars, "contains": {"const": 1}, "allOf": [{"contains": {"minimum": 9}, "minContains": 2}]},
+            ),
             Refusal("below `not`, `oneOf` or `if`", {"type": "array", "not": {"uniqueItems": True}}),
             Refusal("more items asked for (minItems) than there are seen to be values"),
         ),

@@ -8,7 +8,7 @@ object or array, and of one that is not empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
@@ -224,16 +224,16 @@ class Members(Bracketed):
         if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
             return None
         enough, others = [*self._closings], list[Symbol]()
-        opened = []
+        ways: list[Sequence[Symbol]] = [(sign,) for sign in self._closings]
         for i, values in self._usable(productive).values.items():
             entry = self._entries[i]
             symbols = [symbol for symbol, _ in values]
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
-            opened += [(entry.key, symbol) for symbol in symbols]
+            ways += [(self._comma, entry.key, symbol) for symbol in symbols]
         for more in self._usable_further(productive, (0,) * self._n_groups):
             others += (self._comma, more.key, more.value)
-            opened.append((more.key, more.value))
-        return Whole(enough + others * more_needed, opened)
+            ways.append((self._comma, more.key, more.value))
+        return Whole(enough + others * more_needed, ways)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
@@ -356,9 +356,24 @@ class Items(Bracketed):
         self._last = max(n_fixed, self._most)  # from here on, the index does not matter
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
 
+        self.first: Hashable = (False, 0, (0,) * len(wanted))
+
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
-        return self._ir.instance(self, (False, 0, (0,) * len(self._wanted)))
+        return self._ir.instance(self, self.first)
+
+    def counted(self) -> Iterator[tuple[Symbol | None, int]]:
+        """Symbols of items, and how many values of each are enough for distinct items: then one is left wherever one must come.
+
+        Where at most so many items match a ``contains``, the others alone have to make up ``minItems``.
+        """
+        for i in range(min(self._n_fixed, self._low)):
+            yield self._symbols[i][0], i + 1
+        row = self._symbols[self._n_fixed]
+        if self._low > self._n_fixed:
+            yield row[0], self._low
+        for k, wanted in enumerate(self._wanted):
+            yield row[1 << k], wanted.low
 
     def uses(self) -> Iterable[Symbol]:
         yield from self._signs_between()
@@ -373,10 +388,15 @@ class Items(Bracketed):
         return self._can_close(index, counts, productive)
 
     def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
+        for signs, following in self.ways(value, productive):
+            yield signs if following is None else (*signs, self._ir.member(self, following))
+
+    def ways(self, value: Hashable, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], Hashable]]:
+        """What may come: the closing bracket and None, or an item, with the comma before it, and the parameter after it."""
         assert isinstance(value, tuple)
         started, index, counts = value
         if index >= self._low and self._enough(counts):
-            yield (self._closings[started],)
+            yield (self._closings[started],), None
         if self._is_full(index):
             return
         lead = self._lead(started)
@@ -386,7 +406,7 @@ class Items(Bracketed):
             after = self._after(counts, matched)
             following = min(index + 1, self._last)
             if after is not None and self._can_close(following, after, productive):
-                yield (*lead, symbol, self._ir.member(self, (True, following, after)))
+                yield (*lead, symbol), (True, following, after)
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)
@@ -442,7 +462,7 @@ class Items(Bracketed):
         if not usable:
             return least == 0 and not any(need)
         if all(wanted.high is None for wanted in self._wanted):
-            fewest = _fewest(need, usable) if len(need) > 1 else need[0] if not need[0] or 1 in usable else None
+            fewest = _fewest(need, usable) if len(need) != 1 else need[0] if not need[0] or 1 in usable else None
             return fewest is not None and (room is None or max(least, fewest) <= room)
         if len(need) == 1:
             spare = self._wanted[0].high

@@ -25,7 +25,7 @@ from cdplugin.kernels.store.arena import (
     offset_of,
     pack,
     set_aux,
-    sort_unique,
+    sort_stack,
     spend,
     word_of,
 )
@@ -93,11 +93,11 @@ def left_corners(h, nonterminal):
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
     # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
-    n_first = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
+    n_first = sort_stack(h, end, head[layout.STACK_TOP] - end)
     first = intern(h, layout.K_FIRST, end, n_first)
     if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
         return statuses.GROW
-    n_corners = sort_unique(i64(h, layout.STACK), base, end - base)
+    n_corners = sort_stack(h, base, end - base)
     corners = intern(h, layout.K_CORNERS, base, n_corners)
     head[layout.STACK_TOP] = base
     if corners < 0:
@@ -217,7 +217,7 @@ def _restrict_to_each(h, origin):
         for c in range(length_of(h, corners)):
             if push(h, pack(word_of(h, corners, c), i)) < 0:
                 return statuses.GROW
-    end = base + sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    end = base + sort_stack(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = end
     pair = base
     while pair < end:

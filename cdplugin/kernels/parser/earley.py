@@ -72,10 +72,13 @@ from cdplugin.kernels.store.arena import (
     offset_of,
     pack,
     set_aux,
-    sort_unique,
+    sort_stack,
     spend,
     word_of,
 )
+
+_CORNER_WORK = 4
+"""Units of work of asking whether a nonterminal is predicted."""
 
 
 @kernel
@@ -136,7 +139,7 @@ def complete(h, nonterminal, origin):
         at += 1
         entry = corner_heads[done]
         while entry >= 0:
-            if not spend(h, 2):
+            if not spend(h, _CORNER_WORK):
                 return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
@@ -162,7 +165,7 @@ def complete(h, nonterminal, origin):
                 return statuses.GROW
         entry = corner_heads[done]
         while entry >= 0:
-            if not spend(h, 2):
+            if not spend(h, _CORNER_WORK):
                 return statuses.LIMIT_WORK
             dot = corner_lists[2 * entry]
             entry = corner_lists[2 * entry + 1]
@@ -178,7 +181,7 @@ def complete(h, nonterminal, origin):
                 if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
                     return statuses.GROW
     # the worklist below the items is dropped with them; only the items are the value
-    count = sort_unique(i64(h, layout.STACK), end, head[layout.STACK_TOP] - end)
+    count = sort_stack(h, end, head[layout.STACK_TOP] - end)
     items = intern(h, layout.K_ITEMS, end, count)
     head[layout.STACK_TOP] = base
     if items < 0:
@@ -254,8 +257,7 @@ def make_row(h, start, count):
     head = header(h)
     if count > head[layout.MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
         return statuses.LIMIT_ROW
-    head[layout.WORK_LEFT] -= 2 * count
-    count = sort_unique(i64(h, layout.STACK), start, count)
+    count = sort_stack(h, start, count)
     items = intern(h, layout.K_ITEMS, start, count)
     if items < 0:
         return items
@@ -294,7 +296,7 @@ def row_of(h, items):
         if symbols[dot] == -2 - head[layout.END_SYMBOL]:
             accepts = 1
     # pairs (nonterminal, place of an item): sorted, the items that wait for one nonterminal stand together
-    n_pairs = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    n_pairs = sort_stack(h, base, head[layout.STACK_TOP] - base)
     # 2. the origin of what this row predicts: one entry for each nonterminal waited for
     entries = base + n_pairs
     if not has_room(h, layout.STACK, entries + n_pairs):
@@ -322,8 +324,7 @@ def row_of(h, items):
             pair += 1
         if head[layout.STACK_TOP] - top > head[layout.MAX_ROW_ITEMS]:
             return statuses.LIMIT_ROW
-        head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - top)
-        given = sort_unique(i64(h, layout.STACK), top, head[layout.STACK_TOP] - top)
+        given = sort_stack(h, top, head[layout.STACK_TOP] - top)
         gives = intern(h, layout.K_ITEMS, top, given)
         if gives < 0:
             return gives
@@ -414,7 +415,7 @@ def _start_state(h, items, waited, n_waited, field):
                 words[head[layout.STACK_TOP]] = lexeme
                 head[layout.STACK_TOP] += 1
                 previous = lexeme
-    count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    count = sort_stack(h, base, head[layout.STACK_TOP] - base)
     if marked:
         count = only_after_skips(h, items, base, count)
     head[layout.STACK_TOP] = base + count
@@ -425,7 +426,7 @@ def _start_state(h, items, waited, n_waited, field):
             skip = skip_of(h, i64(h, layout.STACK)[i])
             if skip >= 0 and push(h, skip) < 0:
                 return statuses.GROW
-        count = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+        count = sort_stack(h, base, head[layout.STACK_TOP] - base)
     words = i64(h, layout.STACK)
     kept = 0
     for i in range(base, base + count):
@@ -523,8 +524,7 @@ def advance(h, row, accepted):
                 if push(h, pack(entry & layout.LOW_32, restricted)) < 0:
                     return statuses.GROW
     # what several nonterminals have as a left corner was pushed for each of them
-    head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - base)
-    moves = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    moves = sort_stack(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base + moves
     for i in range(base, base + moves):
         if not spend(h, 4):

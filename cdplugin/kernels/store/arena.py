@@ -180,17 +180,21 @@ def _sift(array, start, root, count):
 
 
 @kernel
+def _is_ascending(array, start, count):
+    """Whether ``array[start:start + count]`` is strictly ascending."""
+    for i in range(start + 1, start + count):
+        if array[i - 1] >= array[i]:
+            return False
+    return True
+
+
+@kernel
 def sort_unique(array, start, count):
     """Sort ``array[start:start + count]`` and drop repeated words; return how many are left, at the front of the range.
 
     What was strictly ascending already, which most lists are, costs one pass.
     """
-    sorted_already = True
-    for i in range(start + 1, start + count):
-        if array[i - 1] >= array[i]:
-            sorted_already = False
-            break
-    if sorted_already:
+    if _is_ascending(array, start, count):
         return count
     sort_range(array, start, count)
     kept = 0
@@ -199,6 +203,14 @@ def sort_unique(array, start, count):
             array[start + kept] = array[i]
             kept += 1
     return kept
+
+
+@kernel
+def sort_stack(h, start, count):
+    """:func:`sort_unique` on the stack, charged: what an ambiguous grammar collects is sorted, again and again."""
+    words = i64(h, layout.STACK)
+    header(h)[layout.WORK_LEFT] -= count if _is_ascending(words, start, count) else layout.SORT_WORK * count
+    return sort_unique(words, start, count)
 
 
 @kernel

@@ -207,6 +207,7 @@ M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FI
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
+SORT_WORK = 3  # units of work of a word of the stack that is sorted
 ID_BITS = 29  # of a memo key: kind << 2 * ID_BITS | a << ID_BITS | b
 HASH_SEED = 2166136261  # FNV-1a
 LOW_32 = 0xFFFFFFFF

@@ -1,0 +1,375 @@
+"""How much of a text may be left, at most, after rules that it has yet to open (:mod:`cdplugin.queries.growth` says why).
+
+Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``. All is
+counted in one unit, bytes or tokens: that of the lexemes' costs. Edges of the nonterminals' graph::
+
+    EDGES | source | target | price | between | kind        columns; between: a lexeme, or what no lexeme has (below)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import count_bits, entry_kernel, kernel
+from cdplugin.kernels.regex.measures import FAR, LONG
+from cdplugin.kernels.store import layout
+
+R_RULE, R_COST, R_WAY = range(3)
+"""What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
+B_BASE, B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(5)
+"""The result: what is left at most, besides what is left at a place; by how much a level raises that; whether there is a bound;
+units of work (Limits) that it took; 4 words of the set of bytes of which each level has one."""
+BOUND_WORDS = 8
+
+_E_SOURCE, _E_TARGET, _E_PRICE, _E_BETWEEN, _E_KIND = range(5)
+_EDGE_COLUMNS = 6  # the last one: edges by their source
+_INSIDE, _COUNTED, _LEAVING = range(3)  # kinds of edges: inside a component, one whose passes are counted, from one to another
+_NOTHING, _ANY = -2, -1  # between: maybe nothing, any byte
+_NODE_ROWS, _RULE_ROWS, _SYMBOL_ROWS = 14, 2, 1
+_SHIFT = 22  # of the cost in an entry of the heap
+
+
+def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
+    """Words that :func:`bound_rules` needs for so many nonterminals, rules and symbols."""
+    return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
+
+
+@entry_kernel
+def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, out):
+    """What each nonterminal costs to end at least, and what rules that are opened later can add to what is left.
+
+    All int64. ``starts``, ``lefts``, ``uses``: of each rule, where it begins in ``symbols``, its left side, what it is given
+    for; rules of one left side follow each other. ``nullable``, ``heads``: of each nonterminal, whether it may be empty (1: and
+    costs nothing then), and which one stands for it, among those that are alike. ``least``, ``rest``: of each lexeme, what a
+    match costs, and what one that has begun may still cost; ``needed``: 4 words for each, a set of bytes of which every match
+    has one, all 0 where none is known. ``scratch``: zeros (:func:`scratch_size`). Written: ``costs``, of each nonterminal, and
+    ``out``, of ``BOUND_WORDS``.
+
+    Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
+    components (Tarjan, 1972).
+    """
+    n = len(costs)
+    n_rules = len(starts)
+    wide = n + 2
+    n_symbols = (len(scratch) - _NODE_ROWS * wide - _RULE_ROWS * n_rules - n - n_rules - 1) // (_SYMBOL_ROWS + _EDGE_COLUMNS)
+    nodes = scratch[: _NODE_ROWS * wide].reshape((_NODE_ROWS, wide))
+    at = _NODE_ROWS * wide
+    of_rules = scratch[at : at + _RULE_ROWS * n_rules].reshape((_RULE_ROWS, n_rules))
+    at += _RULE_ROWS * n_rules
+    of_symbols = scratch[at : at + _SYMBOL_ROWS * n_symbols].reshape((_SYMBOL_ROWS, n_symbols))
+    at += _SYMBOL_ROWS * n_symbols
+    edges = scratch[at : at + _EDGE_COLUMNS * n_symbols].reshape((_EDGE_COLUMNS, n_symbols))
+    heap = scratch[at + _EDGE_COLUMNS * n_symbols :]
+
+    _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rules, of_symbols, heap, costs)
+    opened, component, order, free, free_order = nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]
+    best, own, most, first = nodes[5], nodes[6], nodes[7], nodes[8]
+    opened[:] = 0
+    rests = of_symbols[0]
+    n_edges = _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges)
+    out[:] = 0
+    out[B_WORK] = 10 * (n + n_rules) + 4 * n_symbols + 20 * max(n_edges, 0)
+    if n_edges < 0:
+        return
+    edges[_E_KIND, :n_edges] = _INSIDE
+    _components(n, edges, nodes, component, order)
+    for e in range(n_edges):
+        if component[edges[_E_SOURCE, e]] != component[edges[_E_TARGET, e]]:
+            edges[_E_KIND, e] = _LEAVING
+        elif edges[_E_BETWEEN, e] != _NOTHING and edges[_E_PRICE, e] > 0:
+            edges[_E_KIND, e] = _COUNTED
+    _components(n, edges, nodes, free, free_order)
+    if _count_rounds(n_edges, edges, free, best):
+        _components(n, edges, nodes, free, free_order)
+        if _count_rounds(n_edges, edges, free, best):
+            return
+    # what a way inside a component costs that passes no edge which is counted
+    best[:] = 0
+    own[:] = 0
+    for place in range(n):
+        node = free_order[place]
+        for i in range(first[node], first[node + 1]):
+            e = edges[_EDGE_COLUMNS - 1, i]
+            other = free[edges[_E_TARGET, e]]
+            if edges[_E_KIND, e] == _INSIDE and other != free[node]:
+                best[free[node]] = max(best[free[node]], min(edges[_E_PRICE, e] + best[other], FAR))
+        own[component[node]] = max(own[component[node]], best[free[node]])
+    most[:] = -1
+    for e in range(n_edges):
+        if edges[_E_KIND, e] == _COUNTED:
+            c = component[edges[_E_SOURCE, e]]
+            most[c] = max(most[c], edges[_E_PRICE, e])
+            _unite(needed, edges[_E_BETWEEN, e], out)
+    for c in range(n):
+        if most[c] >= 0:
+            out[B_LEVEL] = max(out[B_LEVEL], min(most[c] + own[c], FAR))
+    # the dearest way of all, to a lexeme in which a text stands
+    best[:] = 0
+    for place in range(n):
+        node = order[place]
+        c = component[node]
+        found = opened[node]
+        for i in range(first[node], first[node + 1]):
+            e = edges[_EDGE_COLUMNS - 1, i]
+            if edges[_E_KIND, e] == _LEAVING:
+                found = max(found, edges[_E_PRICE, e] + best[component[edges[_E_TARGET, e]]])
+        best[c] = max(best[c], min(found + own[c], FAR))
+        out[B_BASE] = max(out[B_BASE], best[c])
+    for x in range(len(rest)):
+        out[B_BASE] = max(out[B_BASE], min(rest[x], FAR))
+    out[B_IS_BOUND] = 1
+
+
+@kernel
+def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rules, of_symbols, heap, costs):
+    """What each nonterminal costs, ``FAR`` where nothing ends. A rule is in the heap once: when its last part is settled."""
+    fixed, missing = of_rules[0], of_rules[1]
+    first, mentions = nodes[0], of_symbols[0]
+    n, n_rules = len(costs), len(starts)
+    costs[:] = FAR
+    for r in range(n_rules):
+        if uses[r] == R_WAY:
+            continue
+        at = starts[r]
+        while symbols[at] != layout.END_OF_RULE:
+            if symbols[at] < 0:
+                fixed[r] = _sum(fixed[r], least[-2 - symbols[at]])
+            else:
+                missing[r] += 1
+                first[heads[symbols[at]] + 1] += 1
+            at += 1
+    for node in range(n):
+        first[node + 1] += first[node]
+    for r in range(n_rules):
+        at = starts[r]
+        while uses[r] != R_WAY and symbols[at] != layout.END_OF_RULE:
+            if symbols[at] >= 0:
+                node = heads[symbols[at]]
+                mentions[first[node]] = r
+                first[node] += 1
+            at += 1
+    for node in range(n, 0, -1):
+        first[node] = first[node - 1]
+    first[0] = 0
+    size = np.int64(0)
+    for node in range(n):
+        if nullable[node] == 1 and heads[node] == node:
+            size = _push(heap, size, node)
+    for r in range(n_rules):
+        if uses[r] != R_WAY and missing[r] == 0 and fixed[r] < FAR:
+            size = _push(heap, size, fixed[r] << _SHIFT | heads[lefts[r]])
+    while size:
+        entry = heap[0]
+        size = _pop(heap, size)
+        node = entry & ((1 << _SHIFT) - 1)
+        if costs[node] < FAR:
+            continue
+        costs[node] = entry >> _SHIFT
+        for i in range(first[node], first[node + 1]):
+            r = mentions[i]
+            missing[r] -= 1
+            if missing[r] or fixed[r] >= FAR or costs[heads[lefts[r]]] < FAR:
+                continue
+            cost = fixed[r]
+            at = starts[r]
+            while symbols[at] != layout.END_OF_RULE:
+                if symbols[at] >= 0:
+                    cost = _sum(cost, costs[heads[symbols[at]]])
+                at += 1
+            size = _push(heap, size, cost << _SHIFT | heads[lefts[r]])
+    for node in range(n):
+        costs[node] = costs[heads[node]]
+
+
+@kernel
+def _sum(one, two):
+    """The cost of both: :data:`FAR` if one is, else at most :data:`LONG`."""
+    return np.int64(FAR) if one >= FAR or two >= FAR else min(one + two, LONG)
+
+
+@kernel
+def _push(heap, size, entry):
+    """Put an entry into a heap of ``size``, the smallest first; its size then."""
+    at = size
+    while at and heap[(at - 1) >> 1] > entry:
+        heap[at] = heap[(at - 1) >> 1]
+        at = (at - 1) >> 1
+    heap[at] = entry
+    return size + 1
+
+
+@kernel
+def _pop(heap, size):
+    """Take the smallest entry out of a heap of ``size``; its size then."""
+    size -= 1
+    entry = heap[size]
+    at = np.int64(0)
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= entry:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = entry
+    return size
+
+
+@kernel
+def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges):
+    """List the edges, one from a rule's left side to each nonterminal in it, and how many there are: what comes after that in
+    the rule is the price. Also what is left of a rule whose lexeme a text stands in (``nodes[0]``, by left side).
+
+    At one place, a nonterminal that holds itself need not be opened twice; and of its rules that begin with the same one, it is
+    enough to end the cheapest. -1 where the text of some rule never ends.
+    """
+    opened, marks, corner, first = nodes[0], nodes[1], nodes[2], nodes[8]
+    marks[:] = -1
+    first[:] = 0
+    count = np.int64(0)
+    for r in range(len(starts)):
+        if uses[r] == R_COST:
+            continue
+        left = heads[lefts[r]]
+        end = starts[r]
+        while symbols[end] != layout.END_OF_RULE:
+            end += 1
+        left_over = np.int64(0)
+        for at in range(end - 1, starts[r] - 1, -1):
+            rests[at - starts[r]] = left_over
+            code = symbols[at]
+            left_over = _sum(left_over, least[-2 - code] if code < 0 else costs[code])
+        if left_over >= FAR:
+            return np.int64(-1)
+        between = np.int64(_NOTHING)
+        for at in range(starts[r], end):
+            code = symbols[at]
+            price = rests[at - starts[r]]
+            if code < 0:
+                x = -2 - code
+                opened[left] = max(opened[left], min(price + rest[x], FAR))
+                if between == _NOTHING or _size(needed, x) < _size(needed, between):
+                    between = x if _size(needed, x) < 256 else np.int64(_ANY)
+                continue
+            node = heads[code]
+            is_first = at == starts[r]
+            if is_first and uses[r] == R_RULE and marks[node] == left:
+                edges[_E_PRICE, corner[node]] = min(edges[_E_PRICE, corner[node]], price)
+            elif not (is_first and node == left):
+                if is_first and uses[r] == R_RULE:
+                    marks[node], corner[node] = left, count
+                edges[_E_SOURCE, count], edges[_E_TARGET, count] = left, node
+                edges[_E_PRICE, count] = price
+                edges[_E_BETWEEN, count] = _ANY if between == _NOTHING and node == left else between
+                first[left + 1] += 1
+                count += 1
+            if between == _NOTHING and not nullable[code]:
+                between = np.int64(_ANY)
+    for node in range(len(costs)):
+        first[node + 1] += first[node]
+    for e in range(count):
+        source = edges[_E_SOURCE, e]
+        edges[_EDGE_COLUMNS - 1, first[source]] = e
+        first[source] += 1
+    for node in range(len(costs), 0, -1):
+        first[node] = first[node - 1]
+    first[0] = 0
+    return count
+
+
+@kernel
+def _size(needed, x):
+    """How many bytes the set of a lexeme has: all, where none is known, and of what is no lexeme."""
+    if x < 0:
+        return np.int64(256)
+    size = np.int64(0)
+    for word in range(4 * x, 4 * x + 4):
+        size += count_bits(needed[word])
+    return size if size else np.int64(256)
+
+
+@kernel
+def _unite(needed, x, out):
+    """Add the set of a lexeme, or all bytes, to that of the result."""
+    for word in range(4):
+        out[B_BYTES + word] |= np.int64(-1) if _size(needed, x) == 256 else needed[4 * x + word]
+
+
+@kernel
+def _components(n, edges, nodes, component, order):
+    """The strongly connected component of each node, along the edges inside; and the nodes, those that others lead to first."""
+    first, index, low, stack, work, following = nodes[8], nodes[9], nodes[10], nodes[11], nodes[12], nodes[13]
+    component[:] = -1
+    index[:] = 0
+    seen = np.int64(0)
+    placed = np.int64(0)
+    n_components = np.int64(0)
+    n_stack = np.int64(0)
+    for root in range(n):
+        if index[root]:
+            continue
+        work[0] = root
+        depth = np.int64(1)
+        while depth:
+            node = work[depth - 1]
+            if not index[node]:
+                seen += 1
+                index[node] = low[node] = seen
+                stack[n_stack] = node
+                n_stack += 1
+                following[node] = first[node]
+            if following[node] < first[node + 1]:
+                e = edges[_EDGE_COLUMNS - 1, following[node]]
+                child = edges[_E_TARGET, e]
+                following[node] += 1
+                if edges[_E_KIND, e] == _INSIDE and not index[child]:
+                    work[depth] = child
+                    depth += 1
+                elif edges[_E_KIND, e] == _INSIDE and component[child] < 0:
+                    low[node] = min(low[node], index[child])
+                continue
+            depth -= 1
+            if depth:
+                low[work[depth - 1]] = min(low[work[depth - 1]], low[node])
+            if low[node] == index[node]:
+                member = np.int64(-1)
+                while member != node:
+                    n_stack -= 1
+                    member = stack[n_stack]
+                    component[member] = n_components
+                    order[placed] = member
+                    placed += 1
+                n_components += 1
+
+
+@kernel
+def _count_rounds(n_edges, edges, free, is_endless):
+    """Whether there is a way round that costs something and passes no edge that is counted. Then all edges on such ways that
+    have a byte are counted.
+    """
+    is_endless[:] = 0
+    found = False
+    for e in range(n_edges):
+        part = free[edges[_E_SOURCE, e]]
+        if edges[_E_KIND, e] == _INSIDE and edges[_E_PRICE, e] > 0 and free[edges[_E_TARGET, e]] == part:
+            is_endless[part] = 1
+            found = True
+    for e in range(n_edges):
+        part = free[edges[_E_SOURCE, e]]
+        if edges[_E_KIND, e] == _INSIDE and free[edges[_E_TARGET, e]] == part and is_endless[part]:
+            if edges[_E_BETWEEN, e] != _NOTHING:
+                edges[_E_KIND, e] = _COUNTED
+    return found
+
+
+@entry_kernel
+def most_bytes(token_bytes, offsets, is_wanted):
+    """How many bytes that are wanted the token has that has most of them. ``is_wanted``: int64, 256 of 0 and 1."""
+    most = np.int64(0)
+    for token in range(len(offsets) - 1):
+        count = np.int64(0)
+        for at in range(offsets[token], offsets[token + 1]):
+            count += is_wanted[token_bytes[at]]
+        most = max(most, count)
+    return most

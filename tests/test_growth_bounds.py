@@ -1,0 +1,175 @@
+"""What the rules say is left at most: never less than what is left, by brute force over ways down through random rules, and
+beside the endings that are found in random texts.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from engine_tools import cases, ir_of, vocabulary
+from naive import Naive
+from test_budgets import check_bounds, fitting
+
+import cdplugin as cd
+from cdplugin import expr
+from cdplugin.kernels.parser import growth
+from cdplugin.kernels.regex.measures import FAR
+from cdplugin.kernels.store import layout
+
+pytestmark = pytest.mark.kernel
+
+
+class RandomRules:
+    """Rules over lexemes of random costs, as the kernel is given them; each nonterminal ends somehow."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.n = rng.randint(1, 6)
+        self.n_lexemes = rng.randint(2, 5)
+        self.least = [rng.randint(1, 9) for _ in range(self.n_lexemes)]
+        self.rest = [least + rng.randint(0, 3) for least in self.least]
+        self.bytes = [rng.choice([0, 1 << lexeme, 3 << lexeme, 1]) for lexeme in range(self.n_lexemes)]
+        self.rules: list[tuple[int, list[int]]] = []
+        for left in range(self.n):
+            self.rules.append((left, [self.lexeme() for _ in range(rng.randint(0, 2))]))
+            for _ in range(rng.randint(0, 2)):
+                self.rules.append((left, [rng.choice([self.lexeme, self.nonterminal])() for _ in range(rng.randint(1, 4))]))
+        self.costs = self.least_costs()
+
+    def lexeme(self) -> int:
+        return -2 - self.rng.randrange(self.n_lexemes)
+
+    def nonterminal(self) -> int:
+        return self.rng.randrange(self.n)
+
+    def cost_of(self, right: list[int]) -> int:
+        return sum(self.least[-2 - code] if code < 0 else self.costs[code] for code in right)
+
+    def least_costs(self) -> list[int]:
+        """By going over the rules until nothing changes."""
+        self.costs = [FAR] * self.n
+        while True:
+            found = [min(self.cost_of(right) for left, right in self.rules if left == one) for one in range(self.n)]
+            if found == self.costs:
+                return found
+            self.costs = found
+
+    def can_be_empty(self, code: int) -> bool:
+        return code >= 0 and self.costs[code] == 0
+
+    def bound(self) -> tuple[list[int], np.ndarray]:
+        """What the kernel finds: costs, and the bound."""
+        symbols, starts = [], []
+        for _, right in self.rules:
+            starts.append(len(symbols))
+            symbols += [*right, layout.END_OF_RULE]
+        n_rules = len(self.rules)
+        costs, out = np.zeros(self.n, np.int64), np.zeros(growth.BOUND_WORDS, np.int64)
+        needed = np.array([word for bits in self.bytes for word in (bits, 0, 0, 0)], np.int64)
+        growth.bound_rules(
+            np.array(symbols, np.int64),
+            np.array(starts, np.int64),
+            np.array([left for left, _ in self.rules], np.int64),
+            np.full(n_rules, growth.R_RULE, np.int64),
+            np.array([int(self.costs[one] == 0) for one in range(self.n)], np.int64),
+            np.arange(self.n),
+            np.array(self.least, np.int64),
+            np.array(self.rest, np.int64),
+            needed,
+            np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64),
+            costs,
+            out,
+        )
+        return costs.tolist(), out
+
+    def way_down(self, opened: int) -> tuple[int, int]:
+        """A way down from a nonterminal to a lexeme in which a text stands: what is left on it, and how many levels it has at
+        least: lexemes, each with a byte of ``opened``.
+        """
+        rng = self.rng
+        node, left, levels = self.nonterminal(), 0, 0
+        here = {node}  # what was opened at this place
+        for _ in range(rng.randint(0, 25)):
+            right = rng.choice([right for one, right in self.rules if one == node])
+            places = [at for at, code in enumerate(right) if code >= 0]
+            if not places:
+                break
+            at = rng.choice(places)
+            price = self.cost_of(right[at + 1 :])
+            if at == 0:  # the cheapest rule that begins with it may be taken
+                price = min(self.cost_of(r[1:]) for one, r in self.rules if one == node and r[:1] == [right[0]])
+            moved = 0
+            for code in right[:at]:
+                if code < 0:
+                    bits = self.bytes[-2 - code] or (1 << 256) - 1
+                    moved += 1
+                    levels += bits & ~opened == 0
+                elif not self.can_be_empty(code):
+                    moved += 1
+                    levels += opened == (1 << 256) - 1
+            if moved:
+                here = set()
+            if right[at] in here:
+                break
+            node = right[at]
+            here.add(node)
+            left += price
+        right = rng.choice([right for one, right in self.rules if one == node])
+        places = [at for at, code in enumerate(right) if code < 0]
+        if places:
+            at = rng.choice(places)
+            left += self.rest[-2 - right[at]] + self.cost_of(right[at + 1 :])
+        return left, levels
+
+
+@pytest.mark.parametrize("seed", range(cases(400, 20, 60)))
+def test_no_way_down_leaves_more_than_the_bound(seed: int) -> None:
+    rules = RandomRules(random.Random(seed))
+    costs, out = rules.bound()
+    assert costs == rules.costs
+    if not out[growth.B_IS_BOUND]:
+        return
+    opened = int.from_bytes(out[growth.B_BYTES :].astype("<i8").tobytes(), "little")
+    base, level = int(out[growth.B_BASE]), int(out[growth.B_LEVEL])
+    for _ in range(300):
+        left, levels = rules.way_down(opened)
+        assert left <= base + level * levels, (rules.rules, left, levels)
+
+
+def test_most_random_rules_have_a_bound() -> None:
+    found = [RandomRules(random.Random(seed)).bound()[1] for seed in range(cases(400, 20, 60))]
+    bounds = [out for out in found if out[growth.B_IS_BOUND]]
+    assert len(bounds) > 0.8 * len(found)
+    assert any(out[growth.B_LEVEL] for out in bounds) and any(not out[growth.B_LEVEL] for out in bounds)
+
+
+def test_the_rest_of_a_rule_that_is_opened_counts() -> None:
+    """``d`` ends in one token; after ``a`` it takes 99 more, in a rule that has no nonterminals."""
+    parts = [expr.literal(part) for part in (b"a", b"b" * 33, b"c" * 33, b"e" * 33)]
+    ir = ir_of({"S": [[expr.literal(b"x"), "D"]], "D": [parts, [expr.literal(b"d")]]})
+    matcher = cd.Compiler(vocabulary([b"ab"])).compile_ir(ir).matcher()
+    for left in range(120, 0, -1):
+        allowed = fitting(matcher, left)
+        assert matcher.accept_token(max(allowed & {ord("a"), ord("b")} or allowed))
+        if matcher.is_terminated():
+            break
+    assert matcher.is_terminated() and len(matcher.tokens) < 120
+
+
+@pytest.mark.parametrize("seed", range(cases(40, 4)))
+def test_bounds_of_long_lexemes(seed: int) -> None:
+    """Random grammars whose rules have several long lexemes, right and left recursion, and parts that may be empty."""
+    rng = random.Random(seed)
+    names = ["S", "A", "B", "C"]
+    found = 0
+    for _ in range(cases(30, 2, 10)):
+        symbols = [*2 * names, *(expr.literal(bytes([byte]) * length) for byte in b"abc" for length in (1, 2, 5, 9))]
+        rules = {name: [rng.choices(symbols, k=rng.randint(0, 4)) for _ in range(rng.randint(1, 3))] for name in names}
+        rules["S"].append([expr.literal(b"x")])
+        ir = ir_of(rules)
+        if not Naive(ir).empty:
+            grammar = cd.Compiler(vocabulary([b"aa", b"bb", b"aab", b"ccc"])).compile_ir(ir)
+            found += check_bounds(grammar, rng, 15)
+    assert found > 0
