@@ -5,12 +5,13 @@ beside the endings that are found in random texts.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 from engine_tools import cases, ir_of, vocabulary
 from naive import Naive
-from test_budgets import check_bounds, fitting
+from test_budgets import JSON_VOCAB, check_bounds, fitting
 
 import cdplugin as cd
 from cdplugin import expr
@@ -177,3 +178,64 @@ def test_bounds_of_long_lexemes(seed: int) -> None:
             grammar = cd.Compiler(vocabulary([b"aa", b"bb", b"aab", b"ccc"])).compile_ir(ir)
             found += check_bounds(grammar, rng, 15)
     assert found > 0
+
+
+DISTINCT: dict[str, Any] = {
+    "strings": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    "two at least": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2, "maxItems": 9},
+    "few": {"type": "array", "items": {"type": "integer", "minimum": 8, "maximum": 103}, "uniqueItems": True, "minItems": 1},
+    "one letter": {"type": "array", "items": {"type": "string", "pattern": "^a+$"}, "uniqueItems": True},
+    "pairs": {"type": "array", "items": {"type": "string", "pattern": "^(ab|ba)*$"}, "uniqueItems": True},
+    "finite": {"type": "array", "items": {"enum": ["a", "ab", "abbbbbb", 1, 12]}, "uniqueItems": True, "minItems": 3},
+    "unions": {"type": "array", "items": {"type": ["number", "null", "string"]}, "uniqueItems": True},
+    "names": {"patternProperties": {"^a+$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 3},
+    "names that must be": {"propertyNames": {"pattern": "^(ab|b)+$"}, "minProperties": 2, "properties": {"ab": {"const": 1}}},
+    "inside": {
+        "type": "object",
+        "properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 3}, "uniqueItems": True}, "n": {}},
+        "required": ["tags", "n"],
+    },
+    "contained": {
+        "type": "array",
+        "contains": {"const": 7},
+        "minContains": 2,
+        "items": {"enum": [7, 1, "longer"]},
+        "minItems": 4,
+    },
+    "at places": {
+        "type": "array",
+        "prefixItems": [{"const": "abc"}, {"enum": [1, 1000]}],
+        "items": {"type": "null"},
+        "minItems": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bounds_of_values_that_differ(name: str, order: str) -> None:
+    """Items and names that must differ, and items that are counted: what is left after any token is within the bound."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(DISTINCT[name], property_order=order, whitespace="compact"))
+    found = sum(check_bounds(grammar, random.Random(seed), 12) for seed in range(cases(20, 1, 2)))
+    assert found
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_texts_of_values_that_differ_end_in_time(name: str) -> None:
+    """Where the bound says no more, after any tokens that it let through, an ending still fits."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(DISTINCT[name], whitespace="compact"))
+    quiet = 0
+    for seed in range(cases(40, 1, 8)):
+        rng = random.Random(seed)
+        matcher = grammar.matcher()
+        for left in range(rng.choice([150, 400]), 0, -1):
+            allowed = fitting(matcher, left)
+            if matcher._enough > left:
+                assert len(matcher.shortest_completion()) < left
+                break
+            quiet += 1
+            stops = set(matcher.stop_token_ids)
+            assert matcher.accept_token(rng.choice(sorted(allowed - stops) or sorted(allowed)))
+            if matcher.is_terminated():
+                break
+    assert quiet

@@ -17,8 +17,10 @@ and ``~``. For others, and for what a lexeme that has begun may need, the bound 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
 
-There is no bound for other families, where tokens are counted, where a lexeme depends on the text of another, and where longest
-match may forbid an ending.
+A lexeme that must not have some values (``uniqueItems``) takes one round more in its expression for each of them
+(:meth:`Growth._exclude_values`); there are no more of them than commas in the text.
+
+There is no bound for other families, where tokens are counted, and where longest match may forbid an ending.
 """
 
 from __future__ import annotations
@@ -66,6 +68,8 @@ GRANT = 10_000_000
 _MOST_SETS = 64  # of bytes of which it is known how many each token has
 _AT_ONCE = 64  # tokens of which is asked whether they may come
 _ANY = bytes(range(256))
+_COMMA = b","
+_OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, and what begins them
 _DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
 _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
@@ -98,6 +102,8 @@ class Growth(Costs):
         self._opened = b""  # bytes of which each level has one
         self._most = 0  # levels of a token
         self._has_terminals = False
+        self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
+        self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
         self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
         self._of_node: list[tuple[int, int]] = []  # what is left of a nonterminal at most, and for each level
@@ -110,11 +116,10 @@ class Growth(Costs):
         head = arena.header
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
-        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
         exact = bool((lexemes[:, layout.X_KIND] == layout.EXACT).all())
         expander: Any = arena.expand
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
-        if not exact or late or n_rules > _MOST_RULES:
+        if not exact or head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
@@ -147,6 +152,7 @@ class Growth(Costs):
         order = np.argsort(heads[lefts], kind="stable")
         starts, lefts, uses = starts[order], lefts[order], uses[order]
         least, rest, needed = self._measured(lexemes, symbols, cost_of)
+        self._exclude_values(lexemes, least, rest, wholes)
         costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, BOUND_WORDS))
         scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
         bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, reach, levels, out)
@@ -179,6 +185,28 @@ class Growth(Costs):
         least[:n][terminals] = rest[:n][terminals] = 1
         return least, rest, needed.reshape(-1)
 
+    def _exclude_values(
+        self, lexemes: np.ndarray, least: np.ndarray, rest: np.ndarray, wholes: dict[Family, FamilyRules]
+    ) -> None:
+        """Let lexemes that keep their text cost what it takes to get out of the way of the values that they must not have.
+
+        A match goes round in the expression once for each of these, and each round takes no more than what a match may still
+        need. Where one is needed to end a member, the family tells how many there are; where a text stands in one, there are
+        no more than commas in the text (:meth:`steps`).
+        """
+        tracked = np.flatnonzero(lexemes[:, layout.X_ROLE] != layout.PLAIN)
+        if not len(tracked):
+            return
+        self._tracked = {int(lexemes[x, layout.X_TRACKED]): x for x in tracked.tolist() if lexemes[x, layout.X_TRACKED] >= 0}
+        n_excluded = np.zeros(len(least), np.int64)
+        for of in wholes.values():
+            for x in {-2 - code for way in of.ways for code in way if code < 0}:
+                n_excluded[x] = max(n_excluded[x], of.n_excluded)
+        rounds = rest[tracked] + 1
+        self._round = int(rounds.max())
+        least[tracked] = np.minimum(least[tracked] + rounds * n_excluded[tracked], FAR)
+        rest[tracked] = np.minimum(3 * rest[tracked] + _OUT_OF_THE_WAY, FAR)
+
     # --- a place in a text ----------------------------------------------------------------------------------------------------
 
     def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int) -> tuple[int, Seen] | None:
@@ -188,29 +216,39 @@ class Growth(Costs):
         ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is;
         ``row``: the address of the mask there, 0 where none is at hand.
         """
+        room = budget - 1
+        each = 0
+        if self._round:
+            each = self._round * self._levels_of(_ANY, _COMMA).most
+            room -= self._round * self._count_values(tokens) + each
         slack = -1
         if seen is not None and seen[0] is self and seen[1] <= len(tokens):
             worst = seen[2]
-            slack = budget - 1 - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
+            slack = room - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
         if slack < (budget >> 2):  # look again where the text stands
             worst = self._worst_at(cursor)
             seen = (self, len(tokens), worst)
-            slack = budget - 1 - worst.later
+            slack = room - worst.later
             if worst.level and slack >= 0:
                 levels = self._levels_of(worst.first)
                 is_enough = slack >= worst.level * levels.most or not row
                 slack -= worst.level * (levels.most if is_enough else levels.most_in(self._row_at(row)))
         if slack < 0 or seen is None:
             return None
-        return slack // (1 + seen[2].level * self._most), seen
+        return slack // (1 + seen[2].level * self._most + each), seen
+
+    def _count_values(self, tokens: list[int]) -> int:
+        """How many values a lexeme may be kept from at most, after some tokens: one comes after another with a comma."""
+        known = self._arena.vocab.tokens
+        return 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
 
     def _row_at(self, address: int) -> np.ndarray:
         """A mask row, int32."""
         return np.frombuffer(self._row_type.from_address(address), np.int32)
 
-    def _levels_of(self, first: bytes) -> _Levels:
-        """How many levels tokens have, after the first byte of ``first``."""
-        return _levels_of(self._arena.vocab, first, self._opened, self._has_terminals)
+    def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
+        """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""
+        return _levels_of(self._arena.vocab, first, self._opened if wanted is None else wanted, self._has_terminals)
 
     def _written(self, tokens: list[int]) -> int:
         """How many levels some tokens have at most."""
@@ -247,7 +285,9 @@ class Growth(Costs):
             for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 left, leaves = 1, b""
-                if not lexemes[record + layout.X_N_RANGES]:
+                if lexemes[record + layout.X_ROLE]:
+                    left = self._of_lexeme[self._static(word >> 32)][1]
+                elif not lexemes[record + layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
                 after = row
                 if not lexemes[record + layout.X_IS_SKIP]:
@@ -303,7 +343,7 @@ class Growth(Costs):
                 code = int(symbols[at])
                 at += 1
                 if code < 0:
-                    reach, more = self._of_lexeme[-2 - code][1], 0
+                    reach, more = self._of_lexeme[self._static(-2 - code)][1], 0
                 else:
                     reach, more = self._of_node[self._node(code)]
                 most, level = max(most, reach + self._rest(at)), max(level, more)
@@ -338,7 +378,16 @@ class Growth(Costs):
         """The rules are known, and those that are made late say nothing new."""
 
     def _lexeme(self, lexeme: int) -> int:
-        return self._of_lexeme[lexeme][0]
+        return self._of_lexeme[self._static(lexeme)][0]
+
+    def _static(self, lexeme: int) -> int:
+        """The lexeme that the rules name, of one that keeps its text."""
+        if lexeme < len(self._of_lexeme):
+            return lexeme
+        tracked = int(self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        if tracked not in self._tracked:
+            raise _unknown("lexeme")
+        return self._tracked[tracked]
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
         return self._cost[self._node(nonterminal)]
@@ -350,7 +399,7 @@ class Growth(Costs):
         expander: Any = self._arena.expand
         head = self._of_family.get(expander.family(nonterminal))
         if head is None:
-            raise LimitExceeded("a family that nothing is known of", expected="one that the rules name")
+            raise _unknown("family")
         return head
 
     def _forget(self) -> None:
@@ -404,6 +453,11 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
 def _bytes_in(words: np.ndarray) -> bytes:
     """The bytes of a set of 4 words, int64."""
     return bytes(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
+
+
+def _unknown(what: str) -> LimitExceeded:
+    """What is raised, and met as if the search had taken too long, where nothing is known of a part."""
+    return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
 
 
 def byte_costs(arena: Arena, costs: Costs) -> CostOf:
