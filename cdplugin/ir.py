@@ -366,6 +366,14 @@ class GrammarIR:
         self.lexings.append(lexing)
         return -len(lexemes)
 
+    def is_exact(self) -> bool:
+        """Whether all lexemes are EXACT."""
+        return self.lexings.count(EXACT) == len(self.lexings)
+
+    def is_bare(self) -> bool:
+        """Whether there are only rules over lexemes, perhaps with skips: no families, tokens, counts, fences or values."""
+        return not (self.instances or self.token_sets or self.max_tokens or self.fences or self.tracked)
+
     def _count_ticks(self, max_tokens: int) -> None:
         self.spent.ticks += max_tokens
         if self.spent.ticks > MOST_TICKS:

@@ -128,8 +128,13 @@ class Program:
 
     def code(self) -> np.ndarray:
         """The program as an arena runs it (int64)."""
-        words = np.array(self.words, np.int64)
-        return np.concatenate((self._characters, words)) if self._has_names else words  # type: ignore[arg-type]
+        if not self._has_names:
+            return np.array(self.words, np.int64)
+        assert self._characters is not None
+        code = np.empty(len(self._characters) + len(self.words), np.int64)
+        code[: len(self._characters)] = self._characters
+        code[len(self._characters) :] = self.words
+        return code
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
@@ -233,7 +238,11 @@ class Program:
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
         offsets, text = self._first_literals
-        if not self._literals:
+        literals = self._literals
+        if not literals:
             return offsets, text
-        more = np.fromiter(accumulate(map(len, self._literals), initial=len(text)), np.int64, len(self._literals) + 1)
-        return np.concatenate((offsets[:-1], more)), np.concatenate((text, np.frombuffer(b"".join(self._literals), np.uint8)))
+        n_first = len(offsets)
+        all_offsets = np.empty(n_first + len(literals), np.int64)
+        all_offsets[:n_first] = offsets
+        all_offsets[n_first:] = [*accumulate(map(len, literals), initial=len(text))][1:]
+        return all_offsets, np.frombuffer(bytearray().join((text.data, *literals)), np.uint8)
