@@ -59,14 +59,15 @@ class RandomRules:
     def can_be_empty(self, code: int) -> bool:
         return code >= 0 and self.costs[code] == 0
 
-    def bound(self) -> tuple[list[int], np.ndarray]:
-        """What the kernel finds: costs, and the bound."""
+    def bound(self) -> tuple[list[int], list[int], list[int], np.ndarray]:
+        """What the kernel finds of each nonterminal: costs, reaches, levels; and of the rules."""
         symbols, starts = [], []
         for _, right in self.rules:
             starts.append(len(symbols))
             symbols += [*right, layout.END_OF_RULE]
         n_rules = len(self.rules)
-        costs, out = np.zeros(self.n, np.int64), np.zeros(growth.BOUND_WORDS, np.int64)
+        costs, reach, levels = np.zeros((3, self.n), np.int64)
+        out = np.zeros(growth.BOUND_WORDS, np.int64)
         needed = np.array([word for bits in self.bytes for word in (bits, 0, 0, 0)], np.int64)
         growth.bound_rules(
             np.array(symbols, np.int64),
@@ -80,16 +81,18 @@ class RandomRules:
             needed,
             np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64),
             costs,
+            reach,
+            levels,
             out,
         )
-        return costs.tolist(), out
+        return costs.tolist(), reach.tolist(), levels.tolist(), out
 
-    def way_down(self, opened: int) -> tuple[int, int]:
-        """A way down from a nonterminal to a lexeme in which a text stands: what is left on it, and how many levels it has at
+    def way_down(self, node: int, opened: int) -> tuple[int, int]:
+        """A way down from ``node`` to a lexeme in which a text stands: what is left on it, and how many levels it has at
         least: lexemes, each with a byte of ``opened``.
         """
         rng = self.rng
-        node, left, levels = self.nonterminal(), 0, 0
+        left = levels = 0
         here = {node}  # what was opened at this place
         for _ in range(rng.randint(0, 25)):
             right = rng.choice([right for one, right in self.rules if one == node])
@@ -127,19 +130,20 @@ class RandomRules:
 @pytest.mark.parametrize("seed", range(cases(400, 20, 60)))
 def test_no_way_down_leaves_more_than_the_bound(seed: int) -> None:
     rules = RandomRules(random.Random(seed))
-    costs, out = rules.bound()
+    costs, reach, level, out = rules.bound()
     assert costs == rules.costs
     if not out[growth.B_IS_BOUND]:
         return
     opened = int.from_bytes(out[growth.B_BYTES :].astype("<i8").tobytes(), "little")
-    base, level = int(out[growth.B_BASE]), int(out[growth.B_LEVEL])
+    assert max(level) == out[growth.B_LEVEL]
     for _ in range(300):
-        left, levels = rules.way_down(opened)
-        assert left <= base + level * levels, (rules.rules, left, levels)
+        node = rules.nonterminal()
+        left, levels = rules.way_down(node, opened)
+        assert left <= reach[node] + level[node] * levels, (rules.rules, node, left, levels)
 
 
 def test_most_random_rules_have_a_bound() -> None:
-    found = [RandomRules(random.Random(seed)).bound()[1] for seed in range(cases(400, 20, 60))]
+    found = [RandomRules(random.Random(seed)).bound()[3] for seed in range(cases(400, 20, 60))]
     bounds = [out for out in found if out[growth.B_IS_BOUND]]
     assert len(bounds) > 0.8 * len(found)
     assert any(out[growth.B_LEVEL] for out in bounds) and any(not out[growth.B_LEVEL] for out in bounds)

@@ -174,6 +174,9 @@ class Expander:
                     out[family] = FamilyRules(number, [number], enough, ways)
                 fresh = (self._number.keys() & self._rules.ir.instances.keys()) - known
             self._number_new(n_before)
+            for number, member in self._member.items():
+                if member.family in out:
+                    out[member.family].members.append(number)
         return out
 
     def is_no_nearer(self, part: int, nonterminal: int) -> bool:

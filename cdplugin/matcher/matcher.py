@@ -347,7 +347,7 @@ class Matcher:
         if cursor == TERMINATED:
             return
         known = self._grammar._budgets_in(arena, self._stops)
-        self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
+        self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen, row)
         if budget >= self._enough:
             return
         least, is_narrower = known.write_fitting(cursor, budget, row)

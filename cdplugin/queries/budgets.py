@@ -134,14 +134,17 @@ class Budgets:
 
     # --- far away -------------------------------------------------------------------------------------------------------------
 
-    def quiet(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, int, Seen | None]:
+    def quiet(
+        self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int = 0
+    ) -> tuple[int, int, Seen | None]:
         """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
 
-        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. Where
-        every token has to be looked at, the budget is more than the one asked for, and the tokens fewer than the text's.
+        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. ``row``:
+        the address of the mask, 0 where none is at hand. Where every token has to be looked at, the budget is more than the one
+        asked for, and the tokens fewer than the text's.
         """
         for growth in self._growths():
-            found = growth.steps(cursor, budget - self.last, tokens, seen)
+            found = growth.steps(cursor, budget - self.last, tokens, seen, row)
             if found is not None:
                 return budget - found[0], len(tokens) + found[0], found[1]
         return *ALWAYS, None
@@ -158,7 +161,7 @@ class Budgets:
                     growth = Growth(self._arena, self._endings.costs.measures, cost_of)
             except LimitExceeded:
                 continue
-            if growth.base >= FAR:
+            if not growth.is_bound:
                 self._units.clear()
                 return
             self._bounds_known.append(growth)

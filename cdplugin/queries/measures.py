@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.regex.measures import M_LEAST, M_REST, MEASURE_WORDS, measure_values
+from cdplugin.kernels.regex.measures import M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
 
 
@@ -35,6 +35,13 @@ class Measures:
     def rest(self, e: int) -> int:
         """Bytes that a match may still need, wherever in it a text stands."""
         return self._word(e, M_REST)
+
+    def needed(self, e: int) -> int:
+        """A set of bytes, as a number, of which every match has one; 0 where it may be empty, or nothing is known."""
+        if e >= self._end:
+            self._reach(e)
+        words = self._records[e * MEASURE_WORDS + M_BYTES : (e + 1) * MEASURE_WORDS]
+        return int.from_bytes(words.astype("<i8").tobytes(), "little")
 
     def of(self, expressions: np.ndarray) -> np.ndarray:
         """The records of expressions (int64): a row for each, of ``MEASURE_WORDS``."""

@@ -414,6 +414,20 @@ class Items(Bracketed):
         needed = sum(max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True))
         return max(self._low - index, needed)
 
+    def whole(self, productive: Productive) -> Whole | None:
+        """An item of each kind at each fixed place and for each that the bounds ask for: an item that neither reaches a place
+        nor is missing to some ``contains`` can be left out of any ending.
+        """
+        rows = [[symbol for symbol in dict.fromkeys(row) if symbol is not None and productive(symbol)] for row in self._symbols]
+        further = max(self._low - self._n_fixed, 0) + sum(wanted.low for wanted in self._wanted)
+        if 2 * sum(map(len, rows)) + 2 * further * len(rows[-1]) > _MOST_COUNTED:
+            return None
+        enough = [*self._closings]
+        for row in [*rows[:-1], *[rows[-1]] * further]:
+            enough += [symbol for item in row for symbol in (self._comma, item)]
+        items = {symbol for row in rows for symbol in row}
+        return Whole(enough, [*((sign,) for sign in self._closings), *((self._comma, item) for item in sorted(items))])
+
     def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
         out = []
         for i, (count, wanted) in enumerate(zip(counts, self._wanted, strict=True)):

@@ -16,10 +16,10 @@ from cdplugin.kernels.store import layout
 
 R_RULE, R_COST, R_WAY = range(3)
 """What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
-B_BASE, B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(5)
-"""The result: what is left at most, besides what is left at a place; by how much a level raises that; whether there is a bound;
-units of work (Limits) that it took; 4 words of the set of bytes of which each level has one."""
-BOUND_WORDS = 8
+B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(4)
+"""The result: by how much a level raises at most what is left; whether there is a bound; units of work (Limits) that it took; 4
+words of the set of bytes of which each level has one."""
+BOUND_WORDS = 7
 
 _E_SOURCE, _E_TARGET, _E_PRICE, _E_BETWEEN, _E_KIND = range(5)
 _EDGE_COLUMNS = 6  # the last one: edges by their source
@@ -35,15 +35,16 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
 
 
 @entry_kernel
-def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, out):
-    """What each nonterminal costs to end at least, and what rules that are opened later can add to what is left.
+def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, reach, levels, out):
+    """What each nonterminal costs to end at least, and what is left of it at most, wherever in it a text goes on to stand.
 
     All int64. ``starts``, ``lefts``, ``uses``: of each rule, where it begins in ``symbols``, its left side, what it is given
     for; rules of one left side follow each other. ``nullable``, ``heads``: of each nonterminal, whether it may be empty (1: and
     costs nothing then), and which one stands for it, among those that are alike. ``least``, ``rest``: of each lexeme, what a
     match costs, and what one that has begun may still cost; ``needed``: 4 words for each, a set of bytes of which every match
-    has one, all 0 where none is known. ``scratch``: zeros (:func:`scratch_size`). Written: ``costs``, of each nonterminal, and
-    ``out``, of ``BOUND_WORDS``.
+    has one, all 0 where none is known. ``scratch``: zeros (:func:`scratch_size`). Written: of each nonterminal ``costs``, and
+    ``reach``, what is left of it at most, and ``levels``, by how much each level in it raises that; ``out``, of
+    ``BOUND_WORDS``.
 
     Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
     components (Tarjan, 1972).
@@ -100,10 +101,10 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             c = component[edges[_E_SOURCE, e]]
             most[c] = max(most[c], edges[_E_PRICE, e])
             _unite(needed, edges[_E_BETWEEN, e], out)
-    for c in range(n):
-        if most[c] >= 0:
-            out[B_LEVEL] = max(out[B_LEVEL], min(most[c] + own[c], FAR))
     # the dearest way of all, to a lexeme in which a text stands
+    level = nodes[4]
+    for c in range(n):
+        level[c] = min(most[c] + own[c], FAR) if most[c] >= 0 else 0
     best[:] = 0
     for place in range(n):
         node = order[place]
@@ -112,11 +113,14 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
         for i in range(first[node], first[node + 1]):
             e = edges[_EDGE_COLUMNS - 1, i]
             if edges[_E_KIND, e] == _LEAVING:
-                found = max(found, edges[_E_PRICE, e] + best[component[edges[_E_TARGET, e]]])
+                other = component[edges[_E_TARGET, e]]
+                found = max(found, edges[_E_PRICE, e] + best[other])
+                level[c] = max(level[c], level[other])
         best[c] = max(best[c], min(found + own[c], FAR))
-        out[B_BASE] = max(out[B_BASE], best[c])
-    for x in range(len(rest)):
-        out[B_BASE] = max(out[B_BASE], min(rest[x], FAR))
+    for node in range(n):
+        c = component[heads[node]]
+        reach[node], levels[node] = best[c], level[c]
+        out[B_LEVEL] = max(out[B_LEVEL], level[c])
     out[B_IS_BOUND] = 1
 
 
@@ -364,12 +368,18 @@ def _count_rounds(n_edges, edges, free, is_endless):
 
 
 @entry_kernel
-def most_bytes(token_bytes, offsets, is_wanted):
-    """How many bytes that are wanted the token has that has most of them. ``is_wanted``: int64, 256 of 0 and 1."""
-    most = np.int64(0)
+def count_bytes(token_bytes, offsets, is_first, is_wanted, counts):
+    """How many bytes that are wanted each token has, after the first of those that come first; -1 where it has none of these.
+
+    ``is_first``, ``is_wanted``: 256 of 0 and 1, int64; where all come first, a token's first byte counts, too. ``counts``:
+    int32, written.
+    """
+    any_is_first = is_first.sum() == 256
     for token in range(len(offsets) - 1):
-        count = np.int64(0)
+        count = np.int64(0 if any_is_first else -1)
         for at in range(offsets[token], offsets[token + 1]):
-            count += is_wanted[token_bytes[at]]
-        most = max(most, count)
-    return most
+            if count >= 0:
+                count += is_wanted[token_bytes[at]]
+            elif is_first[token_bytes[at]]:
+                count = 0
+        counts[token] = count
