@@ -346,7 +346,8 @@ class Arena:
         if self._stretched:
             self.over_budget |= nbytes > self._most_bytes
         else:
-            self.over_budget |= nbytes > self.max_bytes or nbytes + self._doubled > self._most_bytes
+            is_near = 3 * nbytes > self.max_bytes  # else no doubling matters: a table is not larger than all of them
+            self.over_budget |= nbytes > self.max_bytes or (is_near and nbytes + self._doubled > self._most_bytes)
         if self.account is not None:
             self.account.note("arena", nbytes)
 
@@ -392,8 +393,8 @@ class Arena:
         try:
             return self.finish(result, op, n_words, 0, 0)
         finally:
-            self.max_bytes = most
-            self.over_budget = self.nbytes > most
+            self.max_bytes, self.over_budget = most, False
+            self.note_size()
 
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of

@@ -308,7 +308,11 @@ class Objects(Writing):
         rule, nonterminal, comma = self.ir.rules.append, self.ir.nonterminal, self._comma
         after, first = self._further(further, pointer)
         # The last entry that may come first is the first required one.
-        opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
+        opening = len(entries)
+        for i, entry in enumerate(entries):
+            if entry.required:
+                opening = i
+                break
         for i in range(len(entries) - 1, -1, -1):
             _, key, ((item, _), *_), required = entries[i]
             if i <= opening:

@@ -241,6 +241,12 @@ class Shaper:
             place.objects = [()] if types & OBJECT_BIT else []
             return place
         if first is not None and first.is_alone() and first.unevaluated == (None, None):
+            if first.values is None and not first.refused and first.types in (OBJECT_BIT, ARRAY_BIT):
+                if first.types == OBJECT_BIT:
+                    place.objects = [place.parts if first.object is not None else ()]
+                else:
+                    place.arrays = [place.parts if first.array is not None else ()]
+                return place
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
