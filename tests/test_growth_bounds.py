@@ -23,14 +23,18 @@ pytestmark = pytest.mark.kernel
 
 
 class RandomRules:
-    """Rules over lexemes of random costs, as the kernel is given them; each nonterminal ends somehow."""
+    """Rules over lexemes of random costs, as the kernel is given them; each nonterminal ends somehow. ``bits``: 0 for costs in
+    bytes, ``UNIT_BITS`` for those in tokens, of which a lexeme has any number.
+    """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, bits: int) -> None:
         self.rng = rng
+        self.bits = bits
         self.n = rng.randint(1, 6)
         self.n_lexemes = rng.randint(2, 5)
-        self.least = [rng.randint(1, 9) for _ in range(self.n_lexemes)]
-        self.rest = [least + rng.randint(0, 3) for least in self.least]
+        sizes = [rng.randint(1, 9) for _ in range(self.n_lexemes)]
+        self.least = [(size << bits) - rng.randint(1, size) if bits else size for size in sizes]
+        self.rest = [size + rng.randint(0, 3) for size in sizes]
         self.bytes = [rng.choice([0, 1 << lexeme, 3 << lexeme, 1]) for lexeme in range(self.n_lexemes)]
         self.rules: list[tuple[int, list[int]]] = []
         for left in range(self.n):
@@ -57,6 +61,10 @@ class RandomRules:
                 return found
             self.costs = found
 
+    def count(self, cost: int) -> int:
+        """The bytes or tokens of a cost."""
+        return -cost % (1 << self.bits) if self.bits else cost
+
     def can_be_empty(self, code: int) -> bool:
         return code >= 0 and self.costs[code] == 0
 
@@ -80,6 +88,7 @@ class RandomRules:
             np.array(self.least, np.int64),
             np.array(self.rest, np.int64),
             needed,
+            self.bits,
             np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64),
             costs,
             reach,
@@ -119,18 +128,19 @@ class RandomRules:
                 break
             node = right[at]
             here.add(node)
-            left += price
+            left += self.count(price)
         right = rng.choice([right for one, right in self.rules if one == node])
         places = [at for at, code in enumerate(right) if code < 0]
         if places:
             at = rng.choice(places)
-            left += self.rest[-2 - right[at]] + self.cost_of(right[at + 1 :])
+            left += self.rest[-2 - right[at]] + self.count(self.cost_of(right[at + 1 :]))
         return left, levels
 
 
+@pytest.mark.parametrize("bits", [0, growth.UNIT_BITS])
 @pytest.mark.parametrize("seed", range(cases(400, 20, 60)))
-def test_no_way_down_leaves_more_than_the_bound(seed: int) -> None:
-    rules = RandomRules(random.Random(seed))
+def test_no_way_down_leaves_more_than_the_bound(seed: int, bits: int) -> None:
+    rules = RandomRules(random.Random(seed), bits)
     costs, reach, level, out = rules.bound()
     assert costs == rules.costs
     if not out[growth.B_IS_BOUND]:
@@ -144,7 +154,7 @@ def test_no_way_down_leaves_more_than_the_bound(seed: int) -> None:
 
 
 def test_most_random_rules_have_a_bound() -> None:
-    found = [RandomRules(random.Random(seed)).bound()[3] for seed in range(cases(400, 20, 60))]
+    found = [RandomRules(random.Random(seed), 0).bound()[3] for seed in range(cases(400, 20, 60))]
     bounds = [out for out in found if out[growth.B_IS_BOUND]]
     assert len(bounds) > 0.8 * len(found)
     assert any(out[growth.B_LEVEL] for out in bounds) and any(not out[growth.B_LEVEL] for out in bounds)
@@ -161,6 +171,21 @@ def test_the_rest_of_a_rule_that_is_opened_counts() -> None:
         if matcher.is_terminated():
             break
     assert matcher.is_terminated() and len(matcher.tokens) < 120
+
+
+def test_endings_are_counted_that_are_found() -> None:
+    """``sh`` is the shorter text, ``lengthy`` takes fewer tokens: of eight of them, the short ones take eight tokens more, for
+    which no others are looked for.
+    """
+    ir = ir_of({"S": [[expr.literal(b"x"), *8 * ["T"]]], "T": [[expr.literal(b"sh")], [expr.literal(b"lengthy")]]})
+    grammar = cd.Compiler(vocabulary([b"lengthy"])).compile_ir(ir)
+    for budget in range(18, 40):
+        matcher, rng = grammar.matcher(), random.Random(budget)
+        for left in range(budget, 0, -1):
+            assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()
 
 
 @pytest.mark.parametrize("seed", range(cases(40, 4)))

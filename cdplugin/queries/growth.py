@@ -11,8 +11,9 @@ opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.pars
 A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
 
 The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
-away. Where it is not, costs are tokens of an ending, each lexeme spelled by itself. Both are exact for lexemes without ``&``
-and ``~``. For others, and for what a lexeme that has begun may need, the bound is read off the expression.
+away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
+lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
+may need, the bound is read off the expression.
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
@@ -48,12 +49,13 @@ from cdplugin.kernels.parser.growth import (
     R_COST,
     R_RULE,
     R_WAY,
+    UNIT_BITS,
     bound_rules,
     count_bytes,
     scratch_size,
 )
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
+from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
@@ -73,8 +75,14 @@ _OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, a
 _DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
 _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
-CostOf = Callable[[np.ndarray], np.ndarray]
-"""What a shortest match of each of some expressions costs, at most: int64, as many."""
+
+class Unit(NamedTuple):
+    """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
+    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`).
+    """
+
+    bits: int
+    cost_of: Callable[[np.ndarray], np.ndarray]
 
 
 class Worst(NamedTuple):
@@ -96,8 +104,9 @@ Seen = tuple["Growth", int, Worst]
 class Growth(Costs):
     """Bounds for one arena, if it ``is_bound``. The caller holds the arena's lock."""
 
-    def __init__(self, arena: Arena, measures: Measures, cost_of: CostOf) -> None:
+    def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
+        self._unit = unit
         self.is_bound = False
         self._opened = b""  # bytes of which each level has one
         self._most = 0  # levels of a token
@@ -123,9 +132,9 @@ class Growth(Costs):
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
-            self._bound(lexemes, n_rules, wholes, cost_of)
+            self._bound(lexemes, n_rules, wholes)
 
-    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules], cost_of: CostOf) -> None:
+    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
         """Have the kernel find the bound. ``lexemes``: the records of those that the rules name."""
         arena = self._arena
         tables: Any = arena.tables
@@ -151,14 +160,15 @@ class Growth(Costs):
                 heads[of.members], nullable[of.members] = of.head, _MAY_BE_EMPTY
         order = np.argsort(heads[lefts], kind="stable")
         starts, lefts, uses = starts[order], lefts[order], uses[order]
-        least, rest, needed = self._measured(lexemes, symbols, cost_of)
+        least, rest, needed = self._measured(lexemes, symbols)
         self._exclude_values(lexemes, least, rest, wholes)
         costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, BOUND_WORDS))
         scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
-        bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, reach, levels, out)
+        rules, given = (symbols, starts, lefts, uses, nullable, heads), (least, rest, needed, self._unit.bits)
+        bound_rules(*rules, *given, scratch, costs, reach, levels, out)
         arena.spend(int(out[B_WORK]))
         self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
-        if not out[B_IS_BOUND] or any(self._cost[head] >= FAR for head in self._of_family.values()):
+        if not out[B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
             return
         self.is_bound = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
@@ -167,7 +177,7 @@ class Growth(Costs):
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
         self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
-    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray, cost_of: CostOf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the lexemes and the end of the text: what a match costs, what one that has begun may still need, and, 4 words
         each, a set of bytes of which every match has one.
         """
@@ -181,8 +191,8 @@ class Growth(Costs):
         found = lexemes[used, layout.X_EXPRESSION]
         records = self.measures.of(found)
         least, rest, needed = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 4), np.int64)
-        least[used], rest[used], needed[used] = cost_of(found), records[:, M_REST], records[:, M_BYTES:]
-        least[:n][terminals] = rest[:n][terminals] = 1
+        least[used], rest[used], needed[used] = self._unit.cost_of(found), records[:, M_REST], records[:, M_BYTES:]
+        least[:n][terminals], rest[:n][terminals] = self._cost_of(1), 1
         return least, rest, needed.reshape(-1)
 
     def _exclude_values(
@@ -204,7 +214,7 @@ class Growth(Costs):
                 n_excluded[x] = max(n_excluded[x], of.n_excluded)
         rounds = rest[tracked] + 1
         self._round = int(rounds.max())
-        least[tracked] = np.minimum(least[tracked] + rounds * n_excluded[tracked], FAR)
+        least[tracked] = np.minimum(least[tracked] + self._cost_of(1) * rounds * n_excluded[tracked], FAR)
         rest[tracked] = np.minimum(3 * rest[tracked] + _OUT_OF_THE_WAY, FAR)
 
     # --- a place in a text ----------------------------------------------------------------------------------------------------
@@ -318,7 +328,7 @@ class Growth(Costs):
             return known
         now = later = level = 0
         for rest, reach, more, node in self._open(items):
-            end = self._of_end.get(node, FAR)
+            end = self._count(self._of_end.get(node, FAR))
             beyond, further = self._worst_end(node)
             now = max(now, rest + end)
             later, level = max(later, reach + end, beyond), max(level, more, further)
@@ -330,7 +340,7 @@ class Growth(Costs):
         edges = self._edges(items)
         self._close([node for _, node in edges])
         dots = [item >> 32 for item in self._arena.sequence(items) if item >> 32 != parser_layout.SKIP_ITEM_DOT]
-        return [(rest, *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
+        return [(self._count(rest), *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
 
     def _reach(self, dot: int) -> tuple[int, int]:
         """What is left at most of a rule from a dot on, wherever in it a text stands, and for each level."""
@@ -346,7 +356,7 @@ class Growth(Costs):
                     reach, more = self._of_lexeme[self._static(-2 - code)][1], 0
                 else:
                     reach, more = self._of_node[self._node(code)]
-                most, level = max(most, reach + self._rest(at)), max(level, more)
+                most, level = max(most, reach + self._count(self._rest(at))), max(level, more)
             known = self._of_reach[dot] = most, level
         return known
 
@@ -363,7 +373,7 @@ class Growth(Costs):
                 continue
             self.budget.take()
             for rest, reach, more, child in self._open(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32)):
-                out, level = max(out, max(rest, reach) + self._of_end.get(child, FAR)), max(level, more)
+                out, level = max(out, max(rest, reach) + self._count(self._of_end.get(child, FAR))), max(level, more)
                 if child in self._worst:
                     out, level = max(out, self._worst[child][0]), max(level, self._worst[child][1])
                 elif child not in seen:
@@ -371,6 +381,16 @@ class Growth(Costs):
                     pending.append(child)
         self._worst[root] = out, level
         return out, level
+
+    def _count(self, cost: int) -> int:
+        """How many bytes or tokens a cost is."""
+        if not self._unit.bits or cost >= FAR:
+            return cost
+        return FAR if cost >= LONG else -cost & ((1 << self._unit.bits) - 1)
+
+    def _cost_of(self, count: int) -> int:
+        """The cost of so many bytes, each a token."""
+        return (count << self._unit.bits) - count if self._unit.bits else count
 
     # --- costs that are known -------------------------------------------------------------------------------------------------
 
@@ -460,20 +480,22 @@ def _unknown(what: str) -> LimitExceeded:
     return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
 
 
-def byte_costs(arena: Arena, costs: Costs) -> CostOf:
-    """What expressions cost in bytes."""
+def byte_costs(arena: Arena, costs: Costs) -> Unit:
+    """Costs in bytes."""
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
         for place in np.flatnonzero(arena.flags(found) & expressions.PURE == 0).tolist():
             out[place] = max(1, costs.of_expression(int(found[place])))
+        if costs.gave_up:
+            raise _unknown("lexeme")
         return out
 
-    return cost_of
+    return Unit(0, cost_of)
 
 
-def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
-    """What expressions cost in tokens: those of a shortest match, or one for each of its bytes.
+def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
+    """Costs in tokens: those of a shortest match, or one for each of its bytes.
 
     ``stops``: int64, a count and the tokens that are never taken as text.
     """
@@ -483,7 +505,14 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
         if word:
             data = np.frombuffer(word, np.uint8)
             found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-            return found if found < FAR else FAR
-        return max(1, endings.costs.of_expression(expression))
+            return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
+        length = max(1, endings.costs.of_expression(expression))
+        return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
 
-    return lambda found: np.array([spelled(expression) for expression in found.tolist()], np.int64)
+    def cost_of(found: np.ndarray) -> np.ndarray:
+        out = np.array([spelled(expression) for expression in found.tolist()], np.int64)
+        if endings.costs.gave_up:
+            raise _unknown("lexeme")
+        return out
+
+    return Unit(UNIT_BITS, cost_of)
