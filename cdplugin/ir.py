@@ -180,11 +180,13 @@ class Whole(NamedTuple):
     """A bound on a family's members.
 
     ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``ways``: what members'
-    rules have before the member that follows, or instead of one.
+    rules have before the member that follows, or instead of one. ``n_excluded``: how many values a lexeme must not have, at
+    most, that keeps its text (:class:`TrackedLexeme`) and without which the member does not end.
     """
 
     enough: Sequence[Symbol]
     ways: Sequence[Sequence[Symbol]]
+    n_excluded: int = 0
 
 
 class Family:

@@ -11,14 +11,17 @@ opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.pars
 A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
 
 The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
-away. Where it is not, costs are tokens of an ending, each lexeme spelled by itself. Both are exact for lexemes without ``&``
-and ``~``. For others, and for what a lexeme that has begun may need, the bound is read off the expression.
+away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
+lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
+may need, the bound is read off the expression.
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
 
-There is no bound for other families, where tokens are counted, where a lexeme depends on the text of another, and where longest
-match may forbid an ending.
+A lexeme that must not have some values (``uniqueItems``) takes one round more in its expression for each of them
+(:meth:`Growth._exclude_values`); there are no more of them than commas in the text.
+
+There is no bound for other families, where tokens are counted, and where longest match may forbid an ending.
 """
 
 from __future__ import annotations
@@ -46,12 +49,13 @@ from cdplugin.kernels.parser.growth import (
     R_COST,
     R_RULE,
     R_WAY,
+    UNIT_BITS,
     bound_rules,
     count_bytes,
     scratch_size,
 )
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
+from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
@@ -66,11 +70,19 @@ GRANT = 10_000_000
 _MOST_SETS = 64  # of bytes of which it is known how many each token has
 _AT_ONCE = 64  # tokens of which is asked whether they may come
 _ANY = bytes(range(256))
+_COMMA = b","
+_OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, and what begins them
 _DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
 _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
-CostOf = Callable[[np.ndarray], np.ndarray]
-"""What a shortest match of each of some expressions costs, at most: int64, as many."""
+
+class Unit(NamedTuple):
+    """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
+    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`).
+    """
+
+    bits: int
+    cost_of: Callable[[np.ndarray], np.ndarray]
 
 
 class Worst(NamedTuple):
@@ -92,12 +104,15 @@ Seen = tuple["Growth", int, Worst]
 class Growth(Costs):
     """Bounds for one arena, if it ``is_bound``. The caller holds the arena's lock."""
 
-    def __init__(self, arena: Arena, measures: Measures, cost_of: CostOf) -> None:
+    def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
+        self._unit = unit
         self.is_bound = False
         self._opened = b""  # bytes of which each level has one
         self._most = 0  # levels of a token
         self._has_terminals = False
+        self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
+        self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
         self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
         self._of_node: list[tuple[int, int]] = []  # what is left of a nonterminal at most, and for each level
@@ -110,17 +125,16 @@ class Growth(Costs):
         head = arena.header
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
-        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
         exact = bool((lexemes[:, layout.X_KIND] == layout.EXACT).all())
         expander: Any = arena.expand
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
-        if not exact or late or n_rules > _MOST_RULES:
+        if not exact or head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
-            self._bound(lexemes, n_rules, wholes, cost_of)
+            self._bound(lexemes, n_rules, wholes)
 
-    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules], cost_of: CostOf) -> None:
+    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
         """Have the kernel find the bound. ``lexemes``: the records of those that the rules name."""
         arena = self._arena
         tables: Any = arena.tables
@@ -146,13 +160,15 @@ class Growth(Costs):
                 heads[of.members], nullable[of.members] = of.head, _MAY_BE_EMPTY
         order = np.argsort(heads[lefts], kind="stable")
         starts, lefts, uses = starts[order], lefts[order], uses[order]
-        least, rest, needed = self._measured(lexemes, symbols, cost_of)
+        least, rest, needed = self._measured(lexemes, symbols)
+        self._exclude_values(lexemes, least, rest, wholes)
         costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, BOUND_WORDS))
         scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
-        bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, reach, levels, out)
+        rules, given = (symbols, starts, lefts, uses, nullable, heads), (least, rest, needed, self._unit.bits)
+        bound_rules(*rules, *given, scratch, costs, reach, levels, out)
         arena.spend(int(out[B_WORK]))
         self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
-        if not out[B_IS_BOUND] or any(self._cost[head] >= FAR for head in self._of_family.values()):
+        if not out[B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
             return
         self.is_bound = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
@@ -161,7 +177,7 @@ class Growth(Costs):
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
         self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
-    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray, cost_of: CostOf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the lexemes and the end of the text: what a match costs, what one that has begun may still need, and, 4 words
         each, a set of bytes of which every match has one.
         """
@@ -175,9 +191,31 @@ class Growth(Costs):
         found = lexemes[used, layout.X_EXPRESSION]
         records = self.measures.of(found)
         least, rest, needed = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 4), np.int64)
-        least[used], rest[used], needed[used] = cost_of(found), records[:, M_REST], records[:, M_BYTES:]
-        least[:n][terminals] = rest[:n][terminals] = 1
+        least[used], rest[used], needed[used] = self._unit.cost_of(found), records[:, M_REST], records[:, M_BYTES:]
+        least[:n][terminals], rest[:n][terminals] = self._cost_of(1), 1
         return least, rest, needed.reshape(-1)
+
+    def _exclude_values(
+        self, lexemes: np.ndarray, least: np.ndarray, rest: np.ndarray, wholes: dict[Family, FamilyRules]
+    ) -> None:
+        """Let lexemes that keep their text cost what it takes to get out of the way of the values that they must not have.
+
+        A match goes round in the expression once for each of these, and each round takes no more than what a match may still
+        need. Where one is needed to end a member, the family tells how many there are; where a text stands in one, there are
+        no more than commas in the text (:meth:`steps`).
+        """
+        tracked = np.flatnonzero(lexemes[:, layout.X_ROLE] != layout.PLAIN)
+        if not len(tracked):
+            return
+        self._tracked = {int(lexemes[x, layout.X_TRACKED]): x for x in tracked.tolist() if lexemes[x, layout.X_TRACKED] >= 0}
+        n_excluded = np.zeros(len(least), np.int64)
+        for of in wholes.values():
+            for x in {-2 - code for way in of.ways for code in way if code < 0}:
+                n_excluded[x] = max(n_excluded[x], of.n_excluded)
+        rounds = rest[tracked] + 1
+        self._round = int(rounds.max())
+        least[tracked] = np.minimum(least[tracked] + self._cost_of(1) * rounds * n_excluded[tracked], FAR)
+        rest[tracked] = np.minimum(3 * rest[tracked] + _OUT_OF_THE_WAY, FAR)
 
     # --- a place in a text ----------------------------------------------------------------------------------------------------
 
@@ -188,29 +226,39 @@ class Growth(Costs):
         ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is;
         ``row``: the address of the mask there, 0 where none is at hand.
         """
+        room = budget - 1
+        each = 0
+        if self._round:
+            each = self._round * self._levels_of(_ANY, _COMMA).most
+            room -= self._round * self._count_values(tokens) + each
         slack = -1
         if seen is not None and seen[0] is self and seen[1] <= len(tokens):
             worst = seen[2]
-            slack = budget - 1 - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
+            slack = room - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
         if slack < (budget >> 2):  # look again where the text stands
             worst = self._worst_at(cursor)
             seen = (self, len(tokens), worst)
-            slack = budget - 1 - worst.later
+            slack = room - worst.later
             if worst.level and slack >= 0:
                 levels = self._levels_of(worst.first)
                 is_enough = slack >= worst.level * levels.most or not row
                 slack -= worst.level * (levels.most if is_enough else levels.most_in(self._row_at(row)))
         if slack < 0 or seen is None:
             return None
-        return slack // (1 + seen[2].level * self._most), seen
+        return slack // (1 + seen[2].level * self._most + each), seen
+
+    def _count_values(self, tokens: list[int]) -> int:
+        """How many values a lexeme may be kept from at most, after some tokens: one comes after another with a comma."""
+        known = self._arena.vocab.tokens
+        return 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
 
     def _row_at(self, address: int) -> np.ndarray:
         """A mask row, int32."""
         return np.frombuffer(self._row_type.from_address(address), np.int32)
 
-    def _levels_of(self, first: bytes) -> _Levels:
-        """How many levels tokens have, after the first byte of ``first``."""
-        return _levels_of(self._arena.vocab, first, self._opened, self._has_terminals)
+    def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
+        """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""
+        return _levels_of(self._arena.vocab, first, self._opened if wanted is None else wanted, self._has_terminals)
 
     def _written(self, tokens: list[int]) -> int:
         """How many levels some tokens have at most."""
@@ -247,7 +295,9 @@ class Growth(Costs):
             for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 left, leaves = 1, b""
-                if not lexemes[record + layout.X_N_RANGES]:
+                if lexemes[record + layout.X_ROLE]:
+                    left = self._of_lexeme[self._static(word >> 32)][1]
+                elif not lexemes[record + layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
                 after = row
                 if not lexemes[record + layout.X_IS_SKIP]:
@@ -278,7 +328,7 @@ class Growth(Costs):
             return known
         now = later = level = 0
         for rest, reach, more, node in self._open(items):
-            end = self._of_end.get(node, FAR)
+            end = self._count(self._of_end.get(node, FAR))
             beyond, further = self._worst_end(node)
             now = max(now, rest + end)
             later, level = max(later, reach + end, beyond), max(level, more, further)
@@ -290,7 +340,7 @@ class Growth(Costs):
         edges = self._edges(items)
         self._close([node for _, node in edges])
         dots = [item >> 32 for item in self._arena.sequence(items) if item >> 32 != parser_layout.SKIP_ITEM_DOT]
-        return [(rest, *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
+        return [(self._count(rest), *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
 
     def _reach(self, dot: int) -> tuple[int, int]:
         """What is left at most of a rule from a dot on, wherever in it a text stands, and for each level."""
@@ -303,10 +353,10 @@ class Growth(Costs):
                 code = int(symbols[at])
                 at += 1
                 if code < 0:
-                    reach, more = self._of_lexeme[-2 - code][1], 0
+                    reach, more = self._of_lexeme[self._static(-2 - code)][1], 0
                 else:
                     reach, more = self._of_node[self._node(code)]
-                most, level = max(most, reach + self._rest(at)), max(level, more)
+                most, level = max(most, reach + self._count(self._rest(at))), max(level, more)
             known = self._of_reach[dot] = most, level
         return known
 
@@ -323,7 +373,7 @@ class Growth(Costs):
                 continue
             self.budget.take()
             for rest, reach, more, child in self._open(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32)):
-                out, level = max(out, max(rest, reach) + self._of_end.get(child, FAR)), max(level, more)
+                out, level = max(out, max(rest, reach) + self._count(self._of_end.get(child, FAR))), max(level, more)
                 if child in self._worst:
                     out, level = max(out, self._worst[child][0]), max(level, self._worst[child][1])
                 elif child not in seen:
@@ -332,13 +382,32 @@ class Growth(Costs):
         self._worst[root] = out, level
         return out, level
 
+    def _count(self, cost: int) -> int:
+        """How many bytes or tokens a cost is."""
+        if not self._unit.bits or cost >= FAR:
+            return cost
+        return FAR if cost >= LONG else -cost & ((1 << self._unit.bits) - 1)
+
+    def _cost_of(self, count: int) -> int:
+        """The cost of so many bytes, each a token."""
+        return (count << self._unit.bits) - count if self._unit.bits else count
+
     # --- costs that are known -------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         """The rules are known, and those that are made late say nothing new."""
 
     def _lexeme(self, lexeme: int) -> int:
-        return self._of_lexeme[lexeme][0]
+        return self._of_lexeme[self._static(lexeme)][0]
+
+    def _static(self, lexeme: int) -> int:
+        """The lexeme that the rules name, of one that keeps its text."""
+        if lexeme < len(self._of_lexeme):
+            return lexeme
+        tracked = int(self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        if tracked not in self._tracked:
+            raise _unknown("lexeme")
+        return self._tracked[tracked]
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
         return self._cost[self._node(nonterminal)]
@@ -350,7 +419,7 @@ class Growth(Costs):
         expander: Any = self._arena.expand
         head = self._of_family.get(expander.family(nonterminal))
         if head is None:
-            raise LimitExceeded("a family that nothing is known of", expected="one that the rules name")
+            raise _unknown("family")
         return head
 
     def _forget(self) -> None:
@@ -406,20 +475,27 @@ def _bytes_in(words: np.ndarray) -> bytes:
     return bytes(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
 
 
-def byte_costs(arena: Arena, costs: Costs) -> CostOf:
-    """What expressions cost in bytes."""
+def _unknown(what: str) -> LimitExceeded:
+    """What is raised, and met as if the search had taken too long, where nothing is known of a part."""
+    return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
+
+
+def byte_costs(arena: Arena, costs: Costs) -> Unit:
+    """Costs in bytes."""
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
         for place in np.flatnonzero(arena.flags(found) & expressions.PURE == 0).tolist():
             out[place] = max(1, costs.of_expression(int(found[place])))
+        if costs.gave_up:
+            raise _unknown("lexeme")
         return out
 
-    return cost_of
+    return Unit(0, cost_of)
 
 
-def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
-    """What expressions cost in tokens: those of a shortest match, or one for each of its bytes.
+def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
+    """Costs in tokens: those of a shortest match, or one for each of its bytes.
 
     ``stops``: int64, a count and the tokens that are never taken as text.
     """
@@ -429,7 +505,14 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
         if word:
             data = np.frombuffer(word, np.uint8)
             found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-            return found if found < FAR else FAR
-        return max(1, endings.costs.of_expression(expression))
+            return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
+        length = max(1, endings.costs.of_expression(expression))
+        return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
 
-    return lambda found: np.array([spelled(expression) for expression in found.tolist()], np.int64)
+    def cost_of(found: np.ndarray) -> np.ndarray:
+        out = np.array([spelled(expression) for expression in found.tolist()], np.int64)
+        if endings.costs.gave_up:
+            raise _unknown("lexeme")
+        return out
+
+    return Unit(UNIT_BITS, cost_of)

@@ -221,7 +221,7 @@ class Members(Bracketed):
         """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
         more_needed = self._low + self._conditions.bit_count()
         most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
-        if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
+        if most > _MOST_COUNTED:
             return None
         enough, others = [*self._closings], list[Symbol]()
         ways: list[Sequence[Symbol]] = [(sign,) for sign in self._closings]
@@ -231,9 +231,10 @@ class Members(Bracketed):
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
             ways += [(self._comma, entry.key, symbol) for symbol in symbols]
         for more in self._usable_further(productive, (0,) * self._n_groups):
-            others += (self._comma, more.key, more.value)
-            ways.append((self._comma, more.key, more.value))
-        return Whole(enough + others * more_needed, ways)
+            key = (more.key,) if more.distinct is None else (*more.distinct.space, more.distinct.lexeme, more.distinct.colon)
+            others += (self._comma, *key, more.value)
+            ways.append((self._comma, *key, more.value))
+        return Whole(enough + others * more_needed, ways, more_needed)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
@@ -560,6 +561,14 @@ class Distinct(Bracketed):
             after = BitSet(seen | 1 << i)
             if usable & ~seen & 1 << i and after.bit_count() <= self._room and self._can_close(after, usable):
                 yield (*lead, symbol, self._ir.member(self, (True, after)))
+
+    def whole(self, productive: Productive) -> Whole | None:
+        """Each value once, if there must be any: what is missing is among them."""
+        if len(self._values) > _MOST_COUNTED:
+            return None
+        items = [(self._comma, symbol) for symbol in self._values if productive(symbol)]
+        needed = [symbol for item in items for symbol in item] if self._low else []
+        return Whole([*self._closings, *needed], [*((sign,) for sign in self._closings), *items])
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)

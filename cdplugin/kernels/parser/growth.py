@@ -1,7 +1,12 @@
 """How much of a text may be left, at most, after rules that it has yet to open (:mod:`cdplugin.queries.growth` says why).
 
-Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``. All is
-counted in one unit, bytes or tokens: that of the lexemes' costs. Edges of the nonterminals' graph::
+Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``.
+
+What something costs is counted in bytes, or in tokens. Endings that are found have the fewest bytes, so what counts is the
+tokens of a text of the fewest bytes, and of several the one of most tokens. Such a cost is one number, *bytes* ``<< UNIT_BITS``
+*less tokens*: the least such number is wanted, sums are sums, and :func:`in_tokens` gives the tokens.
+
+Edges of the nonterminals' graph::
 
     EDGES | source | target | price | between | kind        columns; between: a lexeme, or what no lexeme has (below)
 """
@@ -26,6 +31,8 @@ _EDGE_COLUMNS = 6  # the last one: edges by their source
 _INSIDE, _COUNTED, _LEAVING = range(3)  # kinds of edges: inside a component, one whose passes are counted, from one to another
 _NOTHING, _ANY = -2, -1  # between: maybe nothing, any byte
 _NODE_ROWS, _RULE_ROWS, _SYMBOL_ROWS = 14, 2, 1
+UNIT_BITS = 16
+"""Costs of tokens: below the bytes."""
 _SHIFT = 22  # of the cost in an entry of the heap
 
 
@@ -34,17 +41,27 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
     return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
 
 
+@kernel
+def in_tokens(cost, unit_bits):
+    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is."""
+    if unit_bits == 0 or cost >= FAR:
+        return np.int64(cost)
+    return np.int64(FAR) if cost >= LONG else np.int64(-cost & ((1 << unit_bits) - 1))
+
+
 @entry_kernel
-def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, reach, levels, out):
+def bound_rules(
+    symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, scratch, costs, reach, levels, out
+):
     """What each nonterminal costs to end at least, and what is left of it at most, wherever in it a text goes on to stand.
 
     All int64. ``starts``, ``lefts``, ``uses``: of each rule, where it begins in ``symbols``, its left side, what it is given
     for; rules of one left side follow each other. ``nullable``, ``heads``: of each nonterminal, whether it may be empty (1: and
     costs nothing then), and which one stands for it, among those that are alike. ``least``, ``rest``: of each lexeme, what a
-    match costs, and what one that has begun may still cost; ``needed``: 4 words for each, a set of bytes of which every match
-    has one, all 0 where none is known. ``scratch``: zeros (:func:`scratch_size`). Written: of each nonterminal ``costs``, and
-    ``reach``, what is left of it at most, and ``levels``, by how much each level in it raises that; ``out``, of
-    ``BOUND_WORDS``.
+    match costs, and how many bytes or tokens one that has begun may still need; ``needed``: 4 words for each, a set of bytes of
+    which every match has one, all 0 where none is known. ``unit_bits``: :data:`UNIT_BITS` where costs are of tokens, 0 of
+    bytes. ``scratch``: zeros (:func:`scratch_size`). Written: of each nonterminal ``costs``, and ``reach``, what is left of it
+    at most, and ``levels``, by how much each level in it raises that, in bytes or tokens; ``out``, of ``BOUND_WORDS``.
 
     Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
     components (Tarjan, 1972).
@@ -67,7 +84,9 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     best, own, most, first = nodes[5], nodes[6], nodes[7], nodes[8]
     opened[:] = 0
     rests = of_symbols[0]
-    n_edges = _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges)
+    n_edges = _list_edges(
+        symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges
+    )
     out[:] = 0
     out[B_WORK] = 10 * (n + n_rules) + 4 * n_symbols + 20 * max(n_edges, 0)
     if n_edges < 0:
@@ -221,7 +240,7 @@ def _pop(heap, size):
 
 
 @kernel
-def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges):
+def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges):
     """List the edges, one from a rule's left side to each nonterminal in it, and how many there are: what comes after that in
     the rule is the price. Also what is left of a rule whose lexeme a text stands in (``nodes[0]``, by left side).
 
@@ -252,7 +271,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             price = rests[at - starts[r]]
             if code < 0:
                 x = -2 - code
-                opened[left] = max(opened[left], min(price + rest[x], FAR))
+                opened[left] = max(opened[left], min(in_tokens(price, unit_bits) + rest[x], FAR))
                 if between == _NOTHING or _size(needed, x) < _size(needed, between):
                     between = x if _size(needed, x) < 256 else np.int64(_ANY)
                 continue
@@ -273,6 +292,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     for node in range(len(costs)):
         first[node + 1] += first[node]
     for e in range(count):
+        edges[_E_PRICE, e] = in_tokens(edges[_E_PRICE, e], unit_bits)
         source = edges[_E_SOURCE, e]
         edges[_EDGE_COLUMNS - 1, first[source]] = e
         first[source] += 1
