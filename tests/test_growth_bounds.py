@@ -253,7 +253,7 @@ def test_texts_of_values_that_differ_end_in_time(name: str) -> None:
     for seed in range(cases(40, 1, 8)):
         rng = random.Random(seed)
         matcher = grammar.matcher()
-        for left in range(rng.choice([150, 400]), 0, -1):
+        for left in range(rng.choice([400, 2_000]), 0, -1):
             allowed = fitting(matcher, left)
             if matcher._enough > left:
                 assert len(matcher.shortest_completion()) < left
@@ -264,3 +264,32 @@ def test_texts_of_values_that_differ_end_in_time(name: str) -> None:
             if matcher.is_terminated():
                 break
     assert quiet
+
+
+MEETING: dict[str, Any] = {
+    "periods": {"type": "string", "allOf": [{"pattern": "^(a{7})*$"}, {"pattern": "^(a{11})*$"}]},
+    "a length": {"type": "string", "pattern": "^(ab|c{5})*$", "minLength": 20},
+    "an end": {"type": "string", "pattern": "^[ab]*$", "not": {"pattern": "ba{0,30}$"}},
+    "a name": {
+        "type": "object",
+        "propertyNames": {"pattern": "^(a{4})*$", "not": {"pattern": "^(a{6})*$"}},
+        "minProperties": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_texts_in_which_conditions_meet_end_in_time(name: str) -> None:
+    """A text ends in time although its conditions are met together only after many bytes, more than each of them needs."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(MEETING[name], whitespace="compact"))
+    least = len(grammar.matcher().shortest_completion()) + 1
+    quote = JSON_VOCAB.token_of[0][b'"']
+    for budget in range(least, least + 120, 1 if cases(2, 1) > 1 else 7):
+        matcher, rng = grammar.matcher(), random.Random(budget)
+        for left in range(budget, 0, -1):
+            allowed = fitting(matcher, left)
+            assert allowed, (budget, matcher.tokens)
+            assert matcher.accept_token(rng.choice(sorted(allowed - {quote, *matcher.stop_token_ids}) or sorted(allowed)))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()

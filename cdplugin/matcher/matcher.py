@@ -351,7 +351,8 @@ class Matcher:
         if cursor == TERMINATED:
             return
         known = self._grammar._budgets_in(arena, self._stops)
-        if self._near and known.knows(cursor):  # once a budget is near, it mostly stays so
+        was_known = known.knows(cursor)
+        if self._near and was_known:  # once a budget is near, it mostly stays so
             self._near -= 1
         else:
             self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen, row)
@@ -360,7 +361,8 @@ class Matcher:
             self._near = _NEAR_STEPS
         least, is_narrower = known.write_fitting(cursor, budget, row)
         self._narrowed |= is_narrower
-        known.tell(self._grammar.account)
+        if not was_known:
+            known.tell(self._grammar.account)
         if least > budget:
             raise BudgetError(
                 f"a budget of {budget} tokens: expected at least {least}, the length of the shortest legal ending that "

@@ -13,7 +13,7 @@ A token opens rules only after the lexeme that the text stands in has ended: in 
 The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
 away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
 lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
-may need, the bound is read off the expression.
+may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
@@ -59,7 +59,7 @@ from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
-from cdplugin.queries.measures import Measures
+from cdplugin.queries.measures import Measures, Meetings
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_RULES = 100_000  # beyond which no bound is looked for
@@ -78,11 +78,13 @@ _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is e
 
 class Unit(NamedTuple):
     """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
-    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`).
+    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`); ``meetings``: what matches may
+    still need where conditions meet.
     """
 
     bits: int
     cost_of: Callable[[np.ndarray], np.ndarray]
+    meetings: Meetings
 
 
 class Worst(NamedTuple):
@@ -112,6 +114,7 @@ class Growth(Costs):
         self._most = 0  # levels of a token
         self._has_terminals = False
         self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
+        self._meeting: set[int] = set()  # lexemes in which conditions meet: what one that has begun may need is not measured
         self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
         self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
@@ -192,6 +195,11 @@ class Growth(Costs):
         records = self.measures.of(found)
         least, rest, needed = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 4), np.int64)
         least[used], rest[used], needed[used] = self._unit.cost_of(found), records[:, M_REST], records[:, M_BYTES:]
+        for place in np.flatnonzero(self._arena.flags(found) & expressions.PURE == 0).tolist():
+            meeting = self._unit.meetings.rest(int(found[place]))
+            if meeting is not None:
+                self._meeting.add(int(used[place]))
+                rest[used[place]] = max(meeting, rest[used[place]])
         least[:n][terminals], rest[:n][terminals] = self._cost_of(1), 1
         return least, rest, needed.reshape(-1)
 
@@ -295,7 +303,7 @@ class Growth(Costs):
             for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 left, leaves = 1, b""
-                if lexemes[record + layout.X_ROLE]:
+                if lexemes[record + layout.X_ROLE] or word >> 32 in self._meeting:
                     left = self._of_lexeme[self._static(word >> 32)][1]
                 elif not lexemes[record + layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
@@ -491,7 +499,7 @@ def byte_costs(arena: Arena, costs: Costs) -> Unit:
             raise _unknown("lexeme")
         return out
 
-    return Unit(0, cost_of)
+    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.of_expression))
 
 
 def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
@@ -515,4 +523,4 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
             raise _unknown("lexeme")
         return out
 
-    return Unit(UNIT_BITS, cost_of)
+    return Unit(UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.of_expression))
