@@ -377,24 +377,35 @@ class Arena:
         result = kernels.engine(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
-    def ask(self, op: int, question: Sequence[int], more_bytes: int) -> int:
-        """:meth:`call` for an operation that takes its question from the bottom of the stack, by the number of its words, and
-        for whose answer the arena may grow by ``more_bytes`` at most.
+    def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
+        """The answer (int64) of an operation that takes a question from the bottom of the stack, by the number of its words,
+        and leaves so many words above it as its result says. The arena may grow by ``more_bytes`` for it; its stack is as large
+        as before afterwards.
         """
         n_words = len(question)
-        self.reserve(layout.STACK, _MOST_ANSWER * n_words)
-        padding = -n_words % _PADDED
-        pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
-        result = kernels.engine(self.address, op, n_words, 0, 0)
-        if result >= 0:
-            return result
-        most = self.max_bytes
-        self.max_bytes = min(most, self.nbytes + more_bytes)
+        before = None if layout.STACK in self._pages else self.tables[layout.STACK]
         try:
-            return self.finish(result, op, n_words, 0, 0)
+            self.reserve(layout.STACK, _MOST_ANSWER * n_words)
+            padding = -n_words % _PADDED
+            pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
+            result = kernels.engine(self.address, op, n_words, 0, 0)
+            if result < 0:
+                most = self.max_bytes
+                self.max_bytes = min(most, self.nbytes + more_bytes)
+                try:
+                    result = self.finish(result, op, n_words, 0, 0)
+                finally:
+                    self.max_bytes, self.over_budget = most, False
+                    self.note_size()
+            return self.tables[layout.STACK][n_words : n_words + result].copy()
+        except LimitExceeded:  # nothing of what was asked for is kept
+            self.over_budget = bool(self.header[layout.IS_BROKEN])
+            raise
         finally:
-            self.max_bytes, self.over_budget = most, False
-            self.note_size()
+            if before is not None and self.tables[layout.STACK] is not before:
+                freed = [self._pages.pop(layout.STACK)] if layout.STACK in self._pages else []
+                self.set_table(layout.STACK, before)
+                pages.release(freed)
 
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of

@@ -262,14 +262,13 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
     counts = (len(lefts), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules))
     packed = [*counts, *lefts, *map(len, rights), *symbols, *lexemes.leads, *skip_of, *kinds, *results]
     try:
-        size = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
+        out = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
     except LimitExceeded:  # who asks pass by pass is told of what
         return None
-    if size == kernels.UNUSUAL:
+    if len(out) == kernels.UNUSUAL:
         return None
-    if size == kernels.NO_TEXT:
+    if len(out) == kernels.NO_TEXT:
         raise GrammarError("the grammar matches nothing: it is unsatisfiable")
-    out = arena.tables[layout.STACK][len(packed) : len(packed) + size].copy()
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
     end = parser_layout.OUT_WORDS + sum(sizes)
