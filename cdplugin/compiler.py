@@ -15,8 +15,8 @@ from cdplugin import expr
 from cdplugin.collector import gc_paused
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import BaseArena, base_arena_of, evaluate
-from cdplugin.engine.lexemes import TokenRanges, lexeme_table, resolve_tokens
-from cdplugin.engine.rules import Lexemes, RuleSet, build_rules
+from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, resolve_tokens
+from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -146,6 +146,12 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     code = program.code()
     literals = program.literal_tables()
     evaluate(arena, code, program.n_results, literals)
+    if lexemes.is_led and ir.is_bare():
+        prepared = prepare_rules(ir, lexemes, arena, results)
+        if prepared is not None:
+            rules, records, searched = prepared
+            table = plain_table(ir, rules.lexeme_numbers, lexemes.expressions, records)
+            return StaticTables(code, program.n_results, literals, table, rules.compact(), searched)
     kept = arena.tables[layout.VISIT_STAMPS].tolist()
     ids_of_used = np.array([kept[result] if result >= 0 else ~result for result in results], np.int64)
     ids = ids_of_used
@@ -167,10 +173,6 @@ def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> 
     )
 
 
-_SEARCH_BYTES = 32 << 20
-"""How much an arena may grow while it is decided which lexemes match anything."""
-
-
 def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     """Split an optional prefix that several lexemes share (whitespace, most of the time) off into a lexeme of its own.
 
@@ -181,6 +183,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     if ir.restriction is not None:
         return lexemes
     cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.tracked
+    is_exact = ir.is_exact() and not ir.max_tokens
     with_prefix: dict[int, list[int]] = {}
     alone: list[int] = []
     for t, e in enumerate(expressions):
@@ -194,20 +197,22 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         if len(those) < 2:
             continue
         prefix = expressions[those[0]].args[0]
-        split = [t for t in those if ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
+        split = those if is_exact else [t for t in those if ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
         written = [t for t in alone if expressions[t] is prefix and ir.lexings[t] == EXACT and ~t not in ir.max_tokens]
         if not split and not written:
             continue
         symbol = ir.nonterminal()
         space = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
+        leads, rewrite = lexemes.leads, lexemes.rewrite
         if len(expressions) < len(ir.lexemes):
             expressions.append(prefix.rest)
-            lexemes.leads.append(-1)
+            leads.append(-1)
         lexemes.rules += [(symbol, (space,)), (symbol, ())]
         for t in split:
-            expressions[t] = expressions[t].rest
-            lexemes.leads[t] = symbol
-            lexemes.rewrite[~t] = (symbol, ~t)
+            e = expressions[t]
+            expressions[t] = e._rest or e.rest
+            leads[t] = symbol
+            rewrite[~t] = (symbol, ~t)
         for t in written:
             if ~t not in kept:
                 lexemes.rewrite[~t] = (symbol,)
@@ -241,7 +246,7 @@ def _judge(
             if symbol not in barren:
                 unsure.append((symbol, expression))
     if unsure:
-        arena.max_bytes = min(arena.max_bytes, arena.nbytes + _SEARCH_BYTES)
+        arena.max_bytes = min(arena.max_bytes, arena.nbytes + SEARCH_BYTES)
         barren.update(symbol for symbol, expression in unsure if not _matches_text(arena, expression, symbol in nullable))
         arena.max_bytes = arena.limits.max_arena_bytes
         arena.over_budget = arena.nbytes > arena.max_bytes

@@ -180,11 +180,13 @@ class Whole(NamedTuple):
     """A bound on a family's members.
 
     ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``ways``: what members'
-    rules have before the member that follows, or instead of one.
+    rules have before the member that follows, or instead of one. ``n_excluded``: how many values a lexeme must not have, at
+    most, that keeps its text (:class:`TrackedLexeme`) and without which the member does not end.
     """
 
     enough: Sequence[Symbol]
     ways: Sequence[Sequence[Symbol]]
+    n_excluded: int = 0
 
 
 class Family:
@@ -365,6 +367,14 @@ class GrammarIR:
         self.lexeme_names.append(name)
         self.lexings.append(lexing)
         return -len(lexemes)
+
+    def is_exact(self) -> bool:
+        """Whether all lexemes are EXACT."""
+        return self.lexings.count(EXACT) == len(self.lexings)
+
+    def is_bare(self) -> bool:
+        """Whether there are only rules over lexemes, perhaps with skips: no families, tokens, counts, fences or values."""
+        return not (self.instances or self.token_sets or self.max_tokens or self.fences or self.tracked)
 
     def _count_ticks(self, max_tokens: int) -> None:
         self.spent.ticks += max_tokens

@@ -35,6 +35,7 @@ _ENTRY_BYTES = 256
 _LARGEST = 4
 """An entry of more than one part in so many of the budget is not kept: it would displace too many others."""
 _LONG = 64  # characters of a text, and members of a tuple, from which a key is hashed
+_LONG_BYTES = 2048  # the same for bytes, which only few large values have as keys: hashing them takes longer than keeping them
 
 _caches: weakref.WeakSet[ByteLru[Any]] = weakref.WeakSet()
 _gauges: dict[str, tuple[Callable[[], int], int]] = {}
@@ -288,7 +289,7 @@ _WITHOUT_NBYTES = frozenset((tuple, list, str, bytes, int, float, bool, type(Non
 def short_key(key: Hashable) -> Hashable:
     """A key that stands for ``key`` and is small: long texts, and long tuples of plain values, are replaced by their hashes."""
     if isinstance(key, (str, bytes)):
-        if len(key) <= _LONG:
+        if len(key) <= (_LONG if isinstance(key, str) else _LONG_BYTES):
             return key
         return _digest(key if isinstance(key, bytes) else key.encode("utf-8", "surrogatepass"), key)
     if type(key) is not tuple:

@@ -20,7 +20,7 @@ from cdplugin.compiler import Compiler
 from cdplugin.kernels.entry import engine
 from cdplugin.kernels.jit.decorators import Notice, is_cached
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
-from cdplugin.specs.base import JsonSchema, Regex
+from cdplugin.specs.base import JsonSchema
 from cdplugin.vocab.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def _infill_engine() -> Any:
 
 def _warm_engine(vocab: Vocabulary) -> Grammar:
     compiler = Compiler(vocab)
-    compiler.compile(Regex("a"))  # rules without families are prepared by a kernel of their own
     grammar = compiler.compile(JsonSchema({"properties": {"a": {}}}, property_order="any"))
     matcher = grammar.matcher()
     matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0, 1 << 20)

@@ -97,23 +97,30 @@ def _flat_programs() -> list[str]:
 
 
 def without_templates(text: str) -> str:
-    """The grammar with its two-parameter templates written out, for llguidance, which has none."""
-    templates = {
-        m[1]: (m[2], m[3], m[4]) for m in re.finditer(r"^(\w+)\{(\w+), (\w+)\}: (.*(?:\n    \|.*)*)", text, re.MULTILINE)
-    }
-    written: dict[str, str] = {}
+    """The grammar with its templates written out, for llguidance, which has none. Their arguments are names or empty."""
+    definition = re.compile(r"^(\w+)\{([\w, ]+)\}: (.*(?:\n    \|.*)*)\n?", re.MULTILINE)
+    templates = {m[1]: (m[2].split(", "), m[3]) for m in definition.finditer(text)}
+    if not templates:
+        return text
+    use = re.compile(rf"\b({'|'.join(templates)})\{{([^{{}}]*)\}}")
+    rules: dict[tuple[str, ...], str] = {}
+    pending: list[tuple[str, ...]] = []
 
-    def use(match: re.Match[str]) -> str:
-        first, second, body = templates[match[1]]
-        name = f"{match[1]}-{len(written)}"
-        given = {first: "" if match[2] == '""' else match[2], second: match[3]}
-        written[name] = re.sub(rf"\b({first}|{second})\b", lambda m: given[m[1]], body)
-        return name
+    def name_of(match: re.Match[str]) -> str:
+        key = (match[1], *match[2].split(", "))
+        if key not in rules:
+            rules[key] = f"{match[1]}-{len(rules)}"
+            pending.append(key)
+        return rules[key]
 
-    for name in templates:
-        text = re.sub(rf"^{name}\{{.*(?:\n    \|.*)*", "", text, flags=re.MULTILINE)
-        text = re.sub(rf"\b({name})\{{([^,{{}}]+), (\w+)\}}", use, text)
-    return text + "\n" + "\n".join(f"{name}: {body}" for name, body in written.items()) + "\n"
+    parts = [use.sub(name_of, definition.sub("", text))]
+    while pending:
+        key = pending.pop()
+        parameters, body = templates[key[0]]
+        given = {name: "" if value == '""' else value for name, value in zip(parameters, key[1:], strict=True)}
+        body = re.sub(rf"\b({'|'.join(parameters)})\b", lambda m, given=given: given[m[1]], body)
+        parts.append(f"{rules[key]}: {use.sub(name_of, body)}")
+    return "\n".join(parts) + "\n"
 
 
 class Peer(Llguidance):

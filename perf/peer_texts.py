@@ -178,8 +178,11 @@ def choice(schema: str, text: bytes, taken: int) -> str:
     part = (number[0] if number else b"") + (_NUMBER_AFTER.match(after) or [b""])[0]
     if re.search(rb"[eE]", part):
         return "spelling of exponents"
-    if len(re.findall(rb"\d", part)) > (12 if '"multipleOf"' in schema else 40):
+    digits = len(re.findall(rb"\d", part))
+    if digits > (12 if '"multipleOf"' in schema else 40):
         return "digits of a number"
+    if digits > 15 and re.search(r'"(?:enum|const)"', schema):
+        return "a number that equals a listed one as a double only"
     if re.search(r'"(?:enum|const)"', schema) and re.search(rb"\\u?$", before):
         return "listed texts are spelt as json.dumps does"
     if '"email"' in schema:  # jsonschema's own check is that there is an @

@@ -5,12 +5,13 @@ beside the endings that are found in random texts.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 from engine_tools import cases, ir_of, vocabulary
 from naive import Naive
-from test_budgets import check_bounds, fitting
+from test_budgets import JSON_VOCAB, check_bounds, fitting
 
 import cdplugin as cd
 from cdplugin import expr
@@ -22,14 +23,18 @@ pytestmark = pytest.mark.kernel
 
 
 class RandomRules:
-    """Rules over lexemes of random costs, as the kernel is given them; each nonterminal ends somehow."""
+    """Rules over lexemes of random costs, as the kernel is given them; each nonterminal ends somehow. ``bits``: 0 for costs in
+    bytes, ``UNIT_BITS`` for those in tokens, of which a lexeme has any number.
+    """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, bits: int) -> None:
         self.rng = rng
+        self.bits = bits
         self.n = rng.randint(1, 6)
         self.n_lexemes = rng.randint(2, 5)
-        self.least = [rng.randint(1, 9) for _ in range(self.n_lexemes)]
-        self.rest = [least + rng.randint(0, 3) for least in self.least]
+        sizes = [rng.randint(1, 9) for _ in range(self.n_lexemes)]
+        self.least = [(size << bits) - rng.randint(1, size) if bits else size for size in sizes]
+        self.rest = [size + rng.randint(0, 3) for size in sizes]
         self.bytes = [rng.choice([0, 1 << lexeme, 3 << lexeme, 1]) for lexeme in range(self.n_lexemes)]
         self.rules: list[tuple[int, list[int]]] = []
         for left in range(self.n):
@@ -56,17 +61,22 @@ class RandomRules:
                 return found
             self.costs = found
 
+    def count(self, cost: int) -> int:
+        """The bytes or tokens of a cost."""
+        return -cost % (1 << self.bits) if self.bits else cost
+
     def can_be_empty(self, code: int) -> bool:
         return code >= 0 and self.costs[code] == 0
 
-    def bound(self) -> tuple[list[int], np.ndarray]:
-        """What the kernel finds: costs, and the bound."""
+    def bound(self) -> tuple[list[int], list[int], list[int], np.ndarray]:
+        """What the kernel finds of each nonterminal: costs, reaches, levels; and of the rules."""
         symbols, starts = [], []
         for _, right in self.rules:
             starts.append(len(symbols))
             symbols += [*right, layout.END_OF_RULE]
         n_rules = len(self.rules)
-        costs, out = np.zeros(self.n, np.int64), np.zeros(growth.BOUND_WORDS, np.int64)
+        costs, reach, levels = np.zeros((3, self.n), np.int64)
+        out = np.zeros(growth.BOUND_WORDS, np.int64)
         needed = np.array([word for bits in self.bytes for word in (bits, 0, 0, 0)], np.int64)
         growth.bound_rules(
             np.array(symbols, np.int64),
@@ -78,18 +88,21 @@ class RandomRules:
             np.array(self.least, np.int64),
             np.array(self.rest, np.int64),
             needed,
+            self.bits,
             np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64),
             costs,
+            reach,
+            levels,
             out,
         )
-        return costs.tolist(), out
+        return costs.tolist(), reach.tolist(), levels.tolist(), out
 
-    def way_down(self, opened: int) -> tuple[int, int]:
-        """A way down from a nonterminal to a lexeme in which a text stands: what is left on it, and how many levels it has at
+    def way_down(self, node: int, opened: int) -> tuple[int, int]:
+        """A way down from ``node`` to a lexeme in which a text stands: what is left on it, and how many levels it has at
         least: lexemes, each with a byte of ``opened``.
         """
         rng = self.rng
-        node, left, levels = self.nonterminal(), 0, 0
+        left = levels = 0
         here = {node}  # what was opened at this place
         for _ in range(rng.randint(0, 25)):
             right = rng.choice([right for one, right in self.rules if one == node])
@@ -115,31 +128,33 @@ class RandomRules:
                 break
             node = right[at]
             here.add(node)
-            left += price
+            left += self.count(price)
         right = rng.choice([right for one, right in self.rules if one == node])
         places = [at for at, code in enumerate(right) if code < 0]
         if places:
             at = rng.choice(places)
-            left += self.rest[-2 - right[at]] + self.cost_of(right[at + 1 :])
+            left += self.rest[-2 - right[at]] + self.count(self.cost_of(right[at + 1 :]))
         return left, levels
 
 
+@pytest.mark.parametrize("bits", [0, growth.UNIT_BITS])
 @pytest.mark.parametrize("seed", range(cases(400, 20, 60)))
-def test_no_way_down_leaves_more_than_the_bound(seed: int) -> None:
-    rules = RandomRules(random.Random(seed))
-    costs, out = rules.bound()
+def test_no_way_down_leaves_more_than_the_bound(seed: int, bits: int) -> None:
+    rules = RandomRules(random.Random(seed), bits)
+    costs, reach, level, out = rules.bound()
     assert costs == rules.costs
     if not out[growth.B_IS_BOUND]:
         return
     opened = int.from_bytes(out[growth.B_BYTES :].astype("<i8").tobytes(), "little")
-    base, level = int(out[growth.B_BASE]), int(out[growth.B_LEVEL])
+    assert max(level) == out[growth.B_LEVEL]
     for _ in range(300):
-        left, levels = rules.way_down(opened)
-        assert left <= base + level * levels, (rules.rules, left, levels)
+        node = rules.nonterminal()
+        left, levels = rules.way_down(node, opened)
+        assert left <= reach[node] + level[node] * levels, (rules.rules, node, left, levels)
 
 
 def test_most_random_rules_have_a_bound() -> None:
-    found = [RandomRules(random.Random(seed)).bound()[1] for seed in range(cases(400, 20, 60))]
+    found = [RandomRules(random.Random(seed), 0).bound()[3] for seed in range(cases(400, 20, 60))]
     bounds = [out for out in found if out[growth.B_IS_BOUND]]
     assert len(bounds) > 0.8 * len(found)
     assert any(out[growth.B_LEVEL] for out in bounds) and any(not out[growth.B_LEVEL] for out in bounds)
@@ -158,6 +173,21 @@ def test_the_rest_of_a_rule_that_is_opened_counts() -> None:
     assert matcher.is_terminated() and len(matcher.tokens) < 120
 
 
+def test_endings_are_counted_that_are_found() -> None:
+    """``sh`` is the shorter text, ``lengthy`` takes fewer tokens: of eight of them, the short ones take eight tokens more, for
+    which no others are looked for.
+    """
+    ir = ir_of({"S": [[expr.literal(b"x"), *8 * ["T"]]], "T": [[expr.literal(b"sh")], [expr.literal(b"lengthy")]]})
+    grammar = cd.Compiler(vocabulary([b"lengthy"])).compile_ir(ir)
+    for budget in range(18, 40):
+        matcher, rng = grammar.matcher(), random.Random(budget)
+        for left in range(budget, 0, -1):
+            assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()
+
+
 @pytest.mark.parametrize("seed", range(cases(40, 4)))
 def test_bounds_of_long_lexemes(seed: int) -> None:
     """Random grammars whose rules have several long lexemes, right and left recursion, and parts that may be empty."""
@@ -173,3 +203,93 @@ def test_bounds_of_long_lexemes(seed: int) -> None:
             grammar = cd.Compiler(vocabulary([b"aa", b"bb", b"aab", b"ccc"])).compile_ir(ir)
             found += check_bounds(grammar, rng, 15)
     assert found > 0
+
+
+DISTINCT: dict[str, Any] = {
+    "strings": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    "two at least": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2, "maxItems": 9},
+    "few": {"type": "array", "items": {"type": "integer", "minimum": 8, "maximum": 103}, "uniqueItems": True, "minItems": 1},
+    "one letter": {"type": "array", "items": {"type": "string", "pattern": "^a+$"}, "uniqueItems": True},
+    "pairs": {"type": "array", "items": {"type": "string", "pattern": "^(ab|ba)*$"}, "uniqueItems": True},
+    "finite": {"type": "array", "items": {"enum": ["a", "ab", "abbbbbb", 1, 12]}, "uniqueItems": True, "minItems": 3},
+    "unions": {"type": "array", "items": {"type": ["number", "null", "string"]}, "uniqueItems": True},
+    "names": {"patternProperties": {"^a+$": {"type": "integer"}}, "additionalProperties": False, "minProperties": 3},
+    "names that must be": {"propertyNames": {"pattern": "^(ab|b)+$"}, "minProperties": 2, "properties": {"ab": {"const": 1}}},
+    "inside": {
+        "type": "object",
+        "properties": {"tags": {"type": "array", "items": {"type": "string", "maxLength": 3}, "uniqueItems": True}, "n": {}},
+        "required": ["tags", "n"],
+    },
+    "contained": {
+        "type": "array",
+        "contains": {"const": 7},
+        "minContains": 2,
+        "items": {"enum": [7, 1, "longer"]},
+        "minItems": 4,
+    },
+    "at places": {
+        "type": "array",
+        "prefixItems": [{"const": "abc"}, {"enum": [1, 1000]}],
+        "items": {"type": "null"},
+        "minItems": 4,
+    },
+}
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+@pytest.mark.parametrize("name", DISTINCT)
+def test_bounds_of_values_that_differ(name: str, order: str) -> None:
+    """Items and names that must differ, and items that are counted: what is left after any token is within the bound."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(DISTINCT[name], property_order=order, whitespace="compact"))
+    found = sum(check_bounds(grammar, random.Random(seed), 12) for seed in range(cases(20, 1, 2)))
+    assert found
+
+
+@pytest.mark.parametrize("name", DISTINCT)
+def test_texts_of_values_that_differ_end_in_time(name: str) -> None:
+    """Where the bound says no more, after any tokens that it let through, an ending still fits."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(DISTINCT[name], whitespace="compact"))
+    quiet = 0
+    for seed in range(cases(40, 1, 8)):
+        rng = random.Random(seed)
+        matcher = grammar.matcher()
+        for left in range(rng.choice([400, 2_000]), 0, -1):
+            allowed = fitting(matcher, left)
+            if matcher._enough > left:
+                assert len(matcher.shortest_completion()) < left
+                break
+            quiet += 1
+            stops = set(matcher.stop_token_ids)
+            assert matcher.accept_token(rng.choice(sorted(allowed - stops) or sorted(allowed)))
+            if matcher.is_terminated():
+                break
+    assert quiet
+
+
+MEETING: dict[str, Any] = {
+    "periods": {"type": "string", "allOf": [{"pattern": "^(a{7})*$"}, {"pattern": "^(a{11})*$"}]},
+    "a length": {"type": "string", "pattern": "^(ab|c{5})*$", "minLength": 20},
+    "an end": {"type": "string", "pattern": "^[ab]*$", "not": {"pattern": "ba{0,30}$"}},
+    "a name": {
+        "type": "object",
+        "propertyNames": {"pattern": "^(a{4})*$", "not": {"pattern": "^(a{6})*$"}},
+        "minProperties": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_texts_in_which_conditions_meet_end_in_time(name: str) -> None:
+    """A text ends in time although its conditions are met together only after many bytes, more than each of them needs."""
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(MEETING[name], whitespace="compact"))
+    least = len(grammar.matcher().shortest_completion()) + 1
+    quote = JSON_VOCAB.token_of[0][b'"']
+    for budget in range(least, least + 120, 1 if cases(2, 1) > 1 else 7):
+        matcher, rng = grammar.matcher(), random.Random(budget)
+        for left in range(budget, 0, -1):
+            allowed = fitting(matcher, left)
+            assert allowed, (budget, matcher.tokens)
+            assert matcher.accept_token(rng.choice(sorted(allowed - {quote, *matcher.stop_token_ids}) or sorted(allowed)))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()

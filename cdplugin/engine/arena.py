@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from struct import pack_into
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -103,6 +104,9 @@ _OBJECT_BYTES = 8 << 10
 
 _OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
 
+_PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
+_MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
+
 _MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 _HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
 
@@ -159,6 +163,29 @@ class ValueTracker(Protocol):
         """Note how the rule goes on in which a lexeme stands, after a value."""
 
 
+class OneBudget:
+    """The context of :meth:`Arena.one_budget`."""
+
+    __slots__ = ("_arena", "_held", "_limit", "_work")
+
+    def __init__(self, arena: Arena, work: int | None, limit: str) -> None:
+        self._arena, self._work, self._limit = arena, work, limit
+
+    def __enter__(self) -> None:
+        head = self._arena.header
+        self._held = bool(head[layout.HOLDS_WORK])
+        if self._work is not None and not self._held:
+            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
+            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = self._work
+            self._arena._limit = self._limit
+        head[layout.HOLDS_WORK] = 1
+
+    def __exit__(self, *_: object) -> None:
+        self._arena.header[layout.HOLDS_WORK] = self._held
+        if not self._held:
+            self._arena._limit = "max_step_work"
+
+
 class Arena:
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
@@ -185,6 +212,7 @@ class Arena:
         self.account: Account | None = None
         self.notes = Notes(0)
         self._block: Block | None = None
+        self._spans: list[np.ndarray] = []  # what is copied into a clone's block: where that is zeros, and anywhere else
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
@@ -241,6 +269,7 @@ class Arena:
         self.set_table(layout.STACK, np.empty(_INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
         self.set_block(self._block)
+        self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
         self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
@@ -259,19 +288,22 @@ class Arena:
         other.header = self.header.copy()
         other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))
-        block = other._block = self._block.copy(memory, is_zero)
+        spans = self._spans[is_zero]
+        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(spans), len(spans))
+        block = other._block = Block(memory, self._block.spans)
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {_OF_BLOCK: memory}, {}
-        other.header[block.header] = block.places + block.is_offset * address_of(memory)
         return other
 
     def set_block(self, block: Block) -> None:
         """Make the tables of a block this arena's."""
-        for table in block.spans:
+        head, address = self.header, address_of(block.memory)
+        for table, (start, end, _, _) in block.spans.items():
             self.tables.pop(table, None)
             self._own.pop(table, None)
+            head[2 * table] = address + start
+            head[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         self.tables.blocks = (block, *self.tables.blocks)
-        self.header[block.header] = block.places + block.is_offset * address_of(block.memory)
 
     def set_table(self, table: int, array: np.ndarray) -> None:
         """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
@@ -284,7 +316,8 @@ class Arena:
             self._own[table] = self._pages[table].nbytes
         else:
             self._own.pop(table, None)
-        self.header[2 * table : 2 * table + 2] = address_of(array), len(array)
+        self.header[2 * table] = address_of(array)
+        self.header[2 * table + 1] = len(array)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
@@ -313,7 +346,8 @@ class Arena:
         if self._stretched:
             self.over_budget |= nbytes > self._most_bytes
         else:
-            self.over_budget |= nbytes > self.max_bytes or nbytes + self._doubled > self._most_bytes
+            is_near = 3 * nbytes > self.max_bytes  # else no doubling matters: a table is not larger than all of them
+            self.over_budget |= nbytes > self.max_bytes or (is_near and nbytes + self._doubled > self._most_bytes)
         if self.account is not None:
             self.account.note("arena", nbytes)
 
@@ -343,6 +377,36 @@ class Arena:
         result = kernels.engine(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
+    def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
+        """The answer (int64) of an operation that takes a question from the bottom of the stack, by the number of its words,
+        and leaves so many words above it as its result says. The arena may grow by ``more_bytes`` for it; its stack is as large
+        as before afterwards.
+        """
+        n_words = len(question)
+        before = None if layout.STACK in self._pages else self.tables[layout.STACK]
+        try:
+            self.reserve(layout.STACK, _MOST_ANSWER * n_words)
+            padding = -n_words % _PADDED
+            pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
+            result = kernels.engine(self.address, op, n_words, 0, 0)
+            if result < 0:
+                most = self.max_bytes
+                self.max_bytes = min(most, self.nbytes + more_bytes)
+                try:
+                    result = self.finish(result, op, n_words, 0, 0)
+                finally:
+                    self.max_bytes, self.over_budget = most, False
+                    self.note_size()
+            return self.tables[layout.STACK][n_words : n_words + result].copy()
+        except LimitExceeded:  # nothing of what was asked for is kept
+            self.over_budget = bool(self.header[layout.IS_BROKEN])
+            raise
+        finally:
+            if before is not None and self.tables[layout.STACK] is not before:
+                freed = [self._pages.pop(layout.STACK)] if layout.STACK in self._pages else []
+                self.set_table(layout.STACK, before)
+                pages.release(freed)
+
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
         :meth:`call`, for a matcher that calls the kernel itself, since a call more is felt at each token.
@@ -358,25 +422,12 @@ class Arena:
             head[layout.HOLDS_WORK] = held
         return result
 
-    @contextmanager
-    def one_budget(self, work: int | None, limit: str = "max_step_work") -> Iterator[None]:
+    def one_budget(self, work: int | None, limit: str = "max_step_work") -> OneBudget:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
         They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
         """
-        head = self.header
-        held = bool(head[layout.HOLDS_WORK])
-        if work is not None and not held:
-            head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
-            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = work
-            self._limit = limit
-        head[layout.HOLDS_WORK] = 1
-        try:
-            yield
-        finally:
-            head[layout.HOLDS_WORK] = held
-            if not held:
-                self._limit = "max_step_work"
+        return OneBudget(self, work, limit)
 
     def spend(self, work: int) -> None:
         """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 
 import numpy as np
 
 from cdplugin.kernels.store import layout
-from cdplugin.memory import fixed_cache
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
 
@@ -32,13 +31,6 @@ def address_of(array: np.ndarray) -> int:
     return int(array.ctypes.data)
 
 
-@fixed_cache(64, entry_bytes=2000)
-def _words_of(tables: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The words of the header where it has these tables, two for each, and for each word 1 if it holds an address (int64)."""
-    words = [word for table in tables for word in (2 * table, 2 * table + 1)]
-    return np.array(words, np.int64), np.array((1, 0) * len(tables), np.int64)
-
-
 Span = tuple[int, int, int, type]
 """Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
 
@@ -47,25 +39,12 @@ Span = tuple[int, int, int, type]
 class Block:
     """Several tables in one piece of memory, so that an arena takes them over at once.
 
-    ``memory``: uint8; ``header`` and ``is_offset``: see :func:`_words_of`; ``places``: int64, what the header has: each table's
-    offset in bytes and its length in items; ``zeros``: tables that are zeros where they are not in use.
+    ``memory``: uint8; ``zeros``: tables that are zeros where they are not in use.
     """
 
     memory: np.ndarray
     spans: Mapping[int, Span]
-    header: np.ndarray
-    is_offset: np.ndarray
-    places: np.ndarray
     zeros: Sequence[int] = ()
-
-    @classmethod
-    def _laid_out(
-        cls, memory: np.ndarray, spans: Mapping[int, Span], lengths: Sequence[int], zeros: Sequence[int] = ()
-    ) -> Block:
-        places: list[int] = []
-        for (start, _, _, _), length in zip(spans.values(), lengths, strict=True):
-            places += (start, length)
-        return cls(memory, spans, *_words_of(tuple(spans)), np.array(places, np.int64), zeros)
 
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
@@ -76,34 +55,37 @@ class Block:
             used = min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
             spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
             at += -(-array.nbytes // _LINE) * _LINE
-        zeros = [table for table in tables if table not in in_use]
-        block = cls._laid_out(np.zeros(at, np.uint8), spans, [*map(len, tables.values())], zeros)
+        block = cls(np.zeros(at, np.uint8), spans, [table for table in tables if table not in in_use])
         for table, array in tables.items():
             block.table(table)[:] = array
         return block
 
     @classmethod
-    def around(cls, words: np.ndarray, sizes: Mapping[int, int]) -> Block:
-        """Tables that lie in ``words`` (int64) one after the other, by their numbers of items."""
+    def around(cls, words: np.ndarray, sizes: Iterable[tuple[int, int]]) -> Block:
+        """Tables that lie in ``words`` (int64) one after the other: their numbers, and how many items they have."""
         at = 0
-        spans = {}
-        for table, size in sizes.items():
-            spans[table] = (at, at + 8 * size, at + 8 * size, np.int64)
-            at += 8 * size
-        return cls._laid_out(words.view(np.uint8), spans, [*sizes.values()])
+        spans: dict[int, Span] = {}
+        for table, size in sizes:
+            end = at + 8 * size
+            spans[table] = (at, end, end, np.int64)
+            at = end
+        return cls(words.view(np.uint8), spans)
 
-    def copy(self, memory: np.ndarray | None = None, is_zero: bool = False) -> Block:
-        """The same in memory of its own; what is not in use is not initialised. ``memory``: uint8, as large, to be taken for
-        it; ``is_zero``: it is zeros.
+    def copy(self) -> Block:
+        """The same in memory of its own."""
+        return Block(self.memory.copy(), self.spans, self.zeros)
+
+    def copied(self, is_zero: bool) -> np.ndarray:
+        """What is to be copied into other memory, for ``OP_COPY`` (int64 ``(tables, 6)``): of each table, what is in use; zeros
+        after it, where the table has them and the memory (``is_zero``) has not.
         """
-        old = self.memory
-        if memory is None:
-            memory = np.empty(len(old), np.uint8)
+        address = address_of(self.memory)
+        rows = []
         for table, (start, end, used, _) in self.spans.items():
-            memory[start:used] = old[start:used]
-            if not is_zero and table in self.zeros:
-                memory[used:end] = 0
-        return Block(memory, self.spans, self.header, self.is_offset, self.places, self.zeros)
+            n_words = -(-(used - start) // 8)
+            n_zeros = 0 if is_zero or table not in self.zeros else (end - start) // 8 - n_words
+            rows.append((table, start, (end - start) // DTYPES[table].itemsize, address + start, n_words, n_zeros))
+        return np.array(rows, np.int64)
 
     def table(self, number: int) -> np.ndarray:
         """One of the tables."""

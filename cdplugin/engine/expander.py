@@ -69,6 +69,7 @@ class FamilyRules(NamedTuple):
     members: list[int]
     enough: list[int]
     ways: list[list[int]]
+    n_excluded: int
 
 
 class Expander:
@@ -171,9 +172,12 @@ class Expander:
                         return None
                     number = self._number[symbol]
                     enough, *ways = [[c for one in some for c in self._codes(one)] for some in (whole.enough, *whole.ways)]
-                    out[family] = FamilyRules(number, [number], enough, ways)
+                    out[family] = FamilyRules(number, [number], enough, ways, whole.n_excluded)
                 fresh = (self._number.keys() & self._rules.ir.instances.keys()) - known
             self._number_new(n_before)
+            for number, member in self._member.items():
+                if member.family in out:
+                    out[member.family].members.append(number)
         return out
 
     def is_no_nearer(self, part: int, nonterminal: int) -> bool:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cdplugin.engine.rules import KINDS
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
-from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, Symbol, TokenSet
+from cdplugin.ir import EXACT, GrammarIR, Symbol, TokenSet
 from cdplugin.kernels.store import layout
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
 _END_NAME = "end of text"
 
 _PLAIN_RECORD = np.zeros(layout.LEXEME_WORDS, np.int64)
@@ -37,6 +37,25 @@ class LexemeTable:
     all_exact: bool
 
 
+_NO_RANGES = np.empty((0, 2), np.int64)
+
+
+def plain_table(ir: GrammarIR, lexeme_numbers: np.ndarray, lexemes: Sequence[Expr], records: np.ndarray) -> LexemeTable:
+    """:func:`lexeme_table` where the records are known (:func:`cdplugin.engine.rules.prepare_rules`)."""
+    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]
+    names, places = _described(ir, used, lexemes)
+    return LexemeTable(records, _NO_RANGES, names, places, has_clocks=False, all_exact=ir.is_exact())
+
+
+def _described(ir: GrammarIR, used: list[int], lexemes: Sequence[Expr]) -> tuple[list[str], list[tuple[str, ...]]]:
+    """Names and places of the lexemes that are used, and of the end of the text."""
+    names = [ir.lexeme_names[t] or repr(lexemes[t]) for t in used]
+    names.append(_END_NAME)
+    places = [ir.places.get(~t, ()) for t in used]
+    places.append(())
+    return names, places
+
+
 def lexeme_table(
     ir: GrammarIR,
     lexeme_numbers: np.ndarray,
@@ -55,17 +74,14 @@ def lexeme_table(
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
     used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
-    names = [ir.lexeme_names[t] or repr(lexemes[t]) for t in used]
-    names.append(_END_NAME)
-    places = [ir.places.get(~t, ()) for t in used]
-    places.append(())
+    names, places = _described(ir, used, lexemes)
     lexings = {*map(ir.lexings.__getitem__, used)}
     records = np.empty((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:] = _PLAIN_RECORD
     records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
     records[:-1, layout.X_EXPRESSION] = expressions_of[used]
     if lexings - {EXACT}:
-        records[:-1, layout.X_KIND] = [_KINDS[ir.lexings[t]] for t in used]
+        records[:-1, layout.X_KIND] = [KINDS[ir.lexings[t]] for t in used]
     are_plain = not (lexings - {EXACT} or ir.skips or fences or tokens or ir.max_tokens or ir.tracked)
     numbers = {} if are_plain else {~t: number for number, t in enumerate(used)}
     for symbol, skip in ir.skips.items():

@@ -128,8 +128,13 @@ class Program:
 
     def code(self) -> np.ndarray:
         """The program as an arena runs it (int64)."""
-        words = np.array(self.words, np.int64)
-        return np.concatenate((self._characters, words)) if self._has_names else words  # type: ignore[arg-type]
+        if not self._has_names:
+            return np.array(self.words, np.int64)
+        assert self._characters is not None
+        code = np.empty(len(self._characters) + len(self.words), np.int64)
+        code[: len(self._characters)] = self._characters
+        code[len(self._characters) :] = self.words
+        return code
 
     def add(self, root: Expr) -> int:
         """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
@@ -145,21 +150,25 @@ class Program:
         else:
             words += leaf
         while pending:
-            node, positive, left = pending.pop()
+            node, positive, left = pending[-1]
             op = node.op
             inside = positive and op != expr.NOT_OP
             words_of = self._words_of if inside else self._uncut_words_of
             theirs = shared if words_of is self._words_of else _NOTHING
             for child in left:
-                leaf = words_of.get(id(child)) or theirs.get(id(child)) or self._leaf(child, inside)
+                key = id(child)
+                leaf = words_of.get(key) or theirs.get(key) or self._leaf(child, inside)
                 if leaf is None:
-                    pending.append((node, positive, left))
-                    pending.append((child, inside, iter(_children(child))))
+                    pending.append((child, inside, iter(child.args if child.op in _SEQUENCES else child.args[:1])))
                     break
                 words += leaf
             else:
-                self._emit(op, node.args)
-                words += (KEEP, self.n_results)
+                pending.pop()
+                if op in KINDS:
+                    words += (KINDS[op], len(node.args), KEEP, self.n_results)
+                else:
+                    self._emit(op, node.args)
+                    words += (KEEP, self.n_results)
                 (self._words_of if positive else self._uncut_words_of)[id(node)] = (LOAD, self.n_results)
                 self.n_results += 1
         known = self._result(root)
@@ -198,12 +207,13 @@ class Program:
         return words[1] if words is not None and words[0] == LOAD else self._result_of.get(id(node))
 
     def _emit(self, op: int, args: tuple) -> None:
+        """Append the instruction of a complement or a repetition."""
         words = self.words
         if op == expr.NOT_OP:
             words.append(layout.K_NOT)
             if self._cut:  # relative to what can be spelt
                 words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
-        elif op == expr.REPEAT_OP:
+        else:
             _, low, high = args
             if max(low, high or 0) > self._limits.max_repeat:
                 raise LimitExceeded(
@@ -212,8 +222,6 @@ class Program:
                     found=str(max(low, high or 0)),
                 )
             words += (layout.K_REPEAT, low, -1 if high is None else high)
-        else:
-            words += (KINDS[op], len(args))
 
     def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
         key = id(texts) if positive else ~id(texts)
@@ -233,7 +241,11 @@ class Program:
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
         """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
         offsets, text = self._first_literals
-        if not self._literals:
+        literals = self._literals
+        if not literals:
             return offsets, text
-        more = np.fromiter(accumulate(map(len, self._literals), initial=len(text)), np.int64, len(self._literals) + 1)
-        return np.concatenate((offsets[:-1], more)), np.concatenate((text, np.frombuffer(b"".join(self._literals), np.uint8)))
+        n_first = len(offsets)
+        all_offsets = np.empty(n_first + len(literals), np.int64)
+        all_offsets[:n_first] = offsets
+        all_offsets[n_first:] = [*accumulate(map(len, literals), initial=len(text))][1:]
+        return all_offsets, np.frombuffer(bytearray().join((text.data, *literals)), np.uint8)

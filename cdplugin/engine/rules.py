@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from sys import getsizeof
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import Block
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
-from cdplugin.ir import GrammarIR, Symbol, places_bytes, texts_bytes
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, Symbol, places_bytes, texts_bytes
+from cdplugin.kernels.entry import OP_PREPARE
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -38,6 +40,10 @@ STATIC_TABLES = (
 """In the order in which :func:`cdplugin.kernels.parser.rules.arrange` writes them."""
 
 
+KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
+"""How lexemes end, as their records have it."""
+SEARCH_BYTES = 32 << 20
+"""How much an arena may grow while it is decided which lexemes match anything."""
 _OBJECT_BYTES = 4096
 """Rules without their arrays: records, arrays' headers."""
 _REWRITTEN_BYTES = 300
@@ -149,7 +155,7 @@ class RuleSet:
     @property
     def nbytes(self) -> int:
         """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
-        arrays = sum(array.nbytes for array in (self.numbers, self.lexeme_numbers, self.known, self.block.memory))
+        arrays = self.numbers.nbytes + self.lexeme_numbers.nbytes + self.known.nbytes + self.block.memory.nbytes
         names = 2 * getsizeof(self.spec_names) + getsizeof(self.spec_places)
         names += texts_bytes(self.spec_names) + places_bytes(self.spec_places.values())
         if not self.is_lazy:
@@ -188,8 +194,6 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
     The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); what families are asked for is here.
     """
-    if not ir.instances and lexemes.is_led:
-        return _prepared(ir, lexemes)
     lefts, offsets, symbols = _flat(ir, lexemes)
     known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
     start = lexemes.rewritten((ir.start,))[0]
@@ -228,40 +232,52 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
         lexeme_numbers,
     )
     n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
-    sizes = dict(zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True))
+    sizes = zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True)
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
     is_lazy = bool(numbers[list(ir.instances)].any())
     return RuleSet(ir, lexemes, numbers, lexeme_numbers, known, block, ir.names, ir.places, n, n_lexemes, is_lazy)
 
 
-def _prepared(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
-    """:func:`build_rules` without families, in one call."""
-    rules = [*dict.fromkeys(lexemes.rules), *dict.fromkeys(ir.rules)]
-    rights = [right for _, right in rules]
-    symbols = list(chain.from_iterable(rights))
+class Prepared(NamedTuple):
+    """What :func:`prepare_rules` gives. ``records``: of LEXEMES, int64; ``searched``: see :class:`StaticTables`."""
+
+    rules: RuleSet
+    records: np.ndarray
+    searched: list[int]
+
+
+def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequence[int]) -> Prepared | None:
+    """:func:`build_rules` in one call, for rules without families, and the records of their lexemes, of which no more is to be
+    known than how they end and what is skipped; None where there is more to it.
+
+    ``results``: by lexeme, where the program that the arena has just run has left its expression, or ``~id``.
+    """
+    lefts, rights = zip(*lexemes.rules, *ir.rules, strict=True)
+    symbols = [*chain.from_iterable(rights)]
     n, n_lexemes = len(ir.names), len(ir.lexemes)
     skip_of = [-1] * n_lexemes
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~skip
-    barren = lexemes.barren_flags(n_lexemes)
-    packed = [len(rules), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules)]
-    packed += [left for left, _ in rules]
-    packed += map(len, rights)
-    packed += symbols
-    packed += lexemes.leads
-    packed += skip_of
-    packed += barren
-    out = kernels.prepare(np.array(packed, np.int64))
-    if not len(out):
+    kinds = [layout.EXACT] * n_lexemes if ir.is_exact() else [KINDS[lexing] for lexing in ir.lexings]
+    counts = (len(lefts), len(symbols), n, n_lexemes, ir.start, len(lexemes.rules))
+    packed = [*counts, *lefts, *map(len, rights), *symbols, *lexemes.leads, *skip_of, *kinds, *results]
+    try:
+        out = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
+    except LimitExceeded:  # who asks pass by pass is told of what
+        return None
+    if len(out) == kernels.UNUSUAL:
+        return None
+    if len(out) == kernels.NO_TEXT:
         raise GrammarError("the grammar matches nothing: it is unsatisfiable")
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
-    end = len(out) - n - n_lexemes
-    block = Block.around(out[parser_layout.OUT_WORDS : end], dict(zip(STATIC_TABLES, sizes, strict=True)))
-    numbers, lexeme_numbers = out[end : end + n], out[end + n :]
-    return RuleSet(
-        ir, lexemes, numbers, lexeme_numbers, numbers[:0], block, ir.names, ir.places, n_reached, n_used, is_lazy=False
-    )
+    end = parser_layout.OUT_WORDS + sum(sizes)
+    block = Block.around(out[parser_layout.OUT_WORDS : end], zip(STATIC_TABLES, sizes, strict=True))
+    numbers, lexeme_numbers = out[end : end + n], out[end + n : end + n + n_lexemes]
+    end += n + n_lexemes
+    after = end + (n_used + 1) * layout.LEXEME_WORDS
+    known = RuleSet(ir, lexemes, numbers, lexeme_numbers, _NONE, block, ir.names, ir.places, n_reached, n_used, is_lazy=False)
+    return Prepared(known, out[end:after].reshape(-1, layout.LEXEME_WORDS), out[after:].tolist())
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -39,11 +39,13 @@ class StaticTables:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
-        arrays = [self.program, *self.literals, self.lexemes.records, self.lexemes.ranges]
-        trees = _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(self.literals[0]) + self.literals[1].nbytes
-        names = texts_bytes(self.lexemes.names) + 16 * len(self.lexemes.names)  # the places are counted with the rules
-        tables = sum(array.nbytes for array in arrays) + names + self.rules.nbytes
-        return tables + (trees if self.rules.is_lazy else 0)
+        (offsets, text), lexemes = self.literals, self.lexemes
+        arrays = self.program.nbytes + offsets.nbytes + text.nbytes + lexemes.records.nbytes + lexemes.ranges.nbytes
+        names = texts_bytes(lexemes.names) + 16 * len(lexemes.names)  # the places are counted with the rules
+        tables = arrays + names + self.rules.nbytes
+        if not self.rules.is_lazy:
+            return tables
+        return tables + _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(offsets) + text.nbytes
 
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the template."""

@@ -49,7 +49,7 @@ PREFERRED_BYTES = np.argsort(
     kind="stable",
 )
 """Bytes in the order in which a filling prefers them."""
-_WALKS, _WALK_LENGTH = 16, 16
+_WALKS, _WALK_LENGTH = 8, 16
 
 
 class InfillGrammar:

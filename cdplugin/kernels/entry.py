@@ -22,6 +22,7 @@ from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
 from cdplugin.kernels.parser.cursors import accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
+from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
@@ -51,7 +52,9 @@ from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, m
     OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
     OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
-) = range(20)
+    OP_PREPARE,  # a: words of a question at the bottom of the stack (parser/rules.py) -> words of the answer, UNUSUAL, NO_TEXT
+    OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
+) = range(22)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -150,6 +153,29 @@ def _fill_row(h, cursor, row_address, stops_address):
 
 
 @kernel
+def _copy(h, target, rows_address, count):
+    """Lay out tables in memory at ``target`` and enter them into the header: copy what is in use, clear what follows. 0.
+
+    A table has a row of six words: its number, its offset in bytes, its capacity in items, the address of what is copied, how
+    many words that are, and how many after them are cleared.
+    """
+    head = header(h)
+    rows = view_i64(rows_address, 6 * count)
+    for row in range(0, 6 * count, 6):
+        address = target + rows[row + 1]
+        head[2 * rows[row]] = address
+        head[2 * rows[row] + 1] = rows[row + 2]
+        n_words, n_zeros = rows[row + 4], rows[row + 5]
+        old = view_i64(rows[row + 3], n_words)
+        new = view_i64(address, n_words + n_zeros)
+        for i in range(n_words):
+            new[i] = old[i]
+        for i in range(n_words, n_words + n_zeros):
+            new[i] = 0
+    return 0
+
+
+@kernel
 def edges(h, cursor, bytes_address, count):
     """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
     or a status.
@@ -208,6 +234,8 @@ def engine(h, op, a, b, c):
         return np.int64(_fill_many(a, b))
     if op == OP_FILL:
         return _fill_row(h, a, b, c)
+    if op == OP_COPY:
+        return np.int64(_copy(h, a, b, c))
     head = header(h)
     if not begin(h):
         return np.int64(statuses.BROKEN)
@@ -220,6 +248,8 @@ def engine(h, op, a, b, c):
     if op == OP_EVALUATE:
         head[layout.STACK_TOP] = a
         return np.int64(evaluate(h, 0, a))
+    if op == OP_PREPARE:
+        return np.int64(prepare(h, a))
     if op == OP_STATUS:
         alive = is_nonempty(h, a)
         return np.int64(alive if alive < 0 else alive + (MATCHES_EMPTY if nullable(h, a) else 0))

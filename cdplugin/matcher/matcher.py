@@ -33,6 +33,8 @@ _MOST_STOP_SETS = 4
 """Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
 _ENDING_STEPS = 2
 """Times ``Limits.max_step_work`` that looking for one ending may take."""
+_NEAR_STEPS = 16
+"""Masks after one whose budget was near, for which it is not asked again whether it is far away."""
 _REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
 """Tokens for which a text that is followed once more is granted what one step is, and how many times that at most."""
 
@@ -153,6 +155,7 @@ class Matcher:
         "_enough",
         "_grammar",
         "_narrowed",
+        "_near",
         "_partial",
         "_seen",
         "_size",
@@ -182,6 +185,7 @@ class Matcher:
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
         self._narrowed = False
+        self._near = 0  # masks for which it is not asked whether a budget is far away
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -347,12 +351,18 @@ class Matcher:
         if cursor == TERMINATED:
             return
         known = self._grammar._budgets_in(arena, self._stops)
-        self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen)
-        if budget >= self._enough:
-            return
+        was_known = known.knows(cursor)
+        if self._near and was_known:  # once a budget is near, it mostly stays so
+            self._near -= 1
+        else:
+            self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen, row)
+            if budget >= self._enough:
+                return
+            self._near = _NEAR_STEPS
         least, is_narrower = known.write_fitting(cursor, budget, row)
         self._narrowed |= is_narrower
-        known.tell(self._grammar.account)
+        if not was_known:
+            known.tell(self._grammar.account)
         if least > budget:
             raise BudgetError(
                 f"a budget of {budget} tokens: expected at least {least}, the length of the shortest legal ending that "

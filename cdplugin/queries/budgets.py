@@ -30,7 +30,7 @@ from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
-from cdplugin.queries.growth import GRANT, CostOf, Growth, Seen, byte_costs, token_costs
+from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
 from cdplugin.queries.successors import leave_out, successors
 
 ALWAYS = (1 << 62, -1)
@@ -112,10 +112,11 @@ class Budgets:
         self._told = 0
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
         self._bounds: dict[int, int] = {}  # what is left at least
+        self._last_places: tuple[int, np.ndarray, list[int], np.ndarray] | None = None  # :meth:`_places_after` a cursor
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._bounds_known: list[Growth] = []
-        self._units: list[Callable[[], CostOf | None]] = [self._bytes, self._tokens]  # in which no bound was looked for yet
+        self._units: list[Callable[[], Unit | None]] = [self._bytes, self._tokens]  # in which no bound was looked for yet
         self._search_left = 0
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
@@ -134,14 +135,17 @@ class Budgets:
 
     # --- far away -------------------------------------------------------------------------------------------------------------
 
-    def quiet(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, int, Seen | None]:
+    def quiet(
+        self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int = 0
+    ) -> tuple[int, int, Seen | None]:
         """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
 
-        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. Where
-        every token has to be looked at, the budget is more than the one asked for, and the tokens fewer than the text's.
+        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. ``row``:
+        the address of the mask, 0 where none is at hand. Where every token has to be looked at, the budget is more than the one
+        asked for, and the tokens fewer than the text's.
         """
         for growth in self._growths():
-            found = growth.steps(cursor, budget - self.last, tokens, seen)
+            found = growth.steps(cursor, budget - self.last, tokens, seen, row)
             if found is not None:
                 return budget - found[0], len(tokens) + found[0], found[1]
         return *ALWAYS, None
@@ -150,30 +154,34 @@ class Budgets:
         """The bounds that there are, the one that is known soonest first."""
         yield from self._bounds_known
         while self._units:
-            cost_of = self._units.pop(0)()
-            if cost_of is None:
+            unit = self._units.pop(0)()
+            if unit is None:
                 continue
             try:
                 with self._arena.one_budget(GRANT):
-                    growth = Growth(self._arena, self._endings.costs.measures, cost_of)
+                    growth = Growth(self._arena, self._endings.costs.measures, unit)
             except LimitExceeded:
                 continue
-            if growth.base >= FAR:
+            if not growth.is_bound:
                 self._units.clear()
                 return
             self._bounds_known.append(growth)
             yield growth
 
-    def _bytes(self) -> CostOf | None:
+    def _bytes(self) -> Unit | None:
         """Costs in bytes, where each is a token of its own."""
         texts = self._arena.vocab.tokens
         if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
             return None
         return byte_costs(self._arena, self._endings.costs)
 
-    def _tokens(self) -> CostOf:
+    def _tokens(self) -> Unit:
         """Costs in tokens."""
         return token_costs(self._arena, self._endings, self._stops)
+
+    def knows(self, cursor: int) -> bool:
+        """Whether the tokens of a place were looked at before."""
+        return cursor in self._profiles
 
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
@@ -238,18 +246,14 @@ class Budgets:
         if len(self._bounds) > _MOST_CURSORS:
             self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
-            row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
-            arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
+            row, _, _ = self._places_after(cursor)
             self._must_end(cursor)
         costs: dict[int, list[np.ndarray]] = {}
         with arena.one_budget(GRANT):
-            rest = row.copy()
-            bits = rest.view(np.uint32)
             for token in self._stop_list:
-                if bits[token >> 5] >> (token & 31) & 1:
-                    bits[token >> 5] &= ~np.uint32(1 << (token & 31))
+                if row[token >> 5] >> (token & 31) & 1:
                     costs.setdefault(self._cost(self._follow(cursor, token)), []).append(np.array([token]))
-            cursors, numbers = successors(arena, cursor, rest)
+            _, cursors, numbers = self._places_after(cursor)
             by_cursor = np.array([self._cost(after) for after in cursors] or [FAR], np.int64)
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
         tokens = np.flatnonzero(numbers >= 0)
@@ -258,6 +262,19 @@ class Budgets:
             costs.setdefault(cost, []).append(tokens[theirs == cost])
         order = sorted(costs)
         return Profile(row, order, [np.concatenate(costs[cost]) for cost in order]), is_whole
+
+    def _places_after(self, cursor: int) -> tuple[np.ndarray, list[int], np.ndarray]:
+        """The mask row of a cursor; and of the tokens in it that do not end the text, the distinct cursors after them, and the
+        number of each token's among these (:func:`successors`). The last answer is kept.
+        """
+        known = self._last_places
+        if known is None or known[0] != cursor:
+            row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
+            self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
+            rest = row.copy()
+            leave_out(rest, self._stop_list)
+            known = self._last_places = (cursor, row, *successors(self._arena, cursor, rest))
+        return known[1:]
 
     def _cost(self, cursor: int) -> int:
         """What must come after a token that leads to a cursor, the stop token included."""
@@ -369,13 +386,10 @@ class Budgets:
         """The distinct cursors after one token that does not end the text."""
         known = self._after.get(cursor)
         if known is None:
-            row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
-            self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
-            leave_out(row, self._stop_list)
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0
-            known = self._after[cursor] = successors(self._arena, cursor, row)[0]
+            known = self._after[cursor] = self._places_after(cursor)[1]
             self._after_bytes += 40 * len(known)
         return known
 

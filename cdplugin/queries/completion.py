@@ -218,8 +218,9 @@ class Endings:
         if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
             return None
         self._costs.budget = Budget(arena, arena.limits.max_completion_steps)
+        self._costs.look_for(cursor)
         left = self._costs.of_cursor(cursor)
-        return None if self._costs.is_bound or left >= LONG else left
+        return None if self._costs.is_bound or self._costs.gave_up or left >= LONG else left
 
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""

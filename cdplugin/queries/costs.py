@@ -93,6 +93,7 @@ class Costs:
         self._n_entries = 0
         self._stale = False  # whether some cost has become lower since others were computed from it
         self._demand = True
+        self.gave_up = False  # whether some shortest match was not found, so that a lower bound took its place
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
         self._bounds: set[int] = set()  # the pairs of which that is so
         self._unsure = False  # whether something was computed from what was not known to end
@@ -300,6 +301,7 @@ class Costs:
                     least = self._structure(child)
                     if least < FAR:
                         heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
+        self.gave_up = True
         return bound
 
     def _is_matched_by(self, e: int, length: int) -> bool:

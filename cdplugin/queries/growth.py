@@ -1,29 +1,35 @@
-"""How much a token can add to what is left of a text, at most: where a budget is far away, no ending has to be found.
+"""How much is left of a text at most, wherever its next tokens lead: where a budget is far away, no ending has to be found.
 
-What is left from a place is bounded by what is left of the rules that are open there (:meth:`Growth.worst`). A text that goes
-on opens further rules inside them. Follow the graph of nonterminals down, where a rule ``A → γ B δ`` costs the ending of
-``δ``, to the rule in whose lexeme the text stands. Who leaves a strongly connected component does not come back, so a longest
-path bounds the costs between components (``Growth.base``). Inside a component a path may go round. Then it passes an edge whose
-``γ`` has at least one byte in the text, a *level*, so it costs at most ``Growth.level`` for every such byte that was written.
-Where ``γ`` is empty a path never goes round: a nonterminal that holds itself at one place need not be opened twice. A kernel
-computes this from the rules (:mod:`cdplugin.kernels.parser.growth`).
+What is left from a place is bounded by the rules that are open there (:meth:`Growth.worst`). A text that goes on stands further
+on in one of them, or in rules that it has opened inside. Follow the graph of nonterminals down, where a rule ``A → γ B δ``
+costs the ending of ``δ``, to the rule in whose lexeme the text stands. Who leaves a strongly connected component does not come
+back, so a longest path bounds the costs between components: what a nonterminal *reaches*. Inside a component a path may go
+round. Then it passes an edge whose ``γ`` has at least one byte in the text, a *level*, so it costs so much more for every such
+byte that was written. Where ``γ`` is empty a path never goes round: a nonterminal that holds itself at one place need not be
+opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.parser.growth`).
+
+A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
 
 The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
-away. Where it is not, costs are tokens of an ending, each lexeme spelled by itself. Both are exact for lexemes without ``&``
-and ``~``. For others, and for what a lexeme that has begun may need, the bound is read off the expression.
+away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
+lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
+may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
 
-There is no bound for other families, where tokens are counted, where a lexeme depends on the text of another, and where longest
-match may forbid an ending.
+A lexeme that must not have some values (``uniqueItems``) takes one round more in its expression for each of them
+(:meth:`Growth._exclude_values`); there are no more of them than commas in the text.
+
+There is no bound for other families, where tokens are counted, and where longest match may forbid an ending.
 """
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +41,6 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.growth import (
-    B_BASE,
     B_BYTES,
     B_IS_BOUND,
     B_LEVEL,
@@ -44,16 +49,17 @@ from cdplugin.kernels.parser.growth import (
     R_COST,
     R_RULE,
     R_WAY,
+    UNIT_BITS,
     bound_rules,
-    most_bytes,
+    count_bytes,
     scratch_size,
 )
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
+from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
-from cdplugin.queries.measures import Measures
+from cdplugin.queries.measures import Measures, Meetings
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_RULES = 100_000  # beyond which no bound is looked for
@@ -61,45 +67,77 @@ _MAY_BE_EMPTY = 2  # of a nonterminal that costs something all the same
 _MOST_CURSORS = 200_000  # of which it is known what is left
 GRANT = 10_000_000
 """Work (``Limits.max_step_work``) that what is found out at one place may take."""
-_MOST_SETS = 1_000  # of bytes of which it is known how many a token has
+_MOST_SETS = 64  # of bytes of which it is known how many each token has
+_AT_ONCE = 64  # tokens of which is asked whether they may come
+_ANY = bytes(range(256))
+_COMMA = b","
+_OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, and what begins them
+_DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
 _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
-CostOf = Callable[[np.ndarray], np.ndarray]
-"""What a shortest match of each of some expressions costs, at most: int64, as many."""
-Seen = tuple["Growth", int, int]
-"""What was known at an earlier place of a text: by which bound, how many tokens are before it, the most that is left there."""
+
+class Unit(NamedTuple):
+    """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
+    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`); ``meetings``: what matches may
+    still need where conditions meet.
+    """
+
+    bits: int
+    cost_of: Callable[[np.ndarray], np.ndarray]
+    meetings: Meetings
+
+
+class Worst(NamedTuple):
+    """The most that is left from a place: ``now``, ``later`` wherever a text goes on to stand, ``level`` more for each level.
+
+    ``first``: bytes of which a token has one if it leaves the lexeme in which the text stands.
+    """
+
+    now: int
+    later: int
+    level: int
+    first: bytes
+
+
+Seen = tuple["Growth", int, Worst]
+"""What was known at an earlier place of a text: by which bound, how many tokens are before it, what is left there."""
 
 
 class Growth(Costs):
-    """Bounds for one arena. ``base`` is at least :data:`FAR` where there is none.
+    """Bounds for one arena, if it ``is_bound``. The caller holds the arena's lock."""
 
-    The caller holds the arena's lock.
-    """
-
-    def __init__(self, arena: Arena, measures: Measures, cost_of: CostOf) -> None:
+    def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
-        self.base, self.level = FAR, 0
-        self.each = 0  # by how much a token raises what is left, at most
-        self._opened = b""
+        self._unit = unit
+        self.is_bound = False
+        self._opened = b""  # bytes of which each level has one
+        self._most = 0  # levels of a token
         self._has_terminals = False
-        self._of_lexeme: list[int] = []
-        self._of_family: dict[Family, int] = {}
-        self._of_cursor: dict[int, int] = {}
-        self._worst: dict[int, int] = {}  # of what is completed: the most that is left after it, whatever comes
+        self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
+        self._meeting: set[int] = set()  # lexemes in which conditions meet: what one that has begun may need is not measured
+        self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
+        self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
+        self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
+        self._of_node: list[tuple[int, int]] = []  # what is left of a nonterminal at most, and for each level
+        self._of_family: dict[Family, int] = {}  # a member that stands for all
+        self._of_reach: dict[int, tuple[int, int]] = {}  # the same of a rule from a dot on
+        self._of_cursor: dict[int, Worst] = {}
+        self._of_items: dict[int, tuple[int, int, int]] = {}  # :meth:`_worst_row`
+        self._of_residual: dict[int, tuple[int, bytes]] = {}  # :meth:`_residual`
+        self._worst: dict[int, tuple[int, int]] = {}  # the same of all on any way on after something was completed
         head = arena.header
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
-        late = head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED]
         exact = bool((lexemes[:, layout.X_KIND] == layout.EXACT).all())
         expander: Any = arena.expand
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
-        if not exact or late or n_rules > _MOST_RULES:
+        if not exact or head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
-            self._bound(lexemes, n_rules, wholes, cost_of)
+            self._bound(lexemes, n_rules, wholes)
 
-    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules], cost_of: CostOf) -> None:
+    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
         """Have the kernel find the bound. ``lexemes``: the records of those that the rules name."""
         arena = self._arena
         tables: Any = arena.tables
@@ -125,24 +163,24 @@ class Growth(Costs):
                 heads[of.members], nullable[of.members] = of.head, _MAY_BE_EMPTY
         order = np.argsort(heads[lefts], kind="stable")
         starts, lefts, uses = starts[order], lefts[order], uses[order]
-        least, rest, needed = self._measured(lexemes, symbols, cost_of)
-        costs, out = np.empty(n, np.int64), np.empty(BOUND_WORDS, np.int64)
+        least, rest, needed = self._measured(lexemes, symbols)
+        self._exclude_values(lexemes, least, rest, wholes)
+        costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, BOUND_WORDS))
         scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
-        bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, out)
+        rules, given = (symbols, starts, lefts, uses, nullable, heads), (least, rest, needed, self._unit.bits)
+        bound_rules(*rules, *given, scratch, costs, reach, levels, out)
         arena.spend(int(out[B_WORK]))
-        self._cost, self._of_lexeme = costs.tolist(), least.tolist()
-        self._of_family = {family: self._cost[of.head] for family, of in wholes.items()}
-        if not out[B_IS_BOUND] or any(cost >= FAR for cost in self._of_family.values()):
+        self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
+        if not out[B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
             return
-        self.base, self.level = int(out[B_BASE]), int(out[B_LEVEL])
-        opened = np.flatnonzero(np.unpackbits(out[B_BYTES:].view(np.uint8), bitorder="little"))
-        self._opened = bytes(opened.tolist())
-        # a token that stands for itself may have no bytes
+        self.is_bound = True
+        self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
+        self._of_node = list(zip(reach.tolist(), levels.tolist(), strict=True))
+        self._opened = _bytes_in(out[B_BYTES:])
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
-        most = _most_of(arena.vocab, self._opened) if self.level else 0
-        self.each = self.level * max(most, int(self._has_terminals))
+        self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
-    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray, cost_of: CostOf) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the lexemes and the end of the text: what a match costs, what one that has begun may still need, and, 4 words
         each, a set of bytes of which every match has one.
         """
@@ -156,45 +194,92 @@ class Growth(Costs):
         found = lexemes[used, layout.X_EXPRESSION]
         records = self.measures.of(found)
         least, rest, needed = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 4), np.int64)
-        least[used], rest[used], needed[used] = cost_of(found), records[:, M_REST], records[:, M_BYTES:]
-        least[:n][terminals] = rest[:n][terminals] = 1
+        least[used], rest[used], needed[used] = self._unit.cost_of(found), records[:, M_REST], records[:, M_BYTES:]
+        for place in np.flatnonzero(self._arena.flags(found) & expressions.PURE == 0).tolist():
+            meeting = self._unit.meetings.rest(int(found[place]))
+            if meeting is not None:
+                self._meeting.add(int(used[place]))
+                rest[used[place]] = max(meeting, rest[used[place]])
+        least[:n][terminals], rest[:n][terminals] = self._cost_of(1), 1
         return least, rest, needed.reshape(-1)
+
+    def _exclude_values(
+        self, lexemes: np.ndarray, least: np.ndarray, rest: np.ndarray, wholes: dict[Family, FamilyRules]
+    ) -> None:
+        """Let lexemes that keep their text cost what it takes to get out of the way of the values that they must not have.
+
+        A match goes round in the expression once for each of these, and each round takes no more than what a match may still
+        need. Where one is needed to end a member, the family tells how many there are; where a text stands in one, there are
+        no more than commas in the text (:meth:`steps`).
+        """
+        tracked = np.flatnonzero(lexemes[:, layout.X_ROLE] != layout.PLAIN)
+        if not len(tracked):
+            return
+        self._tracked = {int(lexemes[x, layout.X_TRACKED]): x for x in tracked.tolist() if lexemes[x, layout.X_TRACKED] >= 0}
+        n_excluded = np.zeros(len(least), np.int64)
+        for of in wholes.values():
+            for x in {-2 - code for way in of.ways for code in way if code < 0}:
+                n_excluded[x] = max(n_excluded[x], of.n_excluded)
+        rounds = rest[tracked] + 1
+        self._round = int(rounds.max())
+        least[tracked] = np.minimum(least[tracked] + self._cost_of(1) * rounds * n_excluded[tracked], FAR)
+        rest[tracked] = np.minimum(3 * rest[tracked] + _OUT_OF_THE_WAY, FAR)
 
     # --- a place in a text ----------------------------------------------------------------------------------------------------
 
-    def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None) -> tuple[int, Seen] | None:
+    def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int) -> tuple[int, Seen] | None:
         """For how many tokens a budget is far away, each of which takes one from it, and what was known for that; None if it is
         not, or that is not known.
 
-        ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is.
+        ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is;
+        ``row``: the address of the mask there, 0 where none is at hand.
         """
-        room = budget - 1 - self.base - self.each  # after the next token
-        if room < 0:
-            return None
+        room = budget - 1
+        each = 0
+        if self._round:
+            each = self._round * self._levels_of(_ANY, _COMMA).most
+            room -= self._round * self._count_values(tokens) + each
         slack = -1
         if seen is not None and seen[0] is self and seen[1] <= len(tokens):
-            slack = room - seen[2] - self._written(tokens[seen[1] :])
+            worst = seen[2]
+            slack = room - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
         if slack < (budget >> 2):  # look again where the text stands
-            seen = (self, len(tokens), self._left_at(cursor))
-            slack = room - seen[2]
+            worst = self._worst_at(cursor)
+            seen = (self, len(tokens), worst)
+            slack = room - worst.later
+            if worst.level and slack >= 0:
+                levels = self._levels_of(worst.first)
+                is_enough = slack >= worst.level * levels.most or not row
+                slack -= worst.level * (levels.most if is_enough else levels.most_in(self._row_at(row)))
         if slack < 0 or seen is None:
             return None
-        return slack // (1 + self.each), seen
+        return slack // (1 + seen[2].level * self._most + each), seen
+
+    def _count_values(self, tokens: list[int]) -> int:
+        """How many values a lexeme may be kept from at most, after some tokens: one comes after another with a comma."""
+        known = self._arena.vocab.tokens
+        return 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
+
+    def _row_at(self, address: int) -> np.ndarray:
+        """A mask row, int32."""
+        return np.frombuffer(self._row_type.from_address(address), np.int32)
+
+    def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
+        """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""
+        return _levels_of(self._arena.vocab, first, self._opened if wanted is None else wanted, self._has_terminals)
 
     def _written(self, tokens: list[int]) -> int:
-        """By how much some tokens may have raised what is left."""
-        if not self.level or not tokens:
+        """How many levels some tokens have at most."""
+        if not self._most or not tokens:
             return 0
         known = self._arena.vocab.tokens
         texts = [known[token] or b"" for token in tokens]
         text = b"".join(texts)
         count = len(text) - len(text.translate(None, self._opened))
-        if self._has_terminals:
-            count += texts.count(b"")
-        return self.level * count
+        return count + texts.count(b"") if self._has_terminals else count
 
-    def _left_at(self, cursor: int) -> int:
-        """:meth:`worst`, or :data:`FAR` where that takes too much work."""
+    def _worst_at(self, cursor: int) -> Worst:
+        """:meth:`worst`, or all that is where finding it takes too much work."""
         known = self._of_cursor.get(cursor)
         if known is not None:
             return known
@@ -202,58 +287,118 @@ class Growth(Costs):
         self.trim(_MOST_CURSORS)
         try:
             with self._arena.one_budget(GRANT):
-                return self.worst(cursor)
+                known = self._of_cursor[cursor] = self.worst(cursor)
         except LimitExceeded:
-            return FAR
+            return Worst(FAR, FAR, 0, _ANY)
+        return known
 
-    def worst(self, cursor: int) -> int:
-        """The most tokens that are left from a cursor on the way of any rule that is open there; nothing new is opened."""
-        known = self._of_cursor.get(cursor)
-        if known is not None:
-            return known
+    def worst(self, cursor: int) -> Worst:
+        """The most that is left from a cursor."""
         arena = self._arena
         lexemes = arena.tables[layout.LEXEMES]
-        out = 0
+        now = later = level = 0
+        first: set[int] | None = set()
         for row, state in arena.pairs(cursor):
             value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             for word in arena.sequence(value):
                 record = (word >> 32) * layout.LEXEME_WORDS
-                left = 1 if lexemes[record + layout.X_N_RANGES] else self.measures.rest(word & layout.LOW_32)
+                left, leaves = 1, b""
+                if lexemes[record + layout.X_ROLE] or word >> 32 in self._meeting:
+                    left = self._of_lexeme[self._static(word >> 32)][1]
+                elif not lexemes[record + layout.X_N_RANGES]:
+                    left, leaves = self._residual(word & layout.LOW_32)
                 after = row
                 if not lexemes[record + layout.X_IS_SKIP]:
                     after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
-                out = max(out, min(left + self._worst_row(after), FAR))
-        self._of_cursor[cursor] = out
-        return out
+                rest, reach, more = self._worst_row(after)
+                now, level = max(now, left + rest), max(level, more)
+                later = max(later, left + rest, reach)
+                first = first | {*leaves} if first is not None and leaves else None
+        return Worst(min(now, FAR), min(later, FAR), level, bytes(sorted(first)) if first else _ANY)
 
-    def _worst_row(self, row: int) -> int:
+    def _residual(self, expression: int) -> tuple[int, bytes]:
+        """What a match that has begun may still need, and a delimiter that it then has, if one is known."""
+        known = self._of_residual.get(expression)
+        if known is None:
+            needed = self.measures.needed(expression)
+            is_one = needed.bit_count() == 1 and needed.bit_length() - 1 in _DELIMITERS
+            leaves = bytes([needed.bit_length() - 1]) if is_one else b""
+            known = self._of_residual[expression] = self.measures.rest(expression), leaves
+        return known
+
+    def _worst_row(self, row: int) -> tuple[int, int, int]:
+        """What is left of the rules in which a row's items stand, of all that is open wherever a text goes on to stand, and for
+        each level.
+        """
         items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
+        known = self._of_items.get(items)
+        if known is not None:
+            return known
+        now = later = level = 0
+        for rest, reach, more, node in self._open(items):
+            end = self._count(self._of_end.get(node, FAR))
+            beyond, further = self._worst_end(node)
+            now = max(now, rest + end)
+            later, level = max(later, reach + end, beyond), max(level, more, further)
+        known = self._of_items[items] = now, max(later, now), level
+        return known
+
+    def _open(self, items: int) -> list[tuple[int, int, int, int]]:
+        """For kernel items: what the rest of the rule costs, what is left of it at most, for each level, what is completed."""
         edges = self._edges(items)
         self._close([node for _, node in edges])
-        return max((max(rest + self._of_end.get(node, FAR), self._worst_end(node)) for rest, node in edges), default=0)
+        dots = [item >> 32 for item in self._arena.sequence(items) if item >> 32 != parser_layout.SKIP_ITEM_DOT]
+        return [(self._count(rest), *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
 
-    def _worst_end(self, root: int) -> int:
-        """The most that is left after something was completed, on any way on from there."""
+    def _reach(self, dot: int) -> tuple[int, int]:
+        """What is left at most of a rule from a dot on, wherever in it a text stands, and for each level."""
+        known = self._of_reach.get(dot)
+        if known is None:
+            symbols = self._arena.tables[layout.DOT_SYMBOL]
+            most = level = 0
+            at = dot
+            while symbols[at] != layout.END_OF_RULE:
+                code = int(symbols[at])
+                at += 1
+                if code < 0:
+                    reach, more = self._of_lexeme[self._static(-2 - code)][1], 0
+                else:
+                    reach, more = self._of_node[self._node(code)]
+                most, level = max(most, reach + self._count(self._rest(at))), max(level, more)
+            known = self._of_reach[dot] = most, level
+        return known
+
+    def _worst_end(self, root: int) -> tuple[int, int]:
+        """The most that is left after something was completed, on any way on from there, and for each level."""
         known = self._worst.get(root)
         if known is not None:
             return known
-        out, seen, pending = 0, {root}, [root]
+        out = level = 0
+        seen, pending = {root}, [root]
         while pending:
             node = pending.pop()
             if not node >> 32:
                 continue
             self.budget.take()
-            edges = self._edges(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32))
-            self._close([child for _, child in edges])
-            for rest, child in edges:
-                out = max(out, rest + self._of_end.get(child, FAR))
+            for rest, reach, more, child in self._open(self._arena.call(kernels.OP_COMPLETE, node >> 32, node & layout.LOW_32)):
+                out, level = max(out, max(rest, reach) + self._count(self._of_end.get(child, FAR))), max(level, more)
                 if child in self._worst:
-                    out = max(out, self._worst[child])
+                    out, level = max(out, self._worst[child][0]), max(level, self._worst[child][1])
                 elif child not in seen:
                     seen.add(child)
                     pending.append(child)
-        self._worst[root] = out
-        return out
+        self._worst[root] = out, level
+        return out, level
+
+    def _count(self, cost: int) -> int:
+        """How many bytes or tokens a cost is."""
+        if not self._unit.bits or cost >= FAR:
+            return cost
+        return FAR if cost >= LONG else -cost & ((1 << self._unit.bits) - 1)
+
+    def _cost_of(self, count: int) -> int:
+        """The cost of so many bytes, each a token."""
+        return (count << self._unit.bits) - count if self._unit.bits else count
 
     # --- costs that are known -------------------------------------------------------------------------------------------------
 
@@ -261,50 +406,104 @@ class Growth(Costs):
         """The rules are known, and those that are made late say nothing new."""
 
     def _lexeme(self, lexeme: int) -> int:
-        return self._of_lexeme[lexeme]
+        return self._of_lexeme[self._static(lexeme)][0]
+
+    def _static(self, lexeme: int) -> int:
+        """The lexeme that the rules name, of one that keeps its text."""
+        if lexeme < len(self._of_lexeme):
+            return lexeme
+        tracked = int(self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        if tracked not in self._tracked:
+            raise _unknown("lexeme")
+        return self._tracked[tracked]
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
-        if nonterminal < len(self._cost):
-            return self._cost[nonterminal]
+        return self._cost[self._node(nonterminal)]
+
+    def _node(self, nonterminal: int) -> int:
+        """What stands for a nonterminal among those of which something is known."""
+        if nonterminal < len(self._of_node):
+            return nonterminal
         expander: Any = self._arena.expand
-        return self._of_family.get(expander.family(nonterminal), FAR)
+        head = self._of_family.get(expander.family(nonterminal))
+        if head is None:
+            raise _unknown("family")
+        return head
 
     def _forget(self) -> None:
         super()._forget()
-        self._worst.clear()
-        self._of_cursor.clear()
+        for memo in (self._worst, self._of_cursor, self._of_items, self._of_residual):
+            memo.clear()
 
 
-_most_counted: weakref.WeakKeyDictionary[Vocabulary, dict[bytes, int]] = weakref.WeakKeyDictionary()
+class _Levels:
+    """How many levels the tokens of a vocabulary have, those with most first. ``most``: of any token."""
+
+    def __init__(self, counts: np.ndarray) -> None:
+        self.tokens = np.flatnonzero(counts > 0)
+        self.tokens = self.tokens[np.argsort(-counts[self.tokens], kind="stable")].astype(np.int32)
+        self.counts = counts[self.tokens]
+        self.most = int(self.counts.max(initial=0))
+
+    def most_in(self, row: np.ndarray) -> int:
+        """Of the tokens of a mask row (int32)."""
+        for first in range(0, len(self.tokens), _AT_ONCE):
+            tokens = self.tokens[first : first + _AT_ONCE]
+            found = np.flatnonzero(row[tokens >> 5] >> (tokens & 31) & 1)
+            if len(found):
+                return int(self.counts[first + int(found[0])])
+        return 0
 
 
-def _most_of(vocab: Vocabulary, wanted: bytes) -> int:
-    """How many of some bytes the token has that has most of them. All grammars of a vocabulary share the answers."""
-    known = _most_counted.setdefault(vocab, {})
-    found = known.get(wanted)
+_levels: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[bytes, bytes, bool], _Levels]] = weakref.WeakKeyDictionary()
+
+
+def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bool) -> _Levels:
+    """How many of the bytes ``wanted`` tokens have after the first one of ``first``. All grammars of a vocabulary share this.
+
+    ``has_terminals``: tokens may stand for themselves, and then count as one at least: they may have no bytes.
+    """
+    known = _levels.setdefault(vocab, {})
+    key = first, wanted, has_terminals
+    found = known.get(key)
     if found is None:
-        is_wanted = np.zeros(256, np.int64)
-        is_wanted[list(wanted)] = 1
+        is_first, is_wanted, counts = np.zeros(256, np.int64), np.zeros(256, np.int64), np.empty(vocab.size, np.int32)
+        is_first[list(first)] = is_wanted[list(wanted)] = 1
+        count_bytes(vocab.token_bytes, vocab.token_offsets, is_first, is_wanted, counts)
+        if has_terminals:
+            counts[np.diff(vocab.token_offsets) == 0] = 1
         if len(known) >= _MOST_SETS:
             known.clear()
-        found = known[wanted] = int(most_bytes(vocab.token_bytes, vocab.token_offsets, is_wanted))
+        found = known[key] = _Levels(counts)
     return found
 
 
-def byte_costs(arena: Arena, costs: Costs) -> CostOf:
-    """What expressions cost in bytes."""
+def _bytes_in(words: np.ndarray) -> bytes:
+    """The bytes of a set of 4 words, int64."""
+    return bytes(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
+
+
+def _unknown(what: str) -> LimitExceeded:
+    """What is raised, and met as if the search had taken too long, where nothing is known of a part."""
+    return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
+
+
+def byte_costs(arena: Arena, costs: Costs) -> Unit:
+    """Costs in bytes."""
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
         for place in np.flatnonzero(arena.flags(found) & expressions.PURE == 0).tolist():
             out[place] = max(1, costs.of_expression(int(found[place])))
+        if costs.gave_up:
+            raise _unknown("lexeme")
         return out
 
-    return cost_of
+    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.of_expression))
 
 
-def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
-    """What expressions cost in tokens: those of a shortest match, or one for each of its bytes.
+def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
+    """Costs in tokens: those of a shortest match, or one for each of its bytes.
 
     ``stops``: int64, a count and the tokens that are never taken as text.
     """
@@ -314,7 +513,14 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> CostOf:
         if word:
             data = np.frombuffer(word, np.uint8)
             found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-            return found if found < FAR else FAR
-        return max(1, endings.costs.of_expression(expression))
+            return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
+        length = max(1, endings.costs.of_expression(expression))
+        return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
 
-    return lambda found: np.array([spelled(expression) for expression in found.tolist()], np.int64)
+    def cost_of(found: np.ndarray) -> np.ndarray:
+        out = np.array([spelled(expression) for expression in found.tolist()], np.int64)
+        if endings.costs.gave_up:
+            raise _unknown("lexeme")
+        return out
+
+    return Unit(UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.of_expression))

@@ -5,10 +5,13 @@ The measuring is done by :mod:`cdplugin.kernels.regex.measures`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.regex.measures import M_LEAST, M_REST, MEASURE_WORDS, measure_values
+from cdplugin.kernels.regex.expressions import PURE
+from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
 
 
@@ -35,6 +38,13 @@ class Measures:
     def rest(self, e: int) -> int:
         """Bytes that a match may still need, wherever in it a text stands."""
         return self._word(e, M_REST)
+
+    def needed(self, e: int) -> int:
+        """A set of bytes, as a number, of which every match has one; 0 where it may be empty, or nothing is known."""
+        if e >= self._end:
+            self._reach(e)
+        words = self._records[e * MEASURE_WORDS + M_BYTES : (e + 1) * MEASURE_WORDS]
+        return int.from_bytes(words.astype("<i8").tobytes(), "little")
 
     def of(self, expressions: np.ndarray) -> np.ndarray:
         """The records of expressions (int64): a row for each, of ``MEASURE_WORDS``."""
@@ -72,3 +82,112 @@ class Measures:
         offsets, literals = tables[layout.LITERAL_OFFSETS], tables[layout.LITERAL_BYTES]
         self._arena.spend(int(measure_values(tables[layout.VALUES], tables[layout.DATA], offsets, literals, first, end, out)))
         return out
+
+
+_MADE_OF_PARTS = (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_NOT, layout.K_REPEAT)
+_BESIDE = 4  # bytes by which a text gets out of the way of what is forbidden, once that is over
+
+
+class Meetings:
+    """What a match of an expression may still need where several conditions meet in it: where ``&`` joins expressions, or ``~``
+    forbids what has repetitions.
+
+    The measures add up the parts of ``&``; but patterns of periods 7 and 11 meet after 77 bytes, and who must not end
+    within 30 bytes of a ``b`` needs 31 more. Here what parts may need is multiplied, and what is forbidden counts in full.
+    """
+
+    def __init__(self, arena: Arena, measures: Measures, least: Callable[[int], int]) -> None:
+        self._arena = arena
+        self._measures = measures
+        self._least = least
+        self._rests: dict[int, tuple[int, bool]] = {}
+        self._spans: dict[int, tuple[int, bool]] = {}
+        self._of: dict[int, tuple[int, list[int]]] = {}
+
+    def rest(self, root: int) -> int | None:
+        """Bytes that a match may still need, wherever in it a text stands; None where nothing meets: the measures say it."""
+        rest, meets = self._rest(root)
+        return rest if meets else None
+
+    def _rest(self, root: int) -> tuple[int, bool]:
+        pending = [root]
+        while pending:
+            e = pending[-1]
+            kind, parts = self._parts(e)
+            if e in self._rests or self._arena.flags(np.array([e]))[0] & PURE:
+                self._rests.setdefault(e, (self._measures.rest(e), False))
+                pending.pop()
+                continue
+            inner = [] if kind == layout.K_NOT else [part for part in parts if not self._is_not(part)]
+            missing = [part for part in inner if part not in self._rests]
+            if missing:
+                pending += missing
+                continue
+            self._rests[e] = self._joined(e, kind, parts, [self._rests[part] for part in inner])
+            pending.pop()
+        return self._rests[root]
+
+    def _joined(self, e: int, kind: int, parts: list[int], inner: list[tuple[int, bool]]) -> tuple[int, bool]:
+        """What an expression may need, of what its parts may need that forbid nothing."""
+        meets = any(meeting for _, meeting in inner)
+        rests = [rest for rest, _ in inner]
+        if kind == layout.K_CAT:
+            after, rest = 0, 0
+            for part, one in zip(reversed(parts), reversed(self._all_rests(parts)), strict=True):
+                rest, after = max(rest, one + after), after + self._least(part)
+            return min(rest, FAR), meets or any(map(self._forbids, parts))
+        if kind == layout.K_ALT:
+            return min(max(self._all_rests(parts)), FAR), meets or any(map(self._forbids, parts))
+        if kind == layout.K_REPEAT:
+            return min(rests[0] + self._least(parts[0]) * max(self._arena.sequence(e)[1] - 1, 0), FAR), meets
+        forbidden = [self._span(self._arena.sequence(part)[0]) for part in parts if self._is_not(part)]
+        if kind == layout.K_NOT:
+            forbidden = [self._span(parts[0])]
+        rest = 0
+        for one in rests:
+            rest = min((rest + 1) * (one + 1) - 1, FAR)
+        rest += sum(span + _BESIDE for span, _ in forbidden)
+        return min(rest, FAR), meets or len(rests) > 1 or any(repeats for _, repeats in forbidden)
+
+    def _all_rests(self, parts: list[int]) -> list[int]:
+        return [self._span(self._arena.sequence(p)[0])[0] + _BESIDE if self._is_not(p) else self._rests[p][0] for p in parts]
+
+    def _forbids(self, part: int) -> bool:
+        """Whether a part is ``~`` of what has repetitions."""
+        return self._is_not(part) and self._span(self._arena.sequence(part)[0])[1]
+
+    def _span(self, root: int) -> tuple[int, bool]:
+        """Bytes of an expression with each bounded repetition in full, others once; and whether there is a repetition."""
+        known = self._spans
+        pending = [root]
+        while pending:
+            e = pending[-1]
+            kind, parts = self._parts(e)
+            if not parts:
+                known[e] = (1 if kind == layout.K_BYTES else self._measures.rest(e)), False
+            missing = [part for part in parts if part not in known]
+            if missing:
+                pending += missing
+                continue
+            pending.pop()
+            if parts:
+                spans = [known[part][0] for part in parts]
+                repeats = kind == layout.K_REPEAT or any(known[part][1] for part in parts)
+                span = max(spans) if kind == layout.K_ALT else sum(spans)
+                if kind == layout.K_REPEAT:
+                    _, low, high = self._arena.sequence(e)
+                    span *= max(high, low, 1)
+                known[e] = min(span, FAR), repeats
+        return self._spans[root]
+
+    def _is_not(self, e: int) -> bool:
+        return self._parts(e)[0] == layout.K_NOT
+
+    def _parts(self, e: int) -> tuple[int, list[int]]:
+        """The kind of an expression, and those that it is made of."""
+        known = self._of.get(e)
+        if known is None:
+            kind = int(self._arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            parts = self._arena.sequence(e) if kind in _MADE_OF_PARTS else []
+            known = self._of[e] = kind, parts[:1] if kind == layout.K_REPEAT else parts
+        return known

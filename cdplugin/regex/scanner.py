@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
 from cdplugin.expr import negate_ranges
 from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
 from cdplugin.regex.unicode import EVERYTHING, Ranges, fold_ascii, fold_case, intersection, perl_class, property_ranges, union
 
 HEX = frozenset("0123456789abcdefABCDEF")
@@ -293,11 +294,11 @@ class Scanner:
 
     def fold(self, ranges: Ranges) -> Ranges:
         """Close a set under case: simple folding, for ASCII letters only with ``a``; Python adds the dotted and dotless i."""
-        if "a" in self.flags:
-            return fold_ascii(ranges)
-        if self.dialect == "python" and intersection(ranges, _PYTHON_I):
-            ranges = union(ranges, _PYTHON_I)
-        return fold_case(ranges)
+        return _folded(ranges, self.dialect == "python", "a" in self.flags)
+
+    def fold_char(self, code_point: int) -> Ranges:
+        """One character closed under case."""
+        return _folded_char(code_point, self.dialect == "python", "a" in self.flags)
 
     def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
         """``items`` as written and their set: fold, complement, and refuse what only surrogates could match."""
@@ -310,3 +311,16 @@ class Scanner:
         if self.dialect == "rust" and "a" in self.flags:
             self.refuse("negated class without Unicode, which would match invalid UTF-8", start)
         return negate_ranges(folded) if folded else EVERYTHING
+
+
+def _folded(ranges: Ranges, is_python: bool, only_ascii: bool) -> Ranges:
+    if only_ascii:
+        return fold_ascii(ranges)
+    if is_python and intersection(ranges, _PYTHON_I):
+        ranges = union(ranges, _PYTHON_I)
+    return fold_case(ranges)
+
+
+@fixed_cache(1024, entry_bytes=1000)
+def _folded_char(code_point: int, is_python: bool, only_ascii: bool) -> Ranges:
+    return _folded(((code_point, code_point),), is_python, only_ascii)

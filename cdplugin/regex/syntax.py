@@ -195,7 +195,7 @@ class _Parser:
     def _literal(self, code_point: int, start: int) -> Node:
         self.scanner._surrogate(code_point, start)
         if "i" in self.scanner.flags:
-            folded = self.scanner.fold(((code_point, code_point),))
+            folded = self.scanner.fold_char(code_point)
             if len(folded) > 1 or folded[0][0] != folded[0][1]:
                 return Node(CHARS, (folded,))
         return Node(TEXT, (chr(code_point),))

@@ -443,6 +443,7 @@ def test_leap_seconds() -> None:
         ("time", "00:00:00." + "9" * 100 + "Z", True),
         ("uri-template", "{+a,b.c*,d:12}", True),
         ("uri-template", "{=a}", False),
+        ("uri-template", "{,a.b*}", True),  # reserved for the future, and no checker minds
         ("regex", "(?:a(?=b(c{2,3}?)))*[^a-f\\d\\-]|$", True),
         ("regex", "((((a))))", False),  # left out
         ("regex", "a{3,2}", False),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from engine_tools import cases
 from grammar_tools import grown, random_rules
 
-from cdplugin import expr
+import cdplugin as cd
+from cdplugin import compiler, expr
 from cdplugin.compiler import _build
 from cdplugin.engine.base_arena import base_arena_of
+from cdplugin.engine.rules import prepare_rules
 from cdplugin.errors import GrammarError
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels.store import layout
@@ -98,3 +101,80 @@ def test_rules_are_cleaned_and_laid_out(seed: int) -> None:
             if symbols[dot] >= 0 and all(s >= 0 and is_null[s] for s in symbols[begin:dot]):
                 corners[symbols[dot]].append(dot)
         assert dots_of(arrays, layout.CORNER_HEADS, layout.CORNER_LISTS) == corners
+
+
+LARK = """
+start: item ("," item)*
+item: WORD | NUMBER | "(" start ")"
+WORD: /[a-z]+/
+NUMBER: /[0-9]+/
+%ignore / +/
+"""
+SPECS = [
+    cd.JsonSchema({"type": "object", "properties": {"a": {"type": "integer"}, "bc": {"enum": ["x", "y"]}}, "required": ["bc"]}),
+    cd.JsonSchema(
+        {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "string", "pattern": "^a", "not": {"const": "ab"}}]}}
+    ),
+    cd.JsonSchema({"patternProperties": {"^a": {"type": "null"}, "^b": False}}),
+    cd.JsonSchema({"properties": {"a": {"type": "string", "pattern": "^ab*c$", "not": {"pattern": "b?c$"}}}}),
+    cd.JsonObject(whitespace="compact"),
+    cd.Lark(LARK),
+    cd.Lark('start: "a" lazy "b"\nlazy[lazy]: /x*y/'),
+    cd.Regex("[ab]{2,5}c"),
+]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_rules_are_the_same_in_one_call_and_pass_by_pass(spec: cd.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = base_arena_of(VOCAB, Limits(), (), tuple(cd.JsonObject.characters()))
+    calls = []
+
+    def prepare(*arguments: Any) -> Any:
+        calls.append(prepare_rules(*arguments))
+        return calls[-1]
+
+    def built() -> list[Any]:
+        tables = _build(spec.rules(Limits()), template, template.arena.clone(), Limits())
+        rules, table = tables.rules, tables.lexemes
+        arrays = (rules.block.memory, rules.numbers, table.records, table.ranges, tables.program)
+        rest = (rules.names, rules.places, table.names, table.places, table.has_clocks, table.all_exact, tables.searched)
+        return [*(array.tolist() for array in arrays), *rest, rules.n_nonterminals, rules.n_lexemes]
+
+    monkeypatch.setattr(compiler, "prepare_rules", prepare)
+    together = built()
+    assert [found is not None for found in calls] == [True]
+    monkeypatch.setattr(compiler, "prepare_rules", lambda *arguments: None)
+    assert built() == together
+
+
+def test_a_large_question_leaves_the_stack_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stack that had held the rules of 2,000 objects stayed in the grammar's arena: 13 MB where 6 are enough."""
+    template = base_arena_of(VOCAB, Limits(), (), tuple(cd.JsonObject.characters()))
+    names = [f"name{i}" for i in range(400)]
+    ir = cd.JsonSchema({"properties": {name: {"type": "object", "properties": {"a": {"type": "null"}}} for name in names}})
+    together, apart = template.arena.clone(), template.arena.clone()
+    _build(ir.rules(Limits()), template, together, Limits())
+    monkeypatch.setattr(compiler, "prepare_rules", lambda *arguments: None)
+    _build(ir.rules(Limits()), template, apart, Limits())
+    assert together.nbytes == apart.nbytes
+    assert len(together.tables[layout.STACK]) == len(apart.tables[layout.STACK])
+
+
+def test_who_has_no_room_for_the_question_asks_pass_by_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = base_arena_of(VOCAB, Limits(), (), tuple(cd.JsonObject.characters()))
+    spec = cd.JsonSchema({"properties": {f"name{i}": {"type": "null"} for i in range(400)}})
+    arena = template.arena.clone()
+    reserve = type(arena).reserve
+
+    def refuse(self: Any, table: int, size: int) -> None:
+        if table == layout.STACK:
+            self.over_budget = True
+            raise cd.LimitExceeded("one step takes too much memory")
+        reserve(self, table, size)
+
+    monkeypatch.setattr(type(arena), "reserve", refuse)
+    found = _build(spec.rules(Limits()), template, arena, Limits())
+    monkeypatch.undo()
+    assert not arena.over_budget
+    expected = _build(spec.rules(Limits()), template, template.arena.clone(), Limits())
+    assert found.rules.block.memory.tolist() == expected.rules.block.memory.tolist()

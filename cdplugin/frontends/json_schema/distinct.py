@@ -37,7 +37,7 @@ from cdplugin.expr import (
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader
+from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader, Whole
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
@@ -204,6 +204,8 @@ def _path_bytes(root: _Node, text: str) -> int:
 
 
 _SEEN_BYTES = 600
+_MOST_TOLD = 20_000
+"""Symbols, up to which it is told what is enough for items."""
 
 
 class Seen:
@@ -312,6 +314,14 @@ class Unique(Bracketed):
         rest = self._more.after(following, seen.count + 1 < self._reader.enough)
         yield (*self._lead(started), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
 
+    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
+        """So many items as there must be, where fewer values are known; then an item may come, and the bracket."""
+        item = (self._comma, *self._space, self._lexeme)
+        if self._low * len(item) > _MOST_TOLD:
+            return None
+        ways = [(sign,) for sign in self._closings]
+        return Whole([*self._closings, *item * self._low], [*ways, item] if productive(self._lexeme) else ways, self._low)
+
     def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
         """What follows ``index`` items whatever they are."""
         yield from self._closing(index, True)
@@ -349,6 +359,9 @@ class _More(Family):
 
     def nullable(self, value: Hashable) -> bool:
         return False
+
+    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
+        return self._items.whole(productive)
 
     def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
         return True

@@ -23,7 +23,7 @@ formats, and by ``jsonschema``'s format checkers. Some valid text is left out, s
 - *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*); *iri, iri-reference*: code points beyond
 U+FFFF and
   hosts in brackets (*);
-- *uri-template*: operators reserved for the future (``{=x}``), ``{%41}`` and ``{x:1000}`` (*);
+- *uri-template*: operators reserved for the future but the comma (``{=x}``), ``{%41}`` and ``{x:1000}`` (*);
 - *relative-json-pointer*: prefixes with a digit after a zero, as 100 (*); index manipulation (``0+1``), newer than the suite;
 - *regex*: groups nested more than three deep; named groups, back-references, ``\p``, ``\0``, ``\u{…}``; look-behind, ``\c`` and
   empty classes (*); ranges that begin with other than a digit, ``a``, ``A``, a space or ``!``, or end beyond ASCII; ``^`` and
@@ -189,7 +189,7 @@ def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
     first = r"\w" if portable else rf"(?:\w|{triplet})"
     length = r"[1-9]\d{0,2}" if portable else r"[1-9]\d{0,3}"
     variable = rf"{first}(?:\.?(?:\w|{triplet}))*(?::{length}|\*)?"
-    operator = r"[+#.\/;?&]?" if portable else r"[+#.\/;?&=,!@|]?"
+    operator = r"[+#.\/;?&,]?" if portable else r"[+#.\/;?&=,!@|]?"
     expression = _match(rf"\{{{operator}{variable}(?:,{variable})*\}}", alphabet)
     return repeat(alt(literals, _match(triplet, alphabet), expression))
 

@@ -78,8 +78,8 @@ class Layout(Node):
         return self.quoted_key(cat(QUOTE, text, QUOTE))
 
     def quoted_key(self, key: Expr) -> Expr:
-        """A key that, with its quotes, matches ``key``."""
-        return cat(self.space, key, self.colon)
+        """A key that, with its quotes, matches ``key``, which is neither ``EMPTY`` nor ``EPSILON``."""
+        return led(self.space, key, self.colon)
 
 
 @bounded_cache

@@ -221,7 +221,7 @@ class Members(Bracketed):
         """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
         more_needed = self._low + self._conditions.bit_count()
         most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
-        if most > _MOST_COUNTED or any(more.distinct is not None for more in self._further):
+        if most > _MOST_COUNTED:
             return None
         enough, others = [*self._closings], list[Symbol]()
         ways: list[Sequence[Symbol]] = [(sign,) for sign in self._closings]
@@ -231,9 +231,10 @@ class Members(Bracketed):
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
             ways += [(self._comma, entry.key, symbol) for symbol in symbols]
         for more in self._usable_further(productive, (0,) * self._n_groups):
-            others += (self._comma, more.key, more.value)
-            ways.append((self._comma, more.key, more.value))
-        return Whole(enough + others * more_needed, ways)
+            key = (more.key,) if more.distinct is None else (*more.distinct.space, more.distinct.lexeme, more.distinct.colon)
+            others += (self._comma, *key, more.value)
+            ways.append((self._comma, *key, more.value))
+        return Whole(enough + others * more_needed, ways, more_needed)
 
     def _usable(self, productive: Productive) -> _Usable:
         """The values that each entry can have, for entries that can have any."""
@@ -414,6 +415,20 @@ class Items(Bracketed):
         needed = sum(max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True))
         return max(self._low - index, needed)
 
+    def whole(self, productive: Productive) -> Whole | None:
+        """An item of each kind at each fixed place and for each that the bounds ask for: an item that neither reaches a place
+        nor is missing to some ``contains`` can be left out of any ending.
+        """
+        rows = [[symbol for symbol in dict.fromkeys(row) if symbol is not None and productive(symbol)] for row in self._symbols]
+        further = max(self._low - self._n_fixed, 0) + sum(wanted.low for wanted in self._wanted)
+        if 2 * sum(map(len, rows)) + 2 * further * len(rows[-1]) > _MOST_COUNTED:
+            return None
+        enough = [*self._closings]
+        for row in [*rows[:-1], *[rows[-1]] * further]:
+            enough += [symbol for item in row for symbol in (self._comma, item)]
+        items = {symbol for row in rows for symbol in row}
+        return Whole(enough, [*((sign,) for sign in self._closings), *((self._comma, item) for item in sorted(items))])
+
     def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
         out = []
         for i, (count, wanted) in enumerate(zip(counts, self._wanted, strict=True)):
@@ -546,6 +561,14 @@ class Distinct(Bracketed):
             after = BitSet(seen | 1 << i)
             if usable & ~seen & 1 << i and after.bit_count() <= self._room and self._can_close(after, usable):
                 yield (*lead, symbol, self._ir.member(self, (True, after)))
+
+    def whole(self, productive: Productive) -> Whole | None:
+        """Each value once, if there must be any: what is missing is among them."""
+        if len(self._values) > _MOST_COUNTED:
+            return None
+        items = [(self._comma, symbol) for symbol in self._values if productive(symbol)]
+        needed = [symbol for item in items for symbol in item] if self._low else []
+        return Whole([*self._closings, *needed], [*((sign,) for sign in self._closings), *items])
 
     def remaining(self, value: Hashable) -> int:
         assert isinstance(value, tuple)

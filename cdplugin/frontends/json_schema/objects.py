@@ -32,6 +32,9 @@ them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 
+_ANY = ObjectPart()
+"""What says nothing."""
+
 Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
 
@@ -55,7 +58,7 @@ class Objects(Writing):
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The members and the closing brace, or None if no object fits."""
-        only = alternative[0].object if len(alternative) == 1 else None
+        only = _ANY if not alternative else alternative[0].object if len(alternative) == 1 else None
         if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
             return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
@@ -305,7 +308,11 @@ class Objects(Writing):
         rule, nonterminal, comma = self.ir.rules.append, self.ir.nonterminal, self._comma
         after, first = self._further(further, pointer)
         # The last entry that may come first is the first required one.
-        opening = next((i for i, entry in enumerate(entries) if entry.required), len(entries))
+        opening = len(entries)
+        for i, entry in enumerate(entries):
+            if entry.required:
+                opening = i
+                break
         for i in range(len(entries) - 1, -1, -1):
             _, key, ((item, _), *_), required = entries[i]
             if i <= opening:

@@ -208,10 +208,13 @@ class Reader:
         if "propertyNames" in schema and "propertyNames" in known:
             names = self._child(sub, "propertyNames", schema["propertyNames"])
             part.names = None if names is self.anything else names
-        part.low, part.high = self._counts(sub, schema, "minProperties", "maxProperties")
+        if "minProperties" in schema or "maxProperties" in schema:
+            part.low, part.high = self._counts(sub, schema, "minProperties", "maxProperties")
 
     def _read_string(self, sub: Subschema, schema: dict) -> None:
-        low, high = self._counts(sub, schema, "minLength", "maxLength")
+        low, high = 0, None
+        if "minLength" in schema or "maxLength" in schema:
+            low, high = self._counts(sub, schema, "minLength", "maxLength")
         patterns: tuple[str, ...] = ()
         formats: tuple[strings.Format, ...] = ()
         portable = self.options.formats != "rfc"
@@ -262,7 +265,8 @@ class Reader:
             part.rest = self._child(sub, "items", items)
         if part.rest is self.anything:
             part.rest = None
-        part.low, part.high = self._counts(sub, schema, "minItems", "maxItems")
+        if "minItems" in schema or "maxItems" in schema:
+            part.low, part.high = self._counts(sub, schema, "minItems", "maxItems")
         if "contains" in schema and "contains" in known:
             least, most = 1, None
             if dialect.contains_counts:

@@ -5,17 +5,32 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import Any
 
-from cdplugin.expr import Expr, alt, both, cat, complement
-from cdplugin.frontends.json_schema.dialect import BOOLEAN_BITS, FRACTION_BIT, INTEGER_BIT, NULL_BIT, NUMBER_BITS
+from cdplugin.expr import Expr, alt, both, cat, complement, literals
+from cdplugin.frontends.json_schema.dialect import (
+    BOOLEAN_BITS,
+    FALSE_BIT,
+    FRACTION_BIT,
+    INTEGER_BIT,
+    NULL_BIT,
+    NUMBER_BITS,
+    STRING_BIT,
+    TRUE_BIT,
+)
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.numbers import Bound, fractional, number_expr
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, Format, other_text, pattern_text, string_expr
+from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
 Alternative = tuple[Subschema, ...]
 """Subschemas without choices that hold in one place."""
 
+LITERAL_WORDS = {
+    bits: literals(text for bit, text in ((NULL_BIT, b"null"), (TRUE_BIT, b"true"), (FALSE_BIT, b"false")) if bits & bit)
+    for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
+}
+"""``null``, ``true`` and ``false``, by the bits of their types."""
 MOST_DISTINCT = 2_000
 """Values of a finite set whose items ``uniqueItems`` tells apart."""
 
@@ -67,6 +82,22 @@ def merged_number(alternative: Alternative, types: int) -> Expr:
         where = next(sub for sub in alternative if sub.multiples or sub.no_multiples).pointer
         raise error.amended(location=f"{where}/multipleOf") from None
     return both(found, fractional(integral_floats)) if fractions else found
+
+
+def typed_scalar(types: int, integral_floats: bool) -> Expr | None:
+    """The scalars that have ``types``; None if there are none. All compilations have the same object, as long as it is kept."""
+    parts = [STRING] if types & STRING_BIT else []
+    numbers = types & NUMBER_BITS
+    if numbers:
+        found = number_expr(NUMBER_BITS if numbers == FRACTION_BIT else numbers, None, None, integral_floats, (), ())
+        parts.append(both(found, fractional(integral_floats)) if numbers == FRACTION_BIT else found)
+    words = types & (NULL_BIT | BOOLEAN_BITS)
+    if words:
+        parts.append(LITERAL_WORDS[words])
+    return _any_of(*parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+_any_of = bounded_cache(alt)
 
 
 def merged_string(alternative: Alternative) -> Expr:

@@ -20,12 +20,10 @@ from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
     BOOLEAN_BITS,
-    FALSE_BIT,
     NULL_BIT,
     NUMBER_BITS,
     OBJECT_BIT,
     STRING_BIT,
-    TRUE_BIT,
 )
 from cdplugin.frontends.json_schema.effort import Effort, located
 from cdplugin.frontends.json_schema.layout import Layout
@@ -33,7 +31,15 @@ from cdplugin.frontends.json_schema.matching import share_no_text
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.scalars import MOST_DISTINCT, Alternative, few_values, merged_number, merged_string
+from cdplugin.frontends.json_schema.scalars import (
+    LITERAL_WORDS,
+    MOST_DISTINCT,
+    Alternative,
+    few_values,
+    merged_number,
+    merged_string,
+    typed_scalar,
+)
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
@@ -53,10 +59,6 @@ from cdplugin.ir import Symbol
 _State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]
 """What holds in a place, and the choices that are left."""
 
-_WORDS = {
-    bits: literals(text for bit, text in ((NULL_BIT, b"null"), (TRUE_BIT, b"true"), (FALSE_BIT, b"false")) if bits & bit)
-    for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
-}
 _MAX_ALTERNATIVES = 20_000
 
 
@@ -232,7 +234,19 @@ class Shaper:
         """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
         place.split = True
         first = place.parts[0] if len(place.parts) == 1 else None
+        if self._unevaluated is None and (not place.parts or (first is not None and first.is_plain)):
+            types = ALL_TYPES if first is None else first.types
+            place.scalar = typed_scalar(types, first is None or first.resource.dialect.integral_floats)
+            place.arrays = [()] if types & ARRAY_BIT else []
+            place.objects = [()] if types & OBJECT_BIT else []
+            return place
         if first is not None and first.is_alone() and first.unevaluated == (None, None):
+            if first.values is None and not first.refused and first.types in (OBJECT_BIT, ARRAY_BIT):
+                if first.types == OBJECT_BIT:
+                    place.objects = [place.parts if first.object is not None else ()]
+                else:
+                    place.arrays = [place.parts if first.array is not None else ()]
+                return place
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
@@ -298,7 +312,7 @@ class Shaper:
                 scalars[found] = None
         words = types & (NULL_BIT | BOOLEAN_BITS)
         if words:
-            scalars[_WORDS[words]] = None
+            scalars[LITERAL_WORDS[words]] = None
         if types & ARRAY_BIT:
             place.arrays.append(tuple(s for s in alternative if s.array is not None))
         if types & OBJECT_BIT:

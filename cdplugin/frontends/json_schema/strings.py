@@ -186,8 +186,7 @@ def characters() -> list[Expr]:
 
 def other_text(names: Iterable[str]) -> Expr:
     """Key text (without quotes) that spells none of ``names``, in whatever way those might be escaped."""
-    excluded = names_text(names)
-    return both(JSON_STRING.any_text, complement(excluded))
+    return Expr(AND_OP, (JSON_STRING.any_text, complement(names_text(names))))
 
 
 def names_text(names: Iterable[str]) -> Expr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import tree
@@ -303,15 +304,21 @@ def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
     while stack:
         node = stack[-1]
         below = children(node)
-        waiting = [child for child in below if id(child) not in done]
+        waiting = []
+        for child in below:
+            if id(child) not in done:
+                if child.op in tree.COMPOSITE:
+                    waiting.append(child)
+                else:
+                    done[id(child)] = change(child)
         if waiting:
             stack += waiting
             continue
         stack.pop()
         if id(node) in done:
             continue
-        new = tuple(done[id(child)] for child in below)
-        if all(a is b for a, b in zip(new, below, strict=True)):
+        new = tuple([done[id(child)] for child in below])
+        if all(map(is_, new, below)):
             done[id(node)] = change(node)
         else:
             if node.op in (tree.SEQ, tree.ALT, tree.AND):

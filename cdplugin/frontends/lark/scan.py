@@ -110,14 +110,13 @@ def _name(source: Source, text: str, at: int) -> Symbol:
     name = text.lstrip("!?")
     bare = name.lstrip("_")
     if bare[0].isupper():
-        lower = next((i for i, char in enumerate(bare) if char.islower()), None)
-        if lower is not None:
+        if not bare.isupper() and any(char.islower() for char in bare):
             expected = "terminals in capitals only, rules in small letters only"
             source.fail("a name in mixed case", at, expected=expected, found=repr(name))
         if name != text:
             source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
         return Symbol("TERMINAL", name, at, end)
-    if any(char.isupper() for char in bare):
+    if not bare.islower() and any(char.isupper() for char in bare):
         expected = "terminals in capitals only, rules in small letters only"
         source.fail("a name in mixed case", at, expected=expected, found=repr(name))
     return Symbol("RULE", name, at, end)

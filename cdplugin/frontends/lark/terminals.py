@@ -19,8 +19,10 @@ from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse as parse_regex
+from cdplugin.regex.unicode import fold_case
 
 _MOST_NODES = 500_000
 """Nodes of a terminal, written out: a terminal that names another twice has all of it twice."""
@@ -152,6 +154,8 @@ class Terminals:
         return self._shared(("literal", text), expr.literal, text)
 
     def _caseless(self, source: Source, text: str, at: int) -> Expr:
+        if text.isascii():
+            return self._shared(("caseless", text), expr.cat, *map(_caseless_char, text))
         escaped = "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
         return self._regex(source, escaped, "i", at)
 
@@ -166,6 +170,12 @@ class Terminals:
                 raise _in_regex(source, error, at) from None
             self._made["regex", pattern, flags] = made
         return made
+
+
+@fixed_cache(128, entry_bytes=1800)
+def _caseless_char(char: str) -> Expr:
+    """An ASCII character in either case, and what else folds to it (CaseFolding.txt)."""
+    return UTF8.chars(fold_case(((ord(char), ord(char)),)))
 
 
 def _in_regex(source: Source, error: GrammarError, at: int) -> GrammarError:

@@ -50,15 +50,19 @@ class Node:
         return f"{KINDS[self.op]}{self.args!r}"
 
 
+_LISTS = frozenset((SEQ, ALT, AND))
+COMPOSITE = _LISTS | {NOT, REPEAT, WHEN, NAME}
+"""The kinds of node that may have nodes below them."""
+
+
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes right below."""
-    if node.op in (SEQ, ALT, AND):
+    op = node.op
+    if op in _LISTS:
         return node.args
-    if node.op in (NOT, REPEAT, WHEN):
-        return node.args[:1]
-    if node.op == NAME and node.args[2] is not None:
-        return node.args[2]
-    return ()
+    if op == NAME:
+        return node.args[2] or ()
+    return node.args[:1] if op in COMPOSITE else ()
 
 
 def walk(root: Node) -> Iterator[Node]:

@@ -1,7 +1,12 @@
 """How much of a text may be left, at most, after rules that it has yet to open (:mod:`cdplugin.queries.growth` says why).
 
-Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``. All is
-counted in one unit, bytes or tokens: that of the lexemes' costs. Edges of the nonterminals' graph::
+Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``.
+
+What something costs is counted in bytes, or in tokens. Endings that are found have the fewest bytes, so what counts is the
+tokens of a text of the fewest bytes, and of several the one of most tokens. Such a cost is one number, *bytes* ``<< UNIT_BITS``
+*less tokens*: the least such number is wanted, sums are sums, and :func:`in_tokens` gives the tokens.
+
+Edges of the nonterminals' graph::
 
     EDGES | source | target | price | between | kind        columns; between: a lexeme, or what no lexeme has (below)
 """
@@ -16,16 +21,18 @@ from cdplugin.kernels.store import layout
 
 R_RULE, R_COST, R_WAY = range(3)
 """What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
-B_BASE, B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(5)
-"""The result: what is left at most, besides what is left at a place; by how much a level raises that; whether there is a bound;
-units of work (Limits) that it took; 4 words of the set of bytes of which each level has one."""
-BOUND_WORDS = 8
+B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(4)
+"""The result: by how much a level raises at most what is left; whether there is a bound; units of work (Limits) that it took; 4
+words of the set of bytes of which each level has one."""
+BOUND_WORDS = 7
 
 _E_SOURCE, _E_TARGET, _E_PRICE, _E_BETWEEN, _E_KIND = range(5)
 _EDGE_COLUMNS = 6  # the last one: edges by their source
 _INSIDE, _COUNTED, _LEAVING = range(3)  # kinds of edges: inside a component, one whose passes are counted, from one to another
 _NOTHING, _ANY = -2, -1  # between: maybe nothing, any byte
 _NODE_ROWS, _RULE_ROWS, _SYMBOL_ROWS = 14, 2, 1
+UNIT_BITS = 16
+"""Costs of tokens: below the bytes."""
 _SHIFT = 22  # of the cost in an entry of the heap
 
 
@@ -34,16 +41,27 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
     return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
 
 
+@kernel
+def in_tokens(cost, unit_bits):
+    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is."""
+    if unit_bits == 0 or cost >= FAR:
+        return np.int64(cost)
+    return np.int64(FAR) if cost >= LONG else np.int64(-cost & ((1 << unit_bits) - 1))
+
+
 @entry_kernel
-def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, scratch, costs, out):
-    """What each nonterminal costs to end at least, and what rules that are opened later can add to what is left.
+def bound_rules(
+    symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, scratch, costs, reach, levels, out
+):
+    """What each nonterminal costs to end at least, and what is left of it at most, wherever in it a text goes on to stand.
 
     All int64. ``starts``, ``lefts``, ``uses``: of each rule, where it begins in ``symbols``, its left side, what it is given
     for; rules of one left side follow each other. ``nullable``, ``heads``: of each nonterminal, whether it may be empty (1: and
     costs nothing then), and which one stands for it, among those that are alike. ``least``, ``rest``: of each lexeme, what a
-    match costs, and what one that has begun may still cost; ``needed``: 4 words for each, a set of bytes of which every match
-    has one, all 0 where none is known. ``scratch``: zeros (:func:`scratch_size`). Written: ``costs``, of each nonterminal, and
-    ``out``, of ``BOUND_WORDS``.
+    match costs, and how many bytes or tokens one that has begun may still need; ``needed``: 4 words for each, a set of bytes of
+    which every match has one, all 0 where none is known. ``unit_bits``: :data:`UNIT_BITS` where costs are of tokens, 0 of
+    bytes. ``scratch``: zeros (:func:`scratch_size`). Written: of each nonterminal ``costs``, and ``reach``, what is left of it
+    at most, and ``levels``, by how much each level in it raises that, in bytes or tokens; ``out``, of ``BOUND_WORDS``.
 
     Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
     components (Tarjan, 1972).
@@ -66,7 +84,9 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     best, own, most, first = nodes[5], nodes[6], nodes[7], nodes[8]
     opened[:] = 0
     rests = of_symbols[0]
-    n_edges = _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges)
+    n_edges = _list_edges(
+        symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges
+    )
     out[:] = 0
     out[B_WORK] = 10 * (n + n_rules) + 4 * n_symbols + 20 * max(n_edges, 0)
     if n_edges < 0:
@@ -100,10 +120,10 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             c = component[edges[_E_SOURCE, e]]
             most[c] = max(most[c], edges[_E_PRICE, e])
             _unite(needed, edges[_E_BETWEEN, e], out)
-    for c in range(n):
-        if most[c] >= 0:
-            out[B_LEVEL] = max(out[B_LEVEL], min(most[c] + own[c], FAR))
     # the dearest way of all, to a lexeme in which a text stands
+    level = nodes[4]
+    for c in range(n):
+        level[c] = min(most[c] + own[c], FAR) if most[c] >= 0 else 0
     best[:] = 0
     for place in range(n):
         node = order[place]
@@ -112,11 +132,14 @@ def bound_rules(symbols, starts, lefts, uses, nullable, heads, least, rest, need
         for i in range(first[node], first[node + 1]):
             e = edges[_EDGE_COLUMNS - 1, i]
             if edges[_E_KIND, e] == _LEAVING:
-                found = max(found, edges[_E_PRICE, e] + best[component[edges[_E_TARGET, e]]])
+                other = component[edges[_E_TARGET, e]]
+                found = max(found, edges[_E_PRICE, e] + best[other])
+                level[c] = max(level[c], level[other])
         best[c] = max(best[c], min(found + own[c], FAR))
-        out[B_BASE] = max(out[B_BASE], best[c])
-    for x in range(len(rest)):
-        out[B_BASE] = max(out[B_BASE], min(rest[x], FAR))
+    for node in range(n):
+        c = component[heads[node]]
+        reach[node], levels[node] = best[c], level[c]
+        out[B_LEVEL] = max(out[B_LEVEL], level[c])
     out[B_IS_BOUND] = 1
 
 
@@ -217,7 +240,7 @@ def _pop(heap, size):
 
 
 @kernel
-def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, costs, rests, nodes, edges):
+def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges):
     """List the edges, one from a rule's left side to each nonterminal in it, and how many there are: what comes after that in
     the rule is the price. Also what is left of a rule whose lexeme a text stands in (``nodes[0]``, by left side).
 
@@ -248,7 +271,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             price = rests[at - starts[r]]
             if code < 0:
                 x = -2 - code
-                opened[left] = max(opened[left], min(price + rest[x], FAR))
+                opened[left] = max(opened[left], min(in_tokens(price, unit_bits) + rest[x], FAR))
                 if between == _NOTHING or _size(needed, x) < _size(needed, between):
                     between = x if _size(needed, x) < 256 else np.int64(_ANY)
                 continue
@@ -269,6 +292,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     for node in range(len(costs)):
         first[node + 1] += first[node]
     for e in range(count):
+        edges[_E_PRICE, e] = in_tokens(edges[_E_PRICE, e], unit_bits)
         source = edges[_E_SOURCE, e]
         edges[_EDGE_COLUMNS - 1, first[source]] = e
         first[source] += 1
@@ -364,12 +388,18 @@ def _count_rounds(n_edges, edges, free, is_endless):
 
 
 @entry_kernel
-def most_bytes(token_bytes, offsets, is_wanted):
-    """How many bytes that are wanted the token has that has most of them. ``is_wanted``: int64, 256 of 0 and 1."""
-    most = np.int64(0)
+def count_bytes(token_bytes, offsets, is_first, is_wanted, counts):
+    """How many bytes that are wanted each token has, after the first of those that come first; -1 where it has none of these.
+
+    ``is_first``, ``is_wanted``: 256 of 0 and 1, int64; where all come first, a token's first byte counts, too. ``counts``:
+    int32, written.
+    """
+    any_is_first = is_first.sum() == 256
     for token in range(len(offsets) - 1):
-        count = np.int64(0)
+        count = np.int64(0 if any_is_first else -1)
         for at in range(offsets[token], offsets[token + 1]):
-            count += is_wanted[token_bytes[at]]
-        most = max(most, count)
-    return most
+            if count >= 0:
+                count += is_wanted[token_bytes[at]]
+            elif is_first[token_bytes[at]]:
+                count = 0
+        counts[token] = count

@@ -13,20 +13,35 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import entry_kernel, kernel
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.store import layout
+from cdplugin.kernels.regex.emptiness import is_nonempty
+from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, mix
 
+UNUSUAL, NO_TEXT = 0, 1  # of prepare: to be asked pass by pass; the start derives no text
 _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
 
 
-@entry_kernel
-def prepare(packed):
-    """All passes at once, for rules without families: what :func:`arrange` returns, then the numbers of the nonterminals and
-    those of the lexemes; nothing if the start derives no text.
+@kernel
+def prepare(h, n_words):
+    """All passes at once, for rules without families whose lexemes are evaluated: how many words of an answer are on the stack
+    above the question; ``UNUSUAL``, ``NO_TEXT``, or a status.
 
-    ``packed``, int64: ``PACKED_WORDS`` counts, then of each rule its left side, of each its length, the right sides one after
-    the other, and of each lexeme: the nonterminal that stands before it wherever a rule has it, or -1; its skip, or -1; 1 if
-    it matches nothing. The first rules (``P_AS_THEY_ARE``) have their lexemes without what stands before those.
+    The question, ``n_words`` at the bottom of the stack: ``PACKED_WORDS`` counts, then of each rule its left side, of each its
+    length, the right sides one after the other, and of each lexeme: the nonterminal that stands before it wherever a rule has
+    it, or -1; its skip, or -1; how it ends (``X_KIND``); its expression, the number of a result in VISIT_STAMPS or ``~id``.
+    The first rules (``P_AS_THEY_ARE``) have their lexemes without what stands before those.
+
+    The answer: what :func:`arrange` returns, the numbers of the nonterminals, those of the lexemes, the records of LEXEMES that
+    are used and of the end of the text, and the expressions of which only a search told whether they match anything.
+    ``UNUSUAL``: a lexeme matches the empty text or nothing plainly, or a search gave up.
     """
+    head = header(h)
+    stack = i64(h, layout.STACK)
+    head[layout.STACK_TOP] = n_words
+    packed = np.empty(n_words, np.int64)
+    for i in range(n_words):
+        packed[i] = stack[i]
     n_rules, n_symbols = packed[parser_layout.P_RULES], packed[parser_layout.P_SYMBOLS]
     n, n_lexemes = packed[parser_layout.P_NONTERMINALS], packed[parser_layout.P_LEXEMES]
     at = parser_layout.PACKED_WORDS + n_rules
@@ -36,22 +51,17 @@ def prepare(packed):
     at += n_symbols
     lead = packed[at : at + n_lexemes]
     skip_of = packed[at + n_lexemes : at + 2 * n_lexemes]
-    barren = packed[at + 2 * n_lexemes : at + 3 * n_lexemes]
+    kinds = packed[at + 2 * n_lexemes : at + 3 * n_lexemes]
+    expressions = packed[at + 3 * n_lexemes :]
+    barren = np.zeros(n_lexemes, np.int64)
+    n_searched = _judge(h, expressions, barren)
+    if n_searched < 0:
+        return np.int64(n_searched if n_searched == statuses.GROW else UNUSUAL)
     offsets = np.empty(n_rules + 1, np.int64)
     symbols = np.empty(2 * n_symbols, np.int64)
-    offsets[0] = 0
-    place = np.int64(0)
-    size = np.int64(0)
-    for rule in range(n_rules):
-        for _ in range(lengths[rule]):
-            symbol = short[place]
-            place += 1
-            if symbol < 0 and lead[~symbol] >= 0 and rule >= packed[parser_layout.P_AS_THEY_ARE]:
-                symbols[size] = lead[~symbol]
-                size += 1
-            symbols[size] = symbol
-            size += 1
-        offsets[rule + 1] = size
+    n_rules = _expand(lefts, lengths, short, lead, packed[parser_layout.P_AS_THEY_ARE], offsets, symbols)
+    lefts, offsets = lefts[:n_rules], offsets[: n_rules + 1]
+    size = offsets[n_rules]
     symbols = symbols[:size]
     known = np.zeros(n, np.int64)
     work = np.empty(n_rules + 2 * size + 2 * n, np.int64)
@@ -59,7 +69,7 @@ def prepare(packed):
     _find_productive(lefts, offsets, symbols, barren, known, work, nothing)
     start = packed[parser_layout.P_START]
     if known[start] == 0:
-        return nothing
+        return np.int64(NO_TEXT)
     numbers = np.empty(n + n_lexemes, np.int64)
     no_family = np.full(n, -1, np.int64)
     nullable = np.zeros(n, np.int64)
@@ -67,10 +77,122 @@ def prepare(packed):
     tables = _arrange(
         lefts, offsets, symbols, missing, start, no_family, nothing, nothing, skip_of, nullable, numbers[:n], numbers[n:]
     )
-    out = np.empty(len(tables) + len(numbers), np.int64)
-    out[: len(tables)] = tables
-    out[len(tables) :] = numbers
-    return out
+    n_used = tables[parser_layout.O_LEXEMES]
+    size = len(tables) + len(numbers) + (n_used + 1) * layout.LEXEME_WORDS + n_searched
+    if not has_room(h, layout.STACK, n_words + size):
+        return np.int64(statuses.GROW)
+    out = i64(h, layout.STACK)
+    at = n_words
+    for i in range(len(tables)):
+        out[at + i] = tables[i]
+    at += len(tables)
+    for i in range(len(numbers)):
+        out[at + i] = numbers[i]
+    at += len(numbers)
+    _write_records(h, at, numbers[n:], n_used, skip_of, kinds, expressions)
+    at += (n_used + 1) * layout.LEXEME_WORDS
+    for t in range(n_lexemes):
+        if not flags_of(h, expressions[t]) & PURE:
+            out[at] = expressions[t]
+            at += 1
+    return size
+
+
+@kernel
+def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
+    """Write the distinct rules, with what stands before their lexemes (but for the first ``as_they_are`` rules), to ``offsets``
+    and ``symbols``, and their left sides to the front of ``lefts``; how many they are.
+
+    A rule is found again by its hash, in a table of the kept rules.
+    """
+    n_slots = 1
+    while n_slots < 2 * len(lefts):
+        n_slots *= 2
+    slots = np.zeros(n_slots, np.int64)
+    offsets[0] = 0
+    place = np.int64(0)
+    size = np.int64(0)
+    kept = 0
+    for rule in range(len(lefts)):
+        hash_ = mix(layout.HASH_SEED, lefts[rule])
+        for _ in range(lengths[rule]):
+            symbol = short[place]
+            place += 1
+            if symbol < 0 and lead[~symbol] >= 0 and rule >= as_they_are:
+                symbols[size] = lead[~symbol]
+                size += 1
+            symbols[size] = symbol
+            size += 1
+            hash_ = mix(hash_, symbol)
+        slot = hash_ & (n_slots - 1)
+        while slots[slot] and not _is_rule(lefts, offsets, symbols, slots[slot] - 1, lefts[rule], offsets[kept], size):
+            slot = (slot + 1) & (n_slots - 1)
+        if slots[slot]:
+            size = offsets[kept]
+            continue
+        lefts[kept] = lefts[rule]
+        kept += 1
+        offsets[kept] = size
+        slots[slot] = kept
+    return kept
+
+
+@kernel
+def _is_rule(lefts, offsets, symbols, rule, left, start, end):
+    """Whether a rule is ``left -> symbols[start:end]``."""
+    first = offsets[rule]
+    if lefts[rule] != left or offsets[rule + 1] - first != end - start:
+        return False
+    for i in range(end - start):
+        if symbols[first + i] != symbols[start + i]:
+            return False
+    return True
+
+
+@kernel
+def _judge(h, expressions, barren):
+    """Replace the places of ``expressions`` by ids, and set ``barren`` to 1 for those that match nothing: how many had to be
+    searched; or a status, ``UNKNOWN`` for one that is plainly nothing or matches the empty text.
+    """
+    results = i64(h, layout.VISIT_STAMPS)
+    n_searched = np.int64(0)
+    for t in range(len(expressions)):
+        e = results[expressions[t]] if expressions[t] >= 0 else ~expressions[t]
+        expressions[t] = e
+        flags = flags_of(h, e)
+        if e <= EPSILON or flags & NULLABLE:
+            return np.int64(statuses.UNKNOWN)
+        if not flags & PURE:
+            n_searched += 1
+            alive = is_nonempty(h, e)
+            if alive < 0:
+                return np.int64(alive)
+            barren[t] = 1 - alive
+    return n_searched
+
+
+@kernel
+def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
+    """Write the records of LEXEMES from ``STACK[start]`` on: of the lexemes with a number, and of the end of the text."""
+    out = i64(h, layout.STACK)
+    for i in range((n_used + 1) * layout.LEXEME_WORDS):
+        out[start + i] = 0
+    for number in range(n_used + 1):
+        at = start + number * layout.LEXEME_WORDS
+        out[at + layout.X_SYMBOL] = number
+        out[at + layout.X_BEGUN] = number
+        out[at + layout.X_SKIP] = -1
+        out[at + layout.X_TICK] = -1
+        out[at + layout.X_TRACKED] = -1
+    for t in range(len(numbers)):
+        if numbers[t] >= 0:
+            at = start + numbers[t] * layout.LEXEME_WORDS
+            out[at + layout.X_EXPRESSION] = expressions[t]
+            out[at + layout.X_KIND] = kinds[t]
+            if skip_of[t] >= 0:
+                skip = numbers[skip_of[t]]
+                out[at + layout.X_SKIP] = skip
+                out[start + skip * layout.LEXEME_WORDS + layout.X_IS_SKIP] = 1
 
 
 @entry_kernel
