@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -28,6 +29,16 @@ def ending(spec: cd.Spec, text: bytes, most_work: int = 100_000_000) -> list[int
 
 
 DOUBLING = "root ::= r60\nr0 ::= " + '"ab"\n' + "".join(f"r{i + 1} ::= r{i} r{i}\n" for i in range(60))
+
+
+@pytest.mark.parametrize("n", [30, 41, 60])
+def test_many_names_of_all_lengths_in_any_order(n: int) -> None:
+    """Where names are one lexeme, the shortest was counted for each: a search went astray when the short ones were used up."""
+    names = [f"{i:x}" * (1 + i % 13) for i in range(16, 16 + n)]
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
+    found = ending(cd.JsonSchema(schema, property_order="any"), b"", 25_000_000)
+    text = b"".join(VOCAB.tokens[token] or b"" for token in found)
+    assert len(json.loads(text)) == n and len(text) == sum(map(len, names)) + 6 * n + 1
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])

@@ -281,12 +281,15 @@ class _Speller:
             return [self._grammar.start_state(np.array([lexeme]))]
         words = int(self._work.header[ws.W_SET])
         others = bit_members(self._work.tables[ws.ALLOWED][node * words : (node + 1) * words])
+        may_end = self._grammar.n_lexemes - 1 in others
         others = others[others < self._grammar.n_lexemes - 1]
         others = others[records[others, layout.X_KIND] != layout.EXACT]
         groups = [others]
         if self._work.header[ws.W_LOOSE]:  # in a state of its own, beside its skip
             is_beside = (others == lexeme) | (records[others, layout.X_SKIP] == lexeme)
             groups = list(others[is_beside][:, None])
+            if may_end and node > 0 and lexeme in self._skips:
+                groups.append(np.array([lexeme]))
         states = []
         for group in groups:
             skips = records[group, layout.X_SKIP] if node > 0 else group[:0]

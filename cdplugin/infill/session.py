@@ -378,13 +378,13 @@ class InfillSession:
         for place in self.open_slots():
             tokens = bit_members(self.mask(place))
             if not len(tokens):
-                raise AssertionError("a completable canvas without a token")
+                if not self.undecided:
+                    raise AssertionError("a completable canvas without a token")
+                raise _none_found()
             is_end = np.isin(tokens, [*self._eos])
             order = itertools.chain(_drawn(tokens[is_end], rng), _drawn(tokens[~is_end], rng))
             if not any(surely(self.set, place, token) for token in order):
-                raise LimitExceeded(
-                    "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
-                )
+                raise _none_found()
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
         """With a generator, begin each gap with a few random tokens."""
@@ -402,9 +402,7 @@ class InfillSession:
         with self._asking():
             fillings = self._answers.fillings(self._parts)
         if fillings is None:
-            raise LimitExceeded(
-                "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
-            )
+            raise _none_found()
         if max_tokens is not None:
             used = sum(len(self._tokens_in(filling)) for filling in fillings)
             used += sum(len(part.written) for part in self._parts)
@@ -427,6 +425,12 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
+
+
+def _none_found() -> LimitExceeded:
+    return LimitExceeded(
+        "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
+    )
 
 
 def _drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:

@@ -199,8 +199,11 @@ class Endings:
         return self._word(expression)
 
     def bytes_left(self, cursor: int) -> int:
-        """An estimate of a shortest ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
-        return self._costs.of_cursor(cursor, demand=False)
+        """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
+        left = self._costs.of_cursor(cursor, demand=False)
+        return (
+            min(left, 1) if self._arena.header[layout.HAS_TRACKED] and left < FAR else left
+        )  # of names the longest are counted
 
     def tokens_at_most(self, cursor: int) -> int | None:
         """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.

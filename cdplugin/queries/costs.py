@@ -319,7 +319,9 @@ class Costs:
 
     def _lexeme(self, lexeme: int) -> int:
         """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
-        needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short.
+        needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short. Of names
+        that come once each, the longest: were the shortest counted each time, a search would go astray when the short ones
+        are used up.
         """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
             return 0
@@ -327,8 +329,18 @@ class Costs:
         lexemes = self._arena.tables[layout.LEXEMES]
         if lexemes[record + layout.X_N_RANGES]:
             return 1
-        least = max(1, self.of_expression(int(lexemes[record + layout.X_EXPRESSION])))
+        expression = int(lexemes[record + layout.X_EXPRESSION])
+        least = max(1, self._longest(expression) if lexemes[record + layout.X_ROLE] else self.of_expression(expression))
         return least + 1 if least > 1 and lexemes[record + layout.X_FENCE] else least
+
+    def _longest(self, expression: int) -> int:
+        """The length of the longest of some literals; of other expressions, of the shortest match."""
+        values, offsets = self._arena.tables[layout.VALUES], self._arena.tables[layout.LITERAL_OFFSETS]
+        if values[expression * layout.VALUE_WORDS + layout.V_KIND] != layout.K_LITERALS:
+            return self.of_expression(expression)
+        low, high, depth = self._arena.sequence(expression)
+        self._arena.spend(high - low)
+        return int(np.diff(offsets[low : high + 1]).max()) - depth
 
     # --- nonterminals ---------------------------------------------------------------------------------------------------------
 

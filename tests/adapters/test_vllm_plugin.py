@@ -178,7 +178,8 @@ def test_a_request_waits_for_its_check_off_the_loop(tmp_path: Path) -> None:
     modules = {**MODULES, "v1/engine/__init__": "", "v1/engine/async_llm": ASYNC, "v1/structured_output/request": KEY}
     code = "register()\n" + SERVE + "for text in 'a+', '(a', 'a+': serve('cdplugin', text)\n"
     code += "serve('other', '(a'); serve('cdplugin', None); serve('cdplugin', None, {'maximum': 1})"
-    assert run(tmp_path, code, modules).splitlines() == [
+    lines = run(tmp_path, code, modules).splitlines()
+    assert [line for line in lines if "slow request" not in line] == [  # as on a busy machine
         *("checked a+ elsewhere", "added r1 prompt 2", "None None"),
         "checked (a elsewhere",
         *("refused structured_outputs: unclosed group: expected ), found the end of the pattern - at position 0", "None None"),

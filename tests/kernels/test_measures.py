@@ -59,7 +59,7 @@ def test_beside_brute_force() -> None:
         tree = random_tree(rng, 3)
         arena, (e,) = ids_of(tree)
         measures = Measures(arena)
-        least, rest, needed = measures.least(e), measures.rest(e), measures.needed_bytes(e)
+        least, rest, needed = measures.least(e), measures.rest(e), measures.needed(e)
         alive = derivatives(arena, e)
         matches = [text for text, after in alive.items() if status(arena, after)[1]]
         is_pure = "both" not in repr(tree) and "complement" not in repr(tree)
@@ -91,13 +91,13 @@ def test_what_clones_share_is_measured_once() -> None:
     tree = expr.cat(expr.literal(b"abc"), expr.repeat(expr.byte_class(b"xyz")))
     arena, (e,) = ids_of(tree)
     alone = Measures(arena)
-    expected = [(alone.least(k), alone.rest(k), alone.needed_bytes(k)) for k in range(1, e + 1)]
+    expected = [(alone.least(k), alone.rest(k), alone.needed(k)) for k in range(1, e + 1)]
     arena.notes = Notes(e)  # as if all before the last one were a template's
     first = Measures(arena)
     assert first.least(e) == expected[-1][0]
     noted = arena.notes.measures
     assert noted is not None
     second = Measures(arena)
-    assert [(second.least(k), second.rest(k), second.needed_bytes(k)) for k in range(1, e + 1)] == expected
+    assert [(second.least(k), second.rest(k), second.needed(k)) for k in range(1, e + 1)] == expected
     assert arena.notes.measures is noted and np.array_equal(second._records[: len(noted)], noted)
     assert int(arena.header[layout.N_VALUES]) > e

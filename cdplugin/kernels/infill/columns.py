@@ -232,11 +232,8 @@ def _exact_start(h, w, first, n_items):
 
 @kernel
 def _await(h, w, first, n_items):
-    """Write to ``TARGET`` the lexemes that some items wait for, and all skips if one waits for the end of the text. For a loose
-    workspace, where a lexeme competes with its skip alone.
-    """
+    """Write to ``TARGET`` the lexemes that some items wait for. For a loose workspace: each competes with its skip alone."""
     words = whead(w)[ws.W_SET]
-    end_lexeme = whead(w)[ws.W_N_LEXEMES] - 1
     symbols = i64(h, layout.DOT_SYMBOL)
     target = tab(w, ws.TARGET)
     for i in range(words):
@@ -245,10 +242,6 @@ def _await(h, w, first, n_items):
         lexeme = -2 - symbols[tab(w, ws.COLUMN_ITEMS)[first + i] >> 32]
         if lexeme >= 0:
             target[lexeme >> 6] |= np.int64(1) << (lexeme & 63)
-    if has_bit(target, 0, end_lexeme):
-        for skip in range(end_lexeme):
-            if is_skip(h, skip):
-                target[skip >> 6] |= np.int64(1) << (skip & 63)
 
 
 @kernel

@@ -95,8 +95,11 @@ def set_of_starts(h, w, table, first, which):
         if n_states >= 0:
             n_states = _add_starts(h, w, at, -1, False, which & ws.SKIPS != 0, n_states, stamp)
     else:
+        # a skip may come before the end, too, if any skip comes there: the parser knows
+        before_end = which & ws.SKIPS != 0 and has_bit(tab(w, ws.START_SETS), at, head[ws.W_N_LEXEMES] - 1)
         for lexeme in range(head[ws.W_N_LEXEMES] - 1):
-            if n_states >= 0 and has_bit(tab(w, ws.START_SETS), at, lexeme):
+            starts = has_bit(tab(w, ws.START_SETS), at, lexeme) or (before_end and is_skip(h, lexeme))
+            if n_states >= 0 and starts:
                 n_states = _add_starts(h, w, at, lexeme, False, which & ws.SKIPS != 0, n_states, stamp)
     if n_states < 0:
         return n_states
@@ -113,7 +116,7 @@ def set_of_starts(h, w, table, first, which):
 @kernel
 def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     """Add to the set under construction the state in which the EXACT, or the other, lexemes of the set at ``at`` of
-    ``START_SETS`` start (``only`` that one, if it is not -1); how many states there are then, or a status.
+    ``START_SETS`` start (or ``only`` that one, if it is not -1); how many states there are then, or a status.
 
     ``exact``: which of the two; ``skips``: whether the lexemes' skips start beside them. The end symbol starts nowhere.
     """
@@ -128,12 +131,12 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
     count = 0
     for i in range(words):
         word = tab(w, ws.START_SETS)[at + i]
+        if only >= 0:
+            word = np.int64(1) << (only & 63) if only >> 6 == i else np.int64(0)
         while word:
             lexeme = 64 * i + low_bit(word)
             word &= word - 1
             if lexeme == head[ws.W_N_LEXEMES] - 1 or (ending_of(h, lexeme) == layout.EXACT) != exact:
-                continue
-            if only >= 0 and lexeme != only:
                 continue
             stack[base + count] = lexeme
             count += 1
