@@ -174,8 +174,11 @@ class Costs:
                 if bytes_left >= known:
                     break
                 after = row
+                lexemes = self._arena.tables[layout.LEXEMES]  # of rules made meanwhile, too
                 if not lexemes[record + layout.X_IS_SKIP]:
-                    after = self._arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                    symbol = int(lexemes[record + layout.X_SYMBOL])
+                    del lexemes
+                    after = self._arena.call(kernels.OP_SCAN, row, symbol)
                 known = min(known, total((bytes_left, self.of_row(after))))
             if known < FAR:
                 self._of_pair[key] = known
@@ -524,9 +527,11 @@ class Costs:
             while at not in rest and symbols[at] != layout.END_OF_RULE:
                 at += 1
             known = rest.get(at, 0)
+            codes = symbols[dot:at].tolist()
+            del symbols  # rules may be made: the table is another one then
             while at > dot:  # backwards, so that each dot on the way is known from then on
                 at -= 1
-                symbol = int(symbols[at])
+                symbol = codes[at - dot]
                 known = total((known, self._nonterminal(symbol, left) if symbol >= 0 else self._lexeme(-2 - symbol)))
                 if known < FAR:
                     rest[at] = known
@@ -549,12 +554,12 @@ class Costs:
     def _edges(self, items: int) -> list[tuple[int, int]]:
         """For kernel items (a ``K_ITEMS`` value): the cost of the rest of the rule, and what is completed then."""
         out = []
-        lefts = self._arena.tables[layout.DOT_LEFT]
         for item in self._arena.sequence(items):
             dot = item >> 32
             if dot == parser_layout.SKIP_ITEM_DOT:
                 continue
-            out.append((self._rest(dot), int(lefts[dot]) << 32 | (item & layout.LOW_32)))
+            rest = self._rest(dot)  # rules may be made: the tables are others then
+            out.append((rest, int(self._arena.tables[layout.DOT_LEFT][dot]) << 32 | (item & layout.LOW_32)))
         return out
 
     def _close(self, roots: list[int]) -> None:

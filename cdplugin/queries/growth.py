@@ -29,6 +29,7 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Callable, Sized
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,8 +101,11 @@ class Worst(NamedTuple):
     first: bytes
 
 
-Seen = tuple["Growth", int, Worst]
-"""What was known at an earlier place of a text: by which bound, how many tokens are before it, what is left there."""
+Seen = tuple[int, int, Worst]
+"""What was known at an earlier place of a text: by which bound (:attr:`Growth.number`: a matcher is not to keep an arena), how
+many tokens are before it, what is left there.
+"""
+_numbers = count()
 
 
 class Growth(Costs):
@@ -110,6 +114,7 @@ class Growth(Costs):
     def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
         self._unit = unit
+        self.number = next(_numbers)
         self.is_bound = False
         self._opened = b""  # bytes of which each level has one
         self._most = 0  # levels of a token
@@ -248,12 +253,12 @@ class Growth(Costs):
             each = self._round * self._levels_of(_ANY, _COMMA).most
             room -= self._round * self._count_values(tokens) + each
         slack = -1
-        if seen is not None and seen[0] is self and seen[1] <= len(tokens):
+        if seen is not None and seen[0] == self.number and seen[1] <= len(tokens):
             worst = seen[2]
             slack = room - worst.later - worst.level * (self._written(tokens[seen[1] :]) + self._most)
         if slack < (budget >> 2):  # look again where the text stands
             worst = self._worst_at(cursor)
-            seen = (self, len(tokens), worst)
+            seen = (self.number, len(tokens), worst)
             slack = room - worst.later
             if worst.level and slack >= 0:
                 levels = self._levels_of(worst.first)
@@ -305,21 +310,21 @@ class Growth(Costs):
     def worst(self, cursor: int) -> Worst:
         """The most that is left from a cursor."""
         arena = self._arena
-        lexemes = arena.tables[layout.LEXEMES]
         now = later = level = 0
         first: set[int] | None = set()
         for row, state in arena.pairs(cursor):
             value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
             for word in arena.sequence(value):
-                record = (word >> 32) * layout.LEXEME_WORDS
+                first_word = (word >> 32) * layout.LEXEME_WORDS
+                record = arena.tables[layout.LEXEMES][first_word : first_word + layout.LEXEME_WORDS].tolist()
                 left, leaves = 1, b""
-                if lexemes[record + layout.X_ROLE] or word >> 32 in self._meeting:
+                if record[layout.X_ROLE] or word >> 32 in self._meeting:
                     left = self._of_lexeme[self._static(word >> 32)][1]
-                elif not lexemes[record + layout.X_N_RANGES]:
+                elif not record[layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
                 after = row
-                if not lexemes[record + layout.X_IS_SKIP]:
-                    after = arena.call(kernels.OP_SCAN, row, int(lexemes[record + layout.X_SYMBOL]))
+                if not record[layout.X_IS_SKIP]:
+                    after = arena.call(kernels.OP_SCAN, row, record[layout.X_SYMBOL])
                 rest, reach, more = self._worst_row(after)
                 now, level = max(now, left + rest), max(level, more)
                 later = max(later, left + rest, reach)
