@@ -356,6 +356,7 @@ class Matcher:
             self._near -= 1
         else:
             self._enough, self._until, self._seen = known.quiet(cursor, budget, self._tokens, self._seen, row)
+            known.tell(self._grammar.account)
             if budget >= self._enough:
                 return
             self._near = _NEAR_STEPS

@@ -131,7 +131,7 @@ class Budgets:
     def nbytes(self) -> int:
         """Bytes of what is known."""
         tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried) + len(self._bounds))
-        return tables + self._after_bytes + self._profile_bytes
+        return tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
 
     # --- far away -------------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +73,7 @@ _ANY = bytes(range(256))
 _COMMA = b","
 _OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, and what begins them
 _DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
+_PLACE_BYTES, _NODE_BYTES = 200, 150  # of an entry of a table; of what is known of a nonterminal or a lexeme
 _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
 
 
@@ -225,6 +226,13 @@ class Growth(Costs):
         least[tracked] = np.minimum(least[tracked] + self._cost_of(1) * rounds * n_excluded[tracked], FAR)
         rest[tracked] = np.minimum(3 * rest[tracked] + _OUT_OF_THE_WAY, FAR)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what was computed, the measures aside."""
+        memos: tuple[Sized, ...] = (self._of_cursor, self._of_items, self._worst, self._of_end, self._of_rest, self._of_reach)
+        places = sum(map(len, memos)) + len(self._of_residual)
+        return _PLACE_BYTES * places + _NODE_BYTES * (len(self._of_node) + len(self._of_lexeme))
+
     # --- a place in a text ----------------------------------------------------------------------------------------------------
 
     def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int) -> tuple[int, Seen] | None:
@@ -285,6 +293,8 @@ class Growth(Costs):
             return known
         self.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
         self.trim(_MOST_CURSORS)
+        if len(self._of_cursor) > _MOST_CURSORS:
+            self._forget()
         try:
             with self._arena.one_budget(GRANT):
                 known = self._of_cursor[cursor] = self.worst(cursor)

@@ -85,6 +85,7 @@ class Measures:
 
 
 _MADE_OF_PARTS = (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_NOT, layout.K_REPEAT)
+_NODE_WORK = 300  # units of work (Limits.max_step_work) of a node of an expression
 _BESIDE = 4  # bytes by which a text gets out of the way of what is forbidden, once that is over
 
 
@@ -187,6 +188,7 @@ class Meetings:
         """The kind of an expression, and those that it is made of."""
         known = self._of.get(e)
         if known is None:
+            self._arena.spend(_NODE_WORK)
             kind = int(self._arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
             parts = self._arena.sequence(e) if kind in _MADE_OF_PARTS else []
             known = self._of[e] = kind, parts[:1] if kind == layout.K_REPEAT else parts
