@@ -293,3 +293,17 @@ def test_texts_in_which_conditions_meet_end_in_time(name: str) -> None:
             if matcher.is_terminated():
                 break
         assert matcher.is_terminated()
+
+
+def test_a_repetition_of_what_is_not_something() -> None:
+    """A part that only forbids is repeated: it has no rest of its own."""
+    forbids = expr.complement(expr.repeat(expr.literal(b"ab"), 1, 3))
+    ir = ir_of({"S": [[expr.cat(expr.repeat(forbids, 2, 3), expr.literal(b"c"))]]})
+    grammar = cd.Compiler(vocabulary([b"a", b"b", b"ab", b"c"])).compile_ir(ir)
+    for budget in range(2, 16):
+        matcher, rng = grammar.matcher(), random.Random(budget)
+        for left in range(budget, 0, -1):
+            assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
+            if matcher.is_terminated():
+                break
+        assert matcher.is_terminated()

@@ -140,7 +140,9 @@ class Meetings:
         if kind == layout.K_ALT:
             return min(max(self._all_rests(parts)), FAR), meets or any(map(self._forbids, parts))
         if kind == layout.K_REPEAT:
-            return min(rests[0] + self._least(parts[0]) * max(self._arena.sequence(e)[1] - 1, 0), FAR), meets
+            (one,) = self._all_rests(parts)
+            others = max(self._arena.sequence(e)[1] - 1, 0)
+            return min(one + self._least(parts[0]) * others, FAR), meets or self._forbids(parts[0])
         forbidden = [self._span(self._arena.sequence(part)[0]) for part in parts if self._is_not(part)]
         if kind == layout.K_NOT:
             forbidden = [self._span(parts[0])]
