@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from engine_tools import cases, vocabulary
 
@@ -403,5 +404,36 @@ def test_tables_of_an_arena_that_crossed_its_budget_are_free_at_once() -> None:
             with pytest.raises(cd.LimitExceeded):
                 grammar.matcher().shortest_completion()
             assert arenas() <= before
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("more", [1, 8, 10_000])
+def test_a_matcher_that_was_asked_everything_is_gone_at_once(more: int) -> None:
+    """Without the garbage collector: its arena may hold a hundred megabytes, and the next one is filled beside it."""
+    from cdplugin.queries.budgets import Budgets
+
+    def of_test() -> int:
+        return sum(type(thing) is Budgets for thing in gc.get_objects())
+
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["b"]}
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema)).matcher()
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    gc.collect()
+    gc.disable()
+    before = of_test()
+    try:
+        for byte in b'{"a": "x':
+            assert matcher.accept_token(byte)
+        matcher.fill_next_token_bitmask(row, budget=len(matcher.shortest_completion()) + more)
+        matcher.forced_tokens(canonical=True)
+        matcher.explain(0)
+        matcher.partial()
+        probe = matcher.fork()
+        probe.rollback(1)
+        probe.trace(matcher.tokens[-1:], limit=1).text()
+        assert of_test() > before
+        del matcher, probe
+        assert of_test() == before
     finally:
         gc.enable()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 
@@ -116,7 +116,7 @@ class Budgets:
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._bounds_known: list[Growth] = []
-        self._units: list[Callable[[], Unit | None]] = [self._bytes, self._tokens]  # in which no bound was looked for yet
+        self._units = [Budgets._bytes, Budgets._tokens]  # in which no bound was looked for yet; not bound: no cycle
         self._search_left = 0
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
@@ -154,7 +154,7 @@ class Budgets:
         """The bounds that there are, the one that is known soonest first."""
         yield from self._bounds_known
         while self._units:
-            unit = self._units.pop(0)()
+            unit = self._units.pop(0)(self)
             if unit is None:
                 continue
             try:
