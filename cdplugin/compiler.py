@@ -264,7 +264,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             barren.add(symbol)
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
-        ir.locate(wrapper, *ir.places.get(symbol, ()))
+        ir.locate(wrapper, ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if symbol not in barren:

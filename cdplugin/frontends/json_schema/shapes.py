@@ -137,6 +137,12 @@ class Shaper:
             found = self._places[key] = Place(kept)
         return found
 
+    def begin(self, anything: Place) -> None:
+        """Take over the place where nothing is said."""
+        found = self._places[None] = Place(())
+        found.split, found.scalar, found.arrays, found.objects = True, anything.scalar, anything.arrays, anything.objects
+        found.symbols.update(anything.symbols)
+
     def _resolved(self, part: Subschema) -> Subschema | None:
         """The subschema itself, or the one it merely refers to; None if it allows everything."""
         while not (part.constrains_itself() or part.choices or part.logic):

@@ -106,7 +106,7 @@ class Writer:
                 return found
             name = rule.owner.name
             symbol = self._symbols[key] = self._ir.nonterminal(name)
-            self._ir.locate(symbol, self._draft.scope.source.where(rule.owner.at))
+            self._ir.locate(symbol, (self._draft.scope.source.where(rule.owner.at),))
             self._rule_of[symbol] = member.rule
             self._pending.append(key)
         captured = self.captured(member.rule)
@@ -162,7 +162,7 @@ class Writer:
             )
             definition = self._draft.scope.terminals.get(lexeme.name)
             if definition is not None:
-                self._ir.locate(symbol, self._draft.scope.source.where(definition.at))
+                self._ir.locate(symbol, (self._draft.scope.source.where(definition.at),))
         else:
             tokens = part.value
             tokens = self._tokens.setdefault((tokens.names, tokens.ranges, tokens.negated), tokens)
