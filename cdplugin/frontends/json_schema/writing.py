@@ -49,7 +49,14 @@ class Writing:
     """What is being written, and the symbols of its places."""
 
     def __init__(
-        self, reader: Reader, layout: Layout, options: Options, limits: Limits, ir: GrammarIR, effort: Effort, first: Writing | None
+        self,
+        reader: Reader,
+        layout: Layout,
+        options: Options,
+        limits: Limits,
+        ir: GrammarIR,
+        effort: Effort,
+        first: Writing | None,
     ) -> None:
         self.ir = ir
         self._reader = reader
