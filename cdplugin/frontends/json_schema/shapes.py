@@ -590,6 +590,8 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
     """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
     state: dict[Subschema, int] = {}
     for root in subschemas:
+        if root.is_alone():
+            continue
         stack: list[tuple[Subschema, bool]] = [(root, False)]
         while stack:
             sub, leave = stack.pop()
