@@ -39,7 +39,6 @@ from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
 from cdplugin.ir import Family
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.growth import (
     B_BYTES,
@@ -313,8 +312,7 @@ class Growth(Costs):
         now = later = level = 0
         first: set[int] | None = set()
         for row, state in arena.pairs(cursor):
-            value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-            for word in arena.sequence(value):
+            for word in arena.open_words(state):
                 first_word = (word >> 32) * layout.LEXEME_WORDS
                 record = arena.tables[layout.LEXEMES][first_word : first_word + layout.LEXEME_WORDS].tolist()
                 left, leaves = 1, b""
@@ -345,7 +343,7 @@ class Growth(Costs):
         """What is left of the rules in which a row's items stand, of all that is open wherever a text goes on to stand, and for
         each level.
         """
-        items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
+        items = self._arena.of_row(row, parser_layout.R_ITEMS)
         known = self._of_items.get(items)
         if known is not None:
             return known
@@ -427,7 +425,7 @@ class Growth(Costs):
         """The lexeme that the rules name, of one that keeps its text."""
         if lexeme < len(self._of_lexeme):
             return lexeme
-        tracked = int(self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        tracked = self._arena.of_lexeme(lexeme, layout.X_TRACKED)
         if tracked not in self._tracked:
             raise _unknown("lexeme")
         return self._tracked[tracked]
