@@ -407,7 +407,7 @@ class Matcher:
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
             found = self._find_ending(arena, cursor)
         if found is None:
-            raise EngineError("the matcher does not follow the endings that were found")
+            raise EngineError(completion.NOT_FOLLOWED)
         ending = found
         self._ending = (len(self._tokens), ending)
         return ending.copy()
@@ -472,11 +472,8 @@ class Matcher:
 
     def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
         """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
-        edges = self._grammar._endings_in(arena).find(cursor)
-        ending = completion.fewest_tokens(arena, edges, self._stops)
-        if not self._ends(arena, cursor, ending):  # where tokens are counted, other tokens are another text
-            ending = completion.single_tokens(arena, edges, self._stops)
-        return ending if self._ends(arena, cursor, ending) else None
+        endings = self._grammar._endings_in(arena)
+        return endings.followed(cursor, self._stops, lambda tokens: tokens if self._ends(arena, cursor, tokens) else None)
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.

@@ -311,12 +311,10 @@ class Budgets:
 
     def _ending(self, cursor: int) -> list[int]:
         """The cursors of an ending, ``cursor`` first."""
-        edges = self._endings.find(cursor)
-        for spell in (completion.fewest_tokens, completion.single_tokens):  # where tokens are counted, others are another text
-            path = self._path(cursor, spell(self._arena, edges, self._stops))
-            if path is not None:
-                return path
-        raise EngineError("the matcher does not follow the endings that were found")
+        path = self._endings.followed(cursor, self._stops, lambda tokens: self._path(cursor, tokens))
+        if path is None:
+            raise EngineError(completion.NOT_FOLLOWED)
+        return path
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
         """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.

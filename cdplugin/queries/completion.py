@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ _TOKEN_WORK = 3  # units of work of sorting a token in
 _ALL_BYTES = 256
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
+NOT_FOLLOWED = "the matcher does not follow the endings that were found"
+
+T = TypeVar("T")
 Edge = tuple[bytes | int, int]
 """Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
 
@@ -183,6 +186,33 @@ class Endings:
         finally:
             if self._arena.account is not None:
                 self._arena.account.note("endings", self.nbytes)
+
+    def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
+        """What ``follow`` makes of the fewest tokens for what :meth:`find` found; where that is nothing, of one for each byte:
+        where tokens are counted, others are another text. ``stops``: int64, a count and the tokens that are never text.
+        """
+        edges = self.find(cursor)
+        found = follow(_tokens(edges, lambda text: self._fewest(text, stops)))
+        if found is None:
+            banned = set(stops[1:].tolist())
+            found = follow(_tokens(edges, lambda text: self._singly(text, banned)))
+        return found
+
+    def _fewest(self, text: bytes, stops: np.ndarray) -> list[int]:
+        """The fewest tokens that spell a text. Raises :class:`EngineError` where none do."""
+        data = np.frombuffer(text, np.uint8)
+        found = self._arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        if found >= mask_layout.NOT_SPELT:
+            raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
+        return self._arena.tables[layout.STACK][:found].tolist()
+
+    def _singly(self, text: bytes, banned: set[int]) -> list[int]:
+        """One token for each byte of a text. Raises :class:`EngineError` where some byte has none."""
+        single = self._arena.vocab.token_of[0]
+        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
+        if -1 in found or not banned.isdisjoint(found):
+            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
+        return found
 
     @property
     def spells_bytes(self) -> bool:
@@ -385,9 +415,7 @@ class Endings:
         lexemes = arena.tables[layout.LEXEMES]
         found: list[tuple[int, int, int]] = []
         for row, state in self._arena.pairs(cursor):
-            for word in arena.sequence(
-                int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-            ):
+            for word in arena.open_words(state):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
@@ -439,7 +467,7 @@ class Endings:
                 start, times = e
                 out += out[start:] * (times - 1)
                 continue
-            kind = int(arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            kind = arena.kind(e)
             words = arena.sequence(e)
             if kind == layout.K_BYTES:
                 byte = next((b for b in self._order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
@@ -486,15 +514,11 @@ class Endings:
         out: dict[int, int] = {}
         for row, state in self._arena.pairs(cursor):
             states = [state]
-            ended = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
-            for lexeme in arena.sequence(ended) if ended else ():
+            for lexeme in arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST)):
                 after = arena.call(kernels.OP_SCAN, row, lexeme)
-                states.append(int(arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START]))
+                states.append(arena.of_row(after, parser_layout.R_START))
             for one in states:
-                value = (
-                    int(arena.tables[layout.LEXER_STATES][one * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) if one else 0
-                )
-                for word in arena.sequence(value) if value else ():
+                for word in arena.open_words(one):
                     token = self._token_of(word >> 32)
                     if token is not None:
                         out[token] = word >> 32
@@ -524,37 +548,8 @@ def _flat(edges: list[bytes | int]) -> list[int]:
     return out
 
 
-def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
-    """Edges as token ids: each run of bytes as the fewest tokens that spell it, terminals as they are.
-
-    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`EngineError` where no others spell a
-    run. The caller holds the arena's lock.
-    """
-
-    def spell(text: bytes) -> list[int]:
-        data = np.frombuffer(text, np.uint8)
-        found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-        if found >= mask_layout.NOT_SPELT:
-            raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
-        return arena.tables[layout.STACK][:found].tolist()
-
-    return _tokens(edges, spell)
-
-
-def single_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
-    """The same with one token for each byte."""
-    single, banned = arena.vocab.token_of[0], set(stops[1:].tolist())
-
-    def spell(text: bytes) -> list[int]:
-        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
-        if -1 in found or not banned.isdisjoint(found):
-            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
-        return found
-
-    return _tokens(edges, spell)
-
-
 def _tokens(edges: list[int], spell: Callable[[bytes], list[int]]) -> list[int]:
+    """Edges as token ids: each run of bytes as it is spelled, terminals as they are."""
     out: list[int] = []
     run = bytearray()
     for edge in [*edges, None]:
