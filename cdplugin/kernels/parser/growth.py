@@ -18,6 +18,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import count_bits, entry_kernel, kernel
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.heap import heap_pop, heap_push
 
 R_RULE, R_COST, R_WAY = range(3)
 """What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
@@ -177,13 +178,13 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
     size = np.int64(0)
     for node in range(n):
         if nullable[node] == 1 and heads[node] == node:
-            size = _push(heap, size, node)
+            size = heap_push(heap, size, node)
     for r in range(n_rules):
         if uses[r] != R_WAY and missing[r] == 0 and fixed[r] < FAR:
-            size = _push(heap, size, fixed[r] << _SHIFT | heads[lefts[r]])
+            size = heap_push(heap, size, fixed[r] << _SHIFT | heads[lefts[r]])
     while size:
-        entry = heap[0]
-        size = _pop(heap, size)
+        entry = heap_pop(heap, size)
+        size -= 1
         node = entry & ((1 << _SHIFT) - 1)
         if costs[node] < FAR:
             continue
@@ -199,7 +200,7 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
                 if symbols[at] >= 0:
                     cost = _sum(cost, costs[heads[symbols[at]]])
                 at += 1
-            size = _push(heap, size, cost << _SHIFT | heads[lefts[r]])
+            size = heap_push(heap, size, cost << _SHIFT | heads[lefts[r]])
     for node in range(n):
         costs[node] = costs[heads[node]]
 
@@ -208,35 +209,6 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
 def _sum(one, two):
     """The cost of both: :data:`FAR` if one is, else at most :data:`LONG`."""
     return np.int64(FAR) if one >= FAR or two >= FAR else min(one + two, LONG)
-
-
-@kernel
-def _push(heap, size, entry):
-    """Put an entry into a heap of ``size``, the smallest first; its size then."""
-    at = size
-    while at and heap[(at - 1) >> 1] > entry:
-        heap[at] = heap[(at - 1) >> 1]
-        at = (at - 1) >> 1
-    heap[at] = entry
-    return size + 1
-
-
-@kernel
-def _pop(heap, size):
-    """Take the smallest entry out of a heap of ``size``; its size then."""
-    size -= 1
-    entry = heap[size]
-    at = np.int64(0)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= entry:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = entry
-    return size
 
 
 @kernel
