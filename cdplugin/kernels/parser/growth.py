@@ -4,7 +4,7 @@ Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a
 
 What something costs is counted in bytes, or in tokens. Endings that are found have the fewest bytes, so what counts is the
 tokens of a text of the fewest bytes, and of several the one of most tokens. Such a cost is one number, *bytes* ``<< UNIT_BITS``
-*less tokens*: the least such number is wanted, sums are sums, and :func:`in_tokens` gives the tokens.
+*less tokens*: the least such number is wanted, sums are sums, and :func:`in_units` gives the tokens.
 
 Edges of the nonterminals' graph::
 
@@ -42,12 +42,14 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
     return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
 
 
-@kernel
-def in_tokens(cost, unit_bits):
-    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is."""
+def in_units(cost, unit_bits):
+    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from Python."""
     if unit_bits == 0 or cost >= FAR:
-        return np.int64(cost)
-    return np.int64(FAR) if cost >= LONG else np.int64(-cost & ((1 << unit_bits) - 1))
+        return cost
+    return FAR if cost >= LONG else -cost & ((1 << unit_bits) - 1)
+
+
+_in_units = kernel(in_units)
 
 
 @entry_kernel
@@ -243,7 +245,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             price = rests[at - starts[r]]
             if code < 0:
                 x = -2 - code
-                opened[left] = max(opened[left], min(in_tokens(price, unit_bits) + rest[x], FAR))
+                opened[left] = max(opened[left], min(_in_units(price, unit_bits) + rest[x], FAR))
                 if between == _NOTHING or _size(needed, x) < _size(needed, between):
                     between = x if _size(needed, x) < 256 else np.int64(_ANY)
                 continue
@@ -264,7 +266,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     for node in range(len(costs)):
         first[node + 1] += first[node]
     for e in range(count):
-        edges[_E_PRICE, e] = in_tokens(edges[_E_PRICE, e], unit_bits)
+        edges[_E_PRICE, e] = _in_units(edges[_E_PRICE, e], unit_bits)
         source = edges[_E_SOURCE, e]
         edges[_EDGE_COLUMNS - 1, first[source]] = e
         first[source] += 1
