@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin.engine import arena, blocks, pages, rules
+from cdplugin.engine import arena, blocks, capacities, pages, rules
 from cdplugin.engine import base_arena as template
 from cdplugin.engine import tracked as keeping
 from cdplugin.engine.arena import Arena
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 
-OWNERS = (arena, blocks, keeping, pages, rules, template)
+OWNERS = (arena, blocks, capacities, keeping, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""
 KINDS = ("memory", "pages", "limit", "interrupt")
 
@@ -139,7 +140,7 @@ def tight_tables() -> Iterator[None]:
     hashed = (arena.layout.INDEX, arena.layout.MEMO_KEYS, arena.layout.MEMO_RESULTS)
     small = {table: 16 if table in hashed else 1 for table in arena.INITIAL}
     small[arena.layout.VALUES] = arena.layout.VALUE_WORDS  # record 0 is of nothing, and zeros: kernels read it
-    small[arena.layout.LEXER_STATES] = arena.lexer_layout.LEXER_WORDS
+    small[arena.layout.LEXER_STATES] = lexer_layout.LEXER_WORDS
     small[arena.layout.ROWS] = parser_layout.ROW_WORDS
     small[arena.layout.TRANSITIONS] = 256
     with (
