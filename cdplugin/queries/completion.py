@@ -201,9 +201,9 @@ class Endings:
     def bytes_left(self, cursor: int) -> int:
         """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
         left = self._costs.of_cursor(cursor, demand=False)
-        return (
-            min(left, 1) if self._arena.header[layout.HAS_TRACKED] and left < FAR else left
-        )  # of names the longest are counted
+        if left < FAR and self._arena.header[layout.HAS_TRACKED]:
+            return min(left, 1)  # of names the longest are counted
+        return left
 
     def tokens_at_most(self, cursor: int) -> int | None:
         """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.

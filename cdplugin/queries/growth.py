@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
@@ -53,10 +54,11 @@ from cdplugin.kernels.parser.growth import (
     UNIT_BITS,
     bound_rules,
     count_bytes,
+    in_units,
     scratch_size,
 )
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
+from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
@@ -407,9 +409,7 @@ class Growth(Costs):
 
     def _count(self, cost: int) -> int:
         """How many bytes or tokens a cost is."""
-        if not self._unit.bits or cost >= FAR:
-            return cost
-        return FAR if cost >= LONG else -cost & ((1 << self._unit.bits) - 1)
+        return int(in_units(cost, self._unit.bits))
 
     def _cost_of(self, count: int) -> int:
         """The cost of so many bytes, each a token."""
@@ -495,7 +495,7 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
 
 def _bytes_in(words: np.ndarray) -> bytes:
     """The bytes of a set of 4 words, int64."""
-    return bytes(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
+    return bytes(bit_members(words).tolist())
 
 
 def _unknown(what: str) -> LimitExceeded:
