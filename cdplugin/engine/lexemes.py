@@ -18,7 +18,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 _END_NAME = "end of text"
 
 _PLAIN_RECORD = np.zeros(layout.LEXEME_WORDS, np.int64)
-_PLAIN_RECORD[[layout.X_SKIP, layout.X_TICK, layout.X_TRACKED]] = -1
+_PLAIN_RECORD[[*layout.X_NONE]] = -1
 
 TokenRanges = tuple[tuple[int, int], ...]
 
