@@ -245,7 +245,7 @@ def _apply_plain(logits: np.ndarray, bitmask: np.ndarray, rows: Sequence[int] | 
     """The same with NumPy only, for any float type and strides. A temporary of one byte per column."""
     columns = logits.shape[1]
     for i in rows:
-        logits[i, bit_flags(np.ascontiguousarray(bitmask[i], "<i4"), columns) == 0] = -np.inf
+        logits[i, ~bit_flags(np.ascontiguousarray(bitmask[i], "<i4"), columns)] = -np.inf
 
 
 @lru_cache(maxsize=1)

@@ -6,16 +6,11 @@ import numpy as np
 
 
 def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
-    """The bits of a row of integers, lowest first, as bool[...]; ``size``: only so many.
+    """The bits of a row of integers, lowest first, as bool[...]; ``size``: so many, False beyond the row.
 
     Not as uint8: ``np.flatnonzero`` of 128,256 bytes takes ten times as long as of so many booleans.
     """
     return np.unpackbits(row.view(np.uint8).reshape(-1), bitorder="little", count=size).view(np.bool_)
-
-
-def bit_table(rows: np.ndarray, columns: int) -> np.ndarray:
-    """The bits of each row, lowest first, as uint8[rows, columns]; columns that the rows do not cover are 0."""
-    return np.unpackbits(rows.view(np.uint8), axis=1, count=columns, bitorder="little")
 
 
 def packed_bits(flags: np.ndarray, word: type = np.int32) -> np.ndarray:

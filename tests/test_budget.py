@@ -85,8 +85,8 @@ def test_work_is_counted_alike_however_often_tables_had_to_grow() -> None:
 
 
 def interrupted(matcher: cd.Matcher, monkeypatch: pytest.MonkeyPatch, name: str, at: int, error: type[BaseException]) -> bool:
-    """Walk while the ``at``-th call of a method of arenas (or of ``_Room.of``) fails; whether it came to that."""
-    holder = owner._Room if name == "of" else Arena
+    """Walk while the ``at``-th call of a method of arenas (or of ``Room.of``) fails; whether it came to that."""
+    holder = owner.Room if name == "of" else Arena
     original, calls = getattr(holder, name), 0
 
     def failing(*arguments: object) -> object:
@@ -114,7 +114,7 @@ def test_masks_after_a_failed_growth_are_a_fresh_engines(
     spec: cd.Spec, name: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each allocation, and each change of a table, fails in turn; the same matcher then goes on as if nothing had been."""
-    monkeypatch.setattr(owner, "_INITIAL", TINY)
+    monkeypatch.setattr(owner, "INITIAL", TINY)
     monkeypatch.setattr(owner, "_GROWTH_SMALL", 1.2)
     compiler = cd.Compiler(vocabulary(TOKENS))  # arenas are cloned from one that belongs to the vocabulary
     expected = walk(cd.Compiler(VOCAB).compile(spec).matcher(), 2, 12)
@@ -164,7 +164,7 @@ def bytes_of_tables(arena: Arena, template: Arena) -> int:
 def test_an_arena_knows_its_bytes_without_counting_all_tables(
     spec: cd.Spec, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "_INITIAL", TINY)
+    monkeypatch.setattr(owner, "INITIAL", TINY)
     monkeypatch.setattr(pages, "LARGE", large)
     compiler = cd.Compiler(vocabulary(TOKENS))
     for seed in range(3):

@@ -36,8 +36,8 @@ SCHEMAS: list[Any] = [
 
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on arenas start with next to nothing and grow by just what is asked for."""
-    small = {table: 16 if table in (layout.INDEX, layout.MEMO_KEYS, layout.MEMO_RESULTS) else 1 for table in arena._INITIAL}
-    monkeypatch.setattr(arena, "_INITIAL", small)
+    small = {table: 16 if table in (layout.INDEX, layout.MEMO_KEYS, layout.MEMO_RESULTS) else 1 for table in arena.INITIAL}
+    monkeypatch.setattr(arena, "INITIAL", small)
     monkeypatch.setattr(arena, "_GROWTH_SMALL", 1.0)
     monkeypatch.setattr(arena, "_GROWTH_LARGE", 1.0)
 

@@ -5,6 +5,7 @@ beside the endings that are found in random texts.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -160,17 +161,25 @@ def test_most_random_rules_have_a_bound() -> None:
     assert any(out[growth.B_LEVEL] for out in bounds) and any(not out[growth.B_LEVEL] for out in bounds)
 
 
+def end_in_time(grammar: cd.Grammar, budget: int, choose: Callable[[random.Random, set[int]], int]) -> int:
+    """Follow tokens that ``choose`` picks of those that are allowed, until the text ends, within so many; how many they are."""
+    matcher, rng = grammar.matcher(), random.Random(budget)
+    for left in range(budget, 0, -1):
+        allowed = fitting(matcher, left)
+        assert allowed, (budget, matcher.tokens)
+        assert matcher.accept_token(choose(rng, allowed))
+        if matcher.is_terminated():
+            break
+    assert matcher.is_terminated()
+    return len(matcher.tokens)
+
+
 def test_the_rest_of_a_rule_that_is_opened_counts() -> None:
     """``d`` ends in one token; after ``a`` it takes 99 more, in a rule that has no nonterminals."""
     parts = [expr.literal(part) for part in (b"a", b"b" * 33, b"c" * 33, b"e" * 33)]
     ir = ir_of({"S": [[expr.literal(b"x"), "D"]], "D": [parts, [expr.literal(b"d")]]})
-    matcher = cd.Compiler(vocabulary([b"ab"])).compile_ir(ir).matcher()
-    for left in range(120, 0, -1):
-        allowed = fitting(matcher, left)
-        assert matcher.accept_token(max(allowed & {ord("a"), ord("b")} or allowed))
-        if matcher.is_terminated():
-            break
-    assert matcher.is_terminated() and len(matcher.tokens) < 120
+    grammar = cd.Compiler(vocabulary([b"ab"])).compile_ir(ir)
+    assert end_in_time(grammar, 120, lambda _, allowed: max(allowed & {ord("a"), ord("b")} or allowed)) < 120
 
 
 def test_endings_are_counted_that_are_found() -> None:
@@ -180,12 +189,7 @@ def test_endings_are_counted_that_are_found() -> None:
     ir = ir_of({"S": [[expr.literal(b"x"), *8 * ["T"]]], "T": [[expr.literal(b"sh")], [expr.literal(b"lengthy")]]})
     grammar = cd.Compiler(vocabulary([b"lengthy"])).compile_ir(ir)
     for budget in range(18, 40):
-        matcher, rng = grammar.matcher(), random.Random(budget)
-        for left in range(budget, 0, -1):
-            assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
-            if matcher.is_terminated():
-                break
-        assert matcher.is_terminated()
+        end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed)))
 
 
 @pytest.mark.parametrize("seed", range(cases(40, 4)))
@@ -283,16 +287,9 @@ def test_texts_in_which_conditions_meet_end_in_time(name: str) -> None:
     """A text ends in time although its conditions are met together only after many bytes, more than each of them needs."""
     grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(MEETING[name], whitespace="compact"))
     least = len(grammar.matcher().shortest_completion()) + 1
-    quote = JSON_VOCAB.token_of[0][b'"']
+    last = {JSON_VOCAB.token_of[0][b'"'], *grammar.matcher().stop_token_ids}
     for budget in range(least, least + 120, 1 if cases(2, 1) > 1 else 7):
-        matcher, rng = grammar.matcher(), random.Random(budget)
-        for left in range(budget, 0, -1):
-            allowed = fitting(matcher, left)
-            assert allowed, (budget, matcher.tokens)
-            assert matcher.accept_token(rng.choice(sorted(allowed - {quote, *matcher.stop_token_ids}) or sorted(allowed)))
-            if matcher.is_terminated():
-                break
-        assert matcher.is_terminated()
+        end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed - last) or sorted(allowed)))
 
 
 def test_a_repetition_of_what_is_not_something() -> None:
@@ -301,9 +298,4 @@ def test_a_repetition_of_what_is_not_something() -> None:
     ir = ir_of({"S": [[expr.cat(expr.repeat(forbids, 2, 3), expr.literal(b"c"))]]})
     grammar = cd.Compiler(vocabulary([b"a", b"b", b"ab", b"c"])).compile_ir(ir)
     for budget in range(2, 16):
-        matcher, rng = grammar.matcher(), random.Random(budget)
-        for left in range(budget, 0, -1):
-            assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
-            if matcher.is_terminated():
-                break
-        assert matcher.is_terminated()
+        end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed)))

@@ -85,9 +85,9 @@ ARROWS: dict[str, set[str]] = {
     "adapters.vllm": {*GROUND, "adapters.serving", "bitmask", "compiler", "matcher", "specs", "vocab"},
     "adapters.vllm_logits": {"adapters.vllm"},
     "adapters.sglang": {*GROUND, "adapters.serving", "bitmask", "matcher", "package", "vocab"},
-    "adapters.contexts": {"bits", "errors", "adapters.prefixes", "bitmask", "matcher"},
+    "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
-    "adapters.llama_cpp": {"errors", "adapters.contexts", "vocab"},
+    "adapters.llama_cpp": {"bits", "errors", "adapters.contexts", "vocab"},
     "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "memory", "specs", "vocab"},
     "adapters.outlines": {
         "errors",

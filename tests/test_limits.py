@@ -216,7 +216,7 @@ def test_growing_from_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
     """Arenas whose tables start with room for hardly anything have the masks of naive; with one seed each table that grows has
     pages of its own, as large ones have, which earlier arenas have written to.
     """
-    monkeypatch.setattr(owner, "_INITIAL", TINY)
+    monkeypatch.setattr(owner, "INITIAL", TINY)
     monkeypatch.setattr(pages, "LARGE", 1 if seed == 1 else 1 << 40)
     rng = random.Random(300 + seed)
     compared = 0

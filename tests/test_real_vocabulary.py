@@ -17,6 +17,7 @@ from tokenizers_data import llama3
 
 import cdplugin as cd
 from cdplugin.kernels import entry as kernels
+from cdplugin.queries.successors import leave_out, successors
 
 pytestmark = [
     pytest.mark.slow,
@@ -162,6 +163,30 @@ def test_masks_equal_stepping_every_token(number: int) -> None:
             if allowed:
                 long = [t for t in rng.sample(allowed, min(40, len(allowed))) if len(vocab.tokens[t] or b"") > 3]
                 matcher.accept_token(rng.choice(long or allowed))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_where_every_token_leads(number: int) -> None:
+    """The cursors after the tokens of a mask (whole subtrees of the trie at once) are those after each token on its own."""
+    schema, instance = CASES[number]
+    vocab = vocabulary()
+    matcher = cd.Compiler(vocab).compile(cd.JsonSchema(schema)).matcher()
+    assert vocab.encode is not None
+    ids = vocab.encode(json.dumps(instance, ensure_ascii=False))
+    row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    inside = len(ids) // 2
+    for place, token in enumerate(ids):
+        if place in (0, 1, inside, len(ids) - 1):
+            matcher.fill_next_token_bitmask(row)
+            allowed = row[0].copy()
+            leave_out(allowed, vocab.eos_token_ids)
+            arena, cursor = matcher._place()
+            with arena.lock:
+                cursors, numbers = successors(arena, cursor, allowed)
+                for other in np.flatnonzero(np.unpackbits(allowed.view(np.uint8), bitorder="little")).tolist():
+                    assert cursors[numbers[other]] == arena.call(kernels.OP_ACCEPT, cursor, other, 1), vocab.tokens[other]
+            assert ((numbers >= 0) == np.unpackbits(allowed.view(np.uint8), bitorder="little").astype(bool)).all()
+        assert matcher.accept_token(token)
 
 
 def test_masks_of_a_text_that_grows() -> None:

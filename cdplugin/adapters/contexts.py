@@ -27,7 +27,6 @@ import numpy as np
 
 from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers
 from cdplugin.bitmask import bitmask_words
-from cdplugin.bits import bit_table
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
 
@@ -144,8 +143,3 @@ def checked_grammars(grammars: Sequence[Any]) -> list[Any]:
             raise ValueError(f"grammar {place}: expected the vocabulary of the grammars before it, found another one")
         vocab = grammar.vocab
     return listed
-
-
-def allowed_tokens(bitmask: np.ndarray, columns: int) -> np.ndarray:
-    """A bitmask as bools, ``(rows, columns)``; columns that it does not cover are False."""
-    return bit_table(bitmask, columns).view(bool)

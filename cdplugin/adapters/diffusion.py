@@ -199,7 +199,7 @@ def _commit(
 
 def unpack(row: np.ndarray, size: int) -> torch.Tensor:
     """A bitmask row as booleans, ``(size,)``."""
-    return torch.from_numpy(bit_flags(row, size).astype(bool))
+    return torch.from_numpy(bit_flags(row, size))
 
 
 def fill_in(

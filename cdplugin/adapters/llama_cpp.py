@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.adapters.contexts import ContextMasks, allowed_tokens
+from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.bits import bit_flags
 from cdplugin.errors import CdpluginError, VocabularyError, needs_extra
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -84,7 +85,7 @@ class GrammarLogitsProcessor:
         bitmask, rows = self._masks.masks(np.asarray(input_ids).reshape(1, -1))
         if not rows:
             return scores
-        return np.where(allowed_tokens(bitmask, scores.shape[-1])[0], scores, np.float32(-np.inf))
+        return np.where(bit_flags(bitmask[0], scores.shape[-1]), scores, np.float32(-np.inf))
 
     def stop_on_error(self, input_ids: np.ndarray, logits: np.ndarray) -> bool:
         """A stopping criterion that stops nothing, and raises :attr:`error` if there is one."""

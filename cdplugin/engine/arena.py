@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from struct import pack_into
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
+from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, NOT_OWNED, Room
+from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
-from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
@@ -32,73 +31,13 @@ _LIMIT_MESSAGES = {
     statuses.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
 }
 
-# first capacities, in items: enough for a small schema, so that most grammars never grow
-_INITIAL = {
-    layout.DATA: 6144,
-    layout.VALUES: 1792 * layout.VALUE_WORDS,
-    layout.INDEX: 8192,
-    layout.MEMO_KEYS: 2048,
-    layout.MEMO_RESULTS: 2048,
-    layout.STACK: 4608,
-    layout.TRANSITIONS: 128 * 256,
-    layout.LEXER_STATES: 128 * lexer_layout.LEXER_WORDS,
-    layout.ROWS: 1024,
-    layout.BASES: 128 * mask_layout.BASE_WORDS,
-    layout.MASKS: 512,
-    layout.TOKEN_LISTS: 8192,
-    layout.ENDS: 2048,
-}
-"""Items that tables begin with: zeros. Record 0 ("none") of values, lexer states, their transitions, and rows is among them:
-kernels read it without asking."""
-
-_FOR_WALKS = {
-    layout.DATA: 1 << 15,
-    layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
-    layout.STACK: 1 << 15,
-    layout.TRANSITIONS: 256 * 256,
-    layout.LEXER_STATES: 256 * lexer_layout.LEXER_WORDS,
-    layout.TOKEN_LISTS: 1 << 17,
-    layout.ENDS: 1 << 15,
-}
-
-_IN_USE = {
-    layout.DATA: (layout.DATA_USED, 1),
-    layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
-    layout.LEXER_STATES: (layout.N_LEXER_STATES, lexer_layout.LEXER_WORDS),
-    layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
-    layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
-    layout.ENDS: (layout.ENDS_USED, 1),
-    layout.STACK: (layout.STACK_TOP, 1),
-}
-"""Tables that fill from the front: the word of the header that counts their records, and the items of one."""
-
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
-
 
 _OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _COPIED_BITS = 4  # items of a table that has grown that are one unit of work, as a power of two
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
-_NOT_OWNED = frozenset(
-    (
-        layout.LITERAL_OFFSETS,
-        layout.LITERAL_BYTES,
-        layout.TRIE_BYTE,
-        layout.TRIE_DEPTH,
-        layout.TRIE_SKIP,
-        layout.TRIE_TOKEN,
-        layout.TRIE_CHARS,
-        layout.SLICE_MASKS,
-        layout.TOKEN_OFFSETS,
-        layout.TOKEN_BYTES,
-        layout.TRIE_CHILDREN,
-        layout.TRIE_FIRST_CHILD,
-        layout.TRIE_BELOW,
-        layout.TRIE_RANK,
-        layout.TRIE_LISTED,
-    )
-)
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
@@ -107,28 +46,7 @@ _OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
 
-_MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
-_HASHED = (layout.INDEX, *_MEMO)  # their numbers of items are powers of two
-
-
-class _Room(NamedTuple):
-    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``_IN_USE``)."""
-
-    array: np.ndarray
-    page: np.ndarray | None
-
-    @classmethod
-    def of(cls, table: int, items: int) -> _Room:
-        """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
-        dtype = DTYPES[table]
-        size = items * dtype.itemsize
-        if size < pages.LARGE:
-            return cls((np.empty if table in _IN_USE else np.zeros)(items, dtype), None)
-        page, is_zero = pages.acquire(size)
-        part = page[:size] if table in _HASHED else page
-        if not is_zero and table not in _IN_USE:
-            part[:] = 0
-        return cls(part.view(dtype), page)
+_LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
 
 
 class Notes:
@@ -186,7 +104,7 @@ class OneBudget:
             self._arena._limit = "max_step_work"
 
 
-class Arena:
+class Arena(Values):
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
     ``over_budget``: whether its tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or it is broken; the grammar
@@ -219,7 +137,7 @@ class Arena:
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = address_of(self.header)
         self.tables = Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)})
-        for table, size in _INITIAL.items():
+        for table, size in INITIAL.items():
             self.set_table(table, np.zeros(size, dtype_of(table)))
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
             self.header[number] = 1  # 0 means none
@@ -264,13 +182,13 @@ class Arena:
 
     def freeze(self) -> None:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
-        in_use = {table: int(self.header[counter]) * words for table, (counter, words) in _IN_USE.items()}
+        in_use = {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
         in_use[layout.STACK] = 0
-        self.set_table(layout.STACK, np.empty(_INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
-        self._block = Block.of({table: self.tables[table] for table in _INITIAL}, in_use)
+        self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
+        self._block = Block.of({table: self.tables[table] for table in INITIAL}, in_use)
         self.set_block(self._block)
         self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
-        self._fixed = {t: array for t, array in self.tables.items() if t not in _INITIAL}
+        self._fixed = {t: array for t, array in self.tables.items() if t not in INITIAL}
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
     def clone(self) -> Arena:
@@ -310,7 +228,7 @@ class Arena:
         if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
             raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
-        if array.base is None and table not in _NOT_OWNED:
+        if array.base is None and table not in NOT_OWNED:
             self._own[table] = array.nbytes
         elif table in self._pages:
             self._own[table] = self._pages[table].nbytes
@@ -361,7 +279,7 @@ class Arena:
     @property
     def _doubled(self) -> int:
         """Bytes of the largest hashed table, twice as large as it is."""
-        index, *memo = (self.tables[table].nbytes for table in _HASHED)
+        index, *memo = (self.tables[table].nbytes for table in HASHED)
         return 2 * max(index, sum(memo))
 
     @property
@@ -385,7 +303,8 @@ class Arena:
         n_words = len(question)
         before = None if layout.STACK in self._pages else self.tables[layout.STACK]
         try:
-            self.reserve(layout.STACK, _MOST_ANSWER * n_words)
+            if _MOST_ANSWER * n_words > self.header[2 * layout.STACK + 1]:
+                self._lend_stack(_MOST_ANSWER * n_words)
             padding = -n_words % _PADDED
             pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
             result = kernels.engine(self.address, op, n_words, 0, 0)
@@ -406,6 +325,20 @@ class Arena:
                 freed = [self._pages.pop(layout.STACK)] if layout.STACK in self._pages else []
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
+
+    def _lend_stack(self, items: int) -> None:
+        """Put a larger stack in the place of the arena's, without its content, in pages that others have had: fresh memory is
+        slow. Raises :class:`LimitExceeded`.
+        """
+        if not self._has_bytes((layout.STACK,), items):
+            self.over_budget = True
+            raise self._too_large()
+        page, _ = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
+        self._pages[layout.STACK] = page
+        self.set_table(layout.STACK, page.view(DTYPES[layout.STACK]))
+
+    def _too_large(self) -> LimitExceeded:
+        return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
@@ -501,7 +434,7 @@ class Arena:
         wanted = max(int((_GROWTH_SMALL if length * DTYPES[table].itemsize < 1 << 20 else _GROWTH_LARGE) * length), needed)
         if table in (layout.INDEX, layout.MEMO_KEYS):
             wanted, needed = 1 << (wanted - 1).bit_length(), 1 << (needed - 1).bit_length()
-        self._replace(_MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
+        self._replace(MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
 
     def reserve(self, table: int, size: int) -> None:
         """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
@@ -523,7 +456,7 @@ class Arena:
 
     def _is_extended(self, table: int) -> bool:
         """Whether a table's pages become more when it grows."""
-        return table in self._pages and table not in _HASHED
+        return table in self._pages and table not in HASHED
 
     def _extend(self, table: int, items: int) -> bool:
         """Make a table's pages more; whether that was possible."""
@@ -540,7 +473,7 @@ class Arena:
         Nobody may hold an old table meanwhile: its pages could not be handed on.
         """
         length = len(self.tables[tables[0]])
-        is_hashed = tables[0] in _HASHED
+        is_hashed = tables[0] in HASHED
         least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
         items = wanted
         reserved = 0 if is_hashed or self._stretched else self._doubled
@@ -548,10 +481,10 @@ class Arena:
             items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
-            raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+            raise self._too_large()
         if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
             try:
-                fresh = [_Room.of(table, items) for table in tables]
+                fresh = [Room.of(table, items) for table in tables]
             except MemoryError:
                 raise LimitExceeded("no memory is left for the grammar's states") from None
             with self._changing():
@@ -560,7 +493,7 @@ class Arena:
         self.note_size()
         self.header[layout.WORK_LEFT] -= items * len(tables) >> _COPIED_BITS
 
-    def _install(self, tables: Sequence[int], fresh: Sequence[_Room]) -> list[np.ndarray]:
+    def _install(self, tables: Sequence[int], fresh: Sequence[Room]) -> list[np.ndarray]:
         """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""
         old = [self.tables[table] for table in tables]
         freed = []
@@ -586,7 +519,7 @@ class Arena:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
         again.
         """
-        for table, size in _FOR_WALKS.items():
+        for table, size in FOR_WALKS.items():
             self.reserve(table, size)
 
     def counters(self) -> dict[str, int]:
@@ -609,35 +542,9 @@ class Arena:
         work = int(head[layout.WORK_DONE] + head[layout.WORK_GRANTED] - head[layout.WORK_LEFT])
         return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
 
-    # --- reading values, for messages and tests -----------------------------------------------------------------------------
-
-    def sequence(self, value: int) -> list[int]:
-        """The words of a value."""
-        record = value * layout.VALUE_WORDS
-        values = self.tables[layout.VALUES]
-        offset, length = int(values[record + layout.V_OFFSET]), int(values[record + layout.V_LENGTH])
-        return self.tables[layout.DATA][offset : offset + length].tolist()
-
-    def lexer_state(self, state: int) -> int:
-        """The lexer state of a cursor's pair, whether it carries a text or not."""
-        return self.sequence(state & (lexer_layout.TEXT_BIT - 1))[1] & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
-
     def mask(self, cursor: int) -> np.ndarray:
         """The mask row of a cursor, without stop tokens. The caller holds the lock."""
         row = np.zeros((self.vocab.size + 31) // 32, np.int32)
         no_stops = np.zeros(1, np.int64)
         self.call(kernels.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
         return row
-
-    def pairs(self, cursor: int) -> list[tuple[int, int]]:
-        """The (row, lexer state) pairs of a cursor that have a lexer state, without the texts that they carry."""
-        if cursor >> 32:
-            found = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
-        else:
-            pairs = [pair for pair in self.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE]
-            found = [(pair >> 32, self.lexer_state(pair & layout.LOW_32)) for pair in pairs]
-        return [pair for pair in found if pair[1]]
-
-    def flags(self, values: np.ndarray) -> np.ndarray:
-        """The flags of many expressions at once (int64)."""
-        return self.tables[layout.VALUES][values * layout.VALUE_WORDS + layout.V_FLAGS]

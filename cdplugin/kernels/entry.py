@@ -29,7 +29,7 @@ from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable, push
 from cdplugin.kernels.regex.programs import evaluate
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, spend
+from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, set_flags, spend
 
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
@@ -71,9 +71,8 @@ def _constants(h):
     epsilon = intern(h, layout.K_EPSILON, 0, 0)
     if empty < 0 or epsilon < 0:
         return statuses.GROW
-    values = i64(h, layout.VALUES)
-    values[empty * layout.VALUE_WORDS + layout.V_FLAGS] = PURE | FINITE | THIN
-    values[epsilon * layout.VALUE_WORDS + layout.V_FLAGS] = PURE | FINITE | THIN | NULLABLE
+    set_flags(h, empty, PURE | FINITE | THIN)
+    set_flags(h, epsilon, PURE | FINITE | THIN | NULLABLE)
     head[layout.STACK_TOP] = 0
     return make_not(h, EMPTY)
 

@@ -27,6 +27,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
 from cdplugin.queries.partial_json import PartialJson
+from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_STOP_SETS = 4
@@ -407,7 +408,7 @@ class Matcher:
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
             found = self._find_ending(arena, cursor)
         if found is None:
-            raise EngineError("the matcher does not follow the endings that were found")
+            raise EngineError(completion.NOT_FOLLOWED)
         ending = found
         self._ending = (len(self._tokens), ending)
         return ending.copy()
@@ -472,11 +473,8 @@ class Matcher:
 
     def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
         """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
-        edges = self._grammar._endings_in(arena).find(cursor)
-        ending = completion.fewest_tokens(arena, edges, self._stops)
-        if not self._ends(arena, cursor, ending):  # where tokens are counted, other tokens are another text
-            ending = completion.single_tokens(arena, edges, self._stops)
-        return ending if self._ends(arena, cursor, ending) else None
+        endings = self._grammar._endings_in(arena)
+        return endings.followed(cursor, self._stops, lambda tokens: tokens if self._ends(arena, cursor, tokens) else None)
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.
@@ -609,18 +607,8 @@ class Matcher:
         if cursor == TERMINATED:
             return 0
         if token_id in self._stop_set:
-            return self._follow_stop(arena, cursor, token_id)
+            return after_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         found = kernels.engine(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
         return found if found >= 0 else arena.finish(found, kernels.OP_ACCEPT, cursor, token_id, 1)
-
-    def _follow_stop(self, arena: Arena, cursor: int, token_id: int) -> int:
-        """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
-
-        If the text may end after the terminal, it has ended. The caller holds the arena's lock.
-        """
-        if arena.call(kernels.OP_ACCEPTS, cursor):
-            return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0
-        return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after

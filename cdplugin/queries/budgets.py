@@ -31,7 +31,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.queries.successors import after_stop, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
 """Every token has to be looked at, whatever the budget."""
@@ -45,23 +45,29 @@ _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
 _PROFILE_BYTES = 600  # without arrays
 _TOLD_BYTES = 1 << 14
+_SAMPLED = 31  # one of so many tokens is looked at to find a cost that many have
+_NO_TOKENS = np.zeros(0, np.int32)
 
 
 class Profile:
     """The tokens that may come at a place, by how many must come after each at least: ``costs``, ascending.
 
-    ``row``: all of them, as a mask row. Where so many may still come, those of the first costs are the mask.
+    ``row``: all of them, as a mask row. Where so many may still come, those of the first costs are the mask. ``classes``:
+    int16, of each token the number of its cost, -1 where the mask does not have it.
     """
 
-    __slots__ = ("_largest", "_rows", "_tokens", "costs", "row")
+    __slots__ = ("_implied", "_rows", "_tokens", "costs", "row")
 
-    def __init__(self, row: np.ndarray, costs: list[int], tokens: list[np.ndarray]) -> None:
+    def __init__(self, row: np.ndarray, costs: list[int], classes: np.ndarray) -> None:
         self.row = row
         self.costs = costs
-        sizes = list(map(len, tokens))
-        self._largest = sizes.index(max(sizes)) if sizes else -1
-        self._tokens = [None if i == self._largest else t.astype(np.int32) for i, t in enumerate(tokens)]  # what is left is it
         self._rows: dict[int, tuple[np.ndarray, int]] = {}
+        # the tokens of one cost, which many have, are not listed: they are what is left of the row
+        some = classes[::_SAMPLED]
+        self._implied = int(np.bincount(some[some >= 0], minlength=1).argmax())
+        listed = np.flatnonzero((classes >= 0) & (classes != self._implied)).astype(np.int32) if len(costs) > 1 else _NO_TOKENS
+        theirs = classes[listed]
+        self._tokens = [None if i == self._implied else listed[theirs == i] for i in range(len(costs))]
 
     @property
     def nbytes(self) -> int:
@@ -85,7 +91,7 @@ class Profile:
 
     def _first(self, number: int) -> np.ndarray:
         """The tokens of the first costs, as a mask row."""
-        whole = self._largest < number
+        whole = self._implied < number
         bits = bit_flags(self.row if whole else np.zeros_like(self.row))
         for tokens in self._tokens[number:] if whole else self._tokens[:number]:
             if tokens is not None:
@@ -248,20 +254,16 @@ class Budgets:
         with arena.one_budget(2 * arena.limits.max_step_work):
             row, _, _ = self._places_after(cursor)
             self._must_end(cursor)
-        costs: dict[int, list[np.ndarray]] = {}
         with arena.one_budget(GRANT):
-            for token in self._stop_list:
-                if row[token >> 5] >> (token & 31) & 1:
-                    costs.setdefault(self._cost(self._follow(cursor, token)), []).append(np.array([token]))
+            ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if row[t >> 5] >> (t & 31) & 1}
             _, cursors, numbers = self._places_after(cursor)
-            by_cursor = np.array([self._cost(after) for after in cursors] or [FAR], np.int64)
+            costs = [self._cost(after) for after in cursors]
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
-        tokens = np.flatnonzero(numbers >= 0)
-        theirs = by_cursor[numbers[tokens]]
-        for cost in np.unique(theirs).tolist():
-            costs.setdefault(cost, []).append(tokens[theirs == cost])
-        order = sorted(costs)
-        return Profile(row, order, [np.concatenate(costs[cost]) for cost in order]), is_whole
+        order = sorted({*costs, *ends.values()})
+        classes = np.array([*map(order.index, costs), -1], np.int16).take(numbers)  # -1, for no token, is the last one
+        for token, cost in ends.items():
+            classes[token] = order.index(cost)
+        return Profile(row, order, classes), is_whole
 
     def _places_after(self, cursor: int) -> tuple[np.ndarray, list[int], np.ndarray]:
         """The mask row of a cursor; and of the tokens in it that do not end the text, the distinct cursors after them, and the
@@ -309,12 +311,10 @@ class Budgets:
 
     def _ending(self, cursor: int) -> list[int]:
         """The cursors of an ending, ``cursor`` first."""
-        edges = self._endings.find(cursor)
-        for spell in (completion.fewest_tokens, completion.single_tokens):  # where tokens are counted, others are another text
-            path = self._path(cursor, spell(self._arena, edges, self._stops))
-            if path is not None:
-                return path
-        raise EngineError("the matcher does not follow the endings that were found")
+        path = self._endings.followed(cursor, self._stops, lambda tokens: self._path(cursor, tokens))
+        if path is None:
+            raise EngineError(completion.NOT_FOLLOWED)
+        return path
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
         """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.
@@ -356,13 +356,9 @@ class Budgets:
 
     def _follow(self, cursor: int, token: int) -> int:
         """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
-        arena = self._arena
-        if token not in self._stop_list:
-            return arena.call(kernels.OP_ACCEPT, cursor, token, 1)
-        if self._accepts(cursor):
-            return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
-        return TERMINATED if after and self._accepts(after) else after
+        if token in self._stop_list:
+            return after_stop(self._arena, cursor, token)
+        return self._arena.call(kernels.OP_ACCEPT, cursor, token, 1)
 
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 

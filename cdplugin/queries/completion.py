@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ _TOKEN_WORK = 3  # units of work of sorting a token in
 _ALL_BYTES = 256
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
+NOT_FOLLOWED = "the matcher does not follow the endings that were found"
+
+T = TypeVar("T")
 Edge = tuple[bytes | int, int]
 """Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
 
@@ -155,7 +158,7 @@ class Endings:
 
     def __init__(self, arena: Arena) -> None:
         self.arena = self._arena = arena
-        self._costs = Costs(arena, Measures(arena))
+        self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
@@ -168,7 +171,7 @@ class Endings:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self._costs.nbytes
+        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self.costs.nbytes
 
     def find(self, cursor: int) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
@@ -184,26 +187,44 @@ class Endings:
             if self._arena.account is not None:
                 self._arena.account.note("endings", self.nbytes)
 
+    def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
+        """What ``follow`` makes of the fewest tokens for what :meth:`find` found; where that is nothing, of one for each byte:
+        where tokens are counted, others are another text. ``stops``: int64, a count and the tokens that are never text.
+        """
+        edges = self.find(cursor)
+        found = follow(_tokens(edges, lambda text: self._fewest(text, stops)))
+        if found is None:
+            banned = set(stops[1:].tolist())
+            found = follow(_tokens(edges, lambda text: self._singly(text, banned)))
+        return found
+
+    def _fewest(self, text: bytes, stops: np.ndarray) -> list[int]:
+        """The fewest tokens that spell a text. Raises :class:`EngineError` where none do."""
+        data = np.frombuffer(text, np.uint8)
+        found = self._arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        if found >= mask_layout.NOT_SPELT:
+            raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
+        return self._arena.tables[layout.STACK][:found].tolist()
+
+    def _singly(self, text: bytes, banned: set[int]) -> list[int]:
+        """One token for each byte of a text. Raises :class:`EngineError` where some byte has none."""
+        single = self._arena.vocab.token_of[0]
+        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
+        if -1 in found or not banned.isdisjoint(found):
+            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
+        return found
+
     @property
     def spells_bytes(self) -> bool:
         """Whether each byte that expressions have is a token of its own."""
         return len(self._single) >= _ALL_BYTES - self._arena.vocab.absent_bytes.bit_count()
 
-    @property
-    def costs(self) -> Costs:
-        """Estimates in bytes."""
-        return self._costs
-
-    def word(self, expression: int) -> bytes | None:
-        """A shortest match of an expression without ``&`` and ``~``; None of others, and of one that is very long."""
-        return self._word(expression)
-
     def bytes_left(self, cursor: int) -> int:
         """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
-        left = self._costs.of_cursor(cursor, demand=False)
-        return (
-            min(left, 1) if self._arena.header[layout.HAS_TRACKED] and left < FAR else left
-        )  # of names the longest are counted
+        left = self.costs.of_cursor(cursor, demand=False)
+        if left < FAR and self._arena.header[layout.HAS_TRACKED]:
+            return min(left, 1)  # of names the longest are counted
+        return left
 
     def tokens_at_most(self, cursor: int) -> int | None:
         """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.
@@ -217,21 +238,21 @@ class Endings:
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
         if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
             return None
-        self._costs.budget = Budget(arena, arena.limits.max_completion_steps)
-        self._costs.look_for(cursor)
-        left = self._costs.of_cursor(cursor)
-        return None if self._costs.is_bound or self._costs.gave_up or left >= LONG else left
+        self.costs.budget = Budget(arena, arena.limits.max_completion_steps)
+        self.costs.look_for(cursor)
+        left = self.costs.of_cursor(cursor)
+        return None if self.costs.is_bound or self.costs.gave_up or left >= LONG else left
 
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
-        self._costs.trim(_MOST_KEPT)
+        self.costs.trim(_MOST_KEPT)
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
             self._word_bytes = 0
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
-                self._costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
+                self.costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
                 try:
                     end = self._search(cursor, weight, by_tokens)
                 except LimitExceeded:
@@ -245,8 +266,8 @@ class Endings:
 
     def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
-        budget = self._costs.budget
-        self._costs.look_for(start)
+        budget = self.costs.budget
+        self.costs.look_for(start)
         estimate = self._estimate(start)
         if _LONGEST < estimate < FAR:
             found = "more" if estimate >= LONG else str(estimate)
@@ -297,7 +318,7 @@ class Endings:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
             unknown = left >= FAR
-            if unknown or self._costs.is_bound:
+            if unknown or self.costs.is_bound:
                 left = max(0 if unknown else left, estimate - cost, 0)
             found.append((edge, after, cost, left, unknown))
         return found
@@ -305,8 +326,8 @@ class Endings:
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)
         if known is None:
-            return self._costs.of_cursor(cursor, demand)
-        self._costs.is_bound = False
+            return self.costs.of_cursor(cursor, demand)
+        self.costs.is_bound = False
         return known
 
     def _text(self, edge: bytes | int) -> bytes:
@@ -385,9 +406,7 @@ class Endings:
         lexemes = arena.tables[layout.LEXEMES]
         found: list[tuple[int, int, int]] = []
         for row, state in self._arena.pairs(cursor):
-            for word in arena.sequence(
-                int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-            ):
+            for word in arena.open_words(state):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
@@ -397,7 +416,7 @@ class Endings:
                 found.append((word & layout.LOW_32, row, int(lexemes[record + layout.X_SYMBOL])))
         out: list[tuple[bytes, int, int]] = []
         for root, row, symbol in found:
-            text = self._word(root)
+            text = self.word(root)
             if text is None:
                 return None
             if text:
@@ -409,9 +428,9 @@ class Endings:
         if root in self._words:
             return self._words[root] is not None
         pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
-        return bool(pure) and self._costs.of_expression(root) <= _LONGEST_WORD
+        return bool(pure) and self.costs.of_expression(root) <= _LONGEST_WORD
 
-    def _word(self, root: int) -> bytes | None:
+    def word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
         no token is.
         """
@@ -425,7 +444,7 @@ class Endings:
         return self._words[root]
 
     def _spell(self, root: int) -> bytes | None:
-        """:meth:`_word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        """:meth:`word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
         arena = self._arena
         out = bytearray()
         pending: list[int | tuple[int, int]] = [root]
@@ -439,7 +458,7 @@ class Endings:
                 start, times = e
                 out += out[start:] * (times - 1)
                 continue
-            kind = int(arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            kind = arena.kind(e)
             words = arena.sequence(e)
             if kind == layout.K_BYTES:
                 byte = next((b for b in self._order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
@@ -451,7 +470,7 @@ class Endings:
             elif kind == layout.K_CAT:
                 pending += words[::-1]
             elif kind == layout.K_ALT:
-                pending.append(min(words, key=self._costs.of_expression))
+                pending.append(min(words, key=self.costs.of_expression))
             elif kind == layout.K_REPEAT and words[1]:
                 pending += [(len(out), words[1]), words[0]]
         arena.spend(len(out))
@@ -486,15 +505,11 @@ class Endings:
         out: dict[int, int] = {}
         for row, state in self._arena.pairs(cursor):
             states = [state]
-            ended = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
-            for lexeme in arena.sequence(ended) if ended else ():
+            for lexeme in arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST)):
                 after = arena.call(kernels.OP_SCAN, row, lexeme)
-                states.append(int(arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START]))
+                states.append(arena.of_row(after, parser_layout.R_START))
             for one in states:
-                value = (
-                    int(arena.tables[layout.LEXER_STATES][one * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]) if one else 0
-                )
-                for word in arena.sequence(value) if value else ():
+                for word in arena.open_words(one):
                     token = self._token_of(word >> 32)
                     if token is not None:
                         out[token] = word >> 32
@@ -524,37 +539,8 @@ def _flat(edges: list[bytes | int]) -> list[int]:
     return out
 
 
-def fewest_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
-    """Edges as token ids: each run of bytes as the fewest tokens that spell it, terminals as they are.
-
-    ``stops``: int64, a count and the tokens that are never taken as text. Raises :class:`EngineError` where no others spell a
-    run. The caller holds the arena's lock.
-    """
-
-    def spell(text: bytes) -> list[int]:
-        data = np.frombuffer(text, np.uint8)
-        found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
-        if found >= mask_layout.NOT_SPELT:
-            raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
-        return arena.tables[layout.STACK][:found].tolist()
-
-    return _tokens(edges, spell)
-
-
-def single_tokens(arena: Arena, edges: list[int], stops: np.ndarray) -> list[int]:
-    """The same with one token for each byte."""
-    single, banned = arena.vocab.token_of[0], set(stops[1:].tolist())
-
-    def spell(text: bytes) -> list[int]:
-        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
-        if -1 in found or not banned.isdisjoint(found):
-            raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
-        return found
-
-    return _tokens(edges, spell)
-
-
 def _tokens(edges: list[int], spell: Callable[[bytes], list[int]]) -> list[int]:
+    """Edges as token ids: each run of bytes as it is spelled, terminals as they are."""
     out: list[int] = []
     run = bytearray()
     for edge in [*edges, None]:

@@ -115,12 +115,10 @@ class Costs:
             return 0 if cursor & parser_layout.ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
         best = FAR
         for pair in self._arena.sequence(cursor):
-            best = min(
-                best,
-                0
-                if pair == parser_layout.ACCEPTS_HERE
-                else self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)),
-            )
+            if pair == parser_layout.ACCEPTS_HERE:
+                best = 0
+            else:
+                best = min(best, self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)))
         return best
 
     @property
@@ -145,8 +143,7 @@ class Costs:
     def look_for(self, cursor: int) -> None:
         """Look for the shortest matches of the lexemes that a cursor is in."""
         for _, state in self._arena.pairs(cursor):
-            value = int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-            for word in self._arena.sequence(value) if value else ():
+            for word in self._arena.open_words(state):
                 self.of_expression(word & layout.LOW_32)
 
     def _pair(self, row: int, state: int) -> int:
@@ -155,13 +152,8 @@ class Costs:
         if known is None:
             known = FAR
             lexemes = self._arena.tables[layout.LEXEMES]
-            value = (
-                int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-                if state
-                else 0
-            )
             ways: list[tuple[int, int]] = []
-            words = self._arena.sequence(value) if value else []
+            words = self._arena.open_words(state)
             self._arena.spend(_LEXEME_WORK * len(words))
             for word in words:
                 record = (word >> 32) * layout.LEXEME_WORDS
@@ -197,7 +189,6 @@ class Costs:
         """Look for the shortest matches of the parts with ``&`` and ``~``, which several expressions share; what is made of
         them by concatenation, alternation and repetition is known from these.
         """
-        values = self._arena.tables[layout.VALUES]
         around: list[int] = []
         pending = [root]
         while pending:
@@ -205,7 +196,7 @@ class Costs:
             if e in self._looked_for or self.is_pure(e):
                 continue
             self._looked_for.add(e)
-            kind = int(values[e * layout.VALUE_WORDS + layout.V_KIND])
+            kind = self._arena.kind(e)
             if kind in (layout.K_CAT, layout.K_ALT, layout.K_REPEAT):
                 around.append(e)
                 self._of_expression.pop(e, None)
@@ -213,7 +204,6 @@ class Costs:
                 pending += words[:1] if kind == layout.K_REPEAT else words
             else:
                 self._of_expression[e] = self._derived(e, self._structure(e))
-                values = self._arena.tables[layout.VALUES]
         for e in around:
             self._of_expression.pop(e, None)
 
@@ -231,7 +221,6 @@ class Costs:
             return known[root]
         if self.is_pure(root):
             return self.measures.least(root)
-        kinds = arena.tables[layout.VALUES]
         bounds: dict[int, int] = {}
         pending = [root]
         while pending:
@@ -239,7 +228,7 @@ class Costs:
             if e in bounds:
                 pending.pop()
                 continue
-            kind = int(kinds[e * layout.VALUE_WORDS + layout.V_KIND])
+            kind = arena.kind(e)
             words = arena.sequence(e)
             parts = (
                 words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
@@ -338,9 +327,9 @@ class Costs:
 
     def _longest(self, expression: int) -> int:
         """The length of the longest of some literals; of other expressions, of the shortest match."""
-        values, offsets = self._arena.tables[layout.VALUES], self._arena.tables[layout.LITERAL_OFFSETS]
-        if values[expression * layout.VALUE_WORDS + layout.V_KIND] != layout.K_LITERALS:
+        if self._arena.kind(expression) != layout.K_LITERALS:
             return self.of_expression(expression)
+        offsets = self._arena.tables[layout.LITERAL_OFFSETS]
         low, high, depth = self._arena.sequence(expression)
         self._arena.spend(high - low)
         return int(np.diff(offsets[low : high + 1]).max()) - depth
@@ -543,7 +532,7 @@ class Costs:
         """Bytes from the boundary before a row to the end of the text."""
         known = self._of_row.get(row)
         if known is None:
-            items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
+            items = self._arena.of_row(row, parser_layout.R_ITEMS)
             edges = self._edges(items)
             self._close([node for _, node in edges])
             known = min((total((rest, self._of_end.get(node, FAR))) for rest, node in edges), default=FAR)

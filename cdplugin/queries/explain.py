@@ -61,7 +61,7 @@ def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:
         return "nothing: the text has ended"
     allowed = [byte for byte in range(256) if arena.call(kernels.OP_STEP, cursor, byte)]
     parts = []
-    places = [*arena.pairs(cursor), *_after_longest(arena, cursor)]
+    places = [*arena.pairs(cursor), *after_longest(arena, cursor)]
     if allowed:
         names = _several(lexeme_names(arena, tables, cursor))
         rules = rule_names(arena, tables, places)
@@ -90,59 +90,56 @@ def _several(names: list[str]) -> str:
 
 def _matched(arena: Arena, state: int) -> list[int]:
     """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
-    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
-    return arena.sequence(value) if value else []
+    return arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST))
 
 
-def _after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
+def after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     """The places right after the LONGEST lexemes that match at a cursor."""
     out = []
     for row, state in arena.pairs(cursor):
         for lexeme in _matched(arena, state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
-            starts = (
-                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_START],
-                arena.tables[layout.ROWS][after * parser_layout.ROW_WORDS + parser_layout.R_LONGEST],
-            )
-            out += [(after, int(start)) for start in starts if start]
+            starts = (arena.of_row(after, parser_layout.R_START), arena.of_row(after, parser_layout.R_LONGEST))
+            out += [(after, start) for start in starts if start]
     return out
 
 
 def _words(arena: Arena, state: int) -> list[int]:
     """The numbers of the lexemes that are open in a state."""
-    value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-    return [word >> 32 for word in arena.sequence(value)]
+    return [word >> 32 for word in arena.open_words(state)]
 
 
-def _lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:
+def rule_name(arena: Arena, tables: StaticTables, nonterminal: int) -> str:
+    """The name of a nonterminal, of one that was made late, too."""
+    names = tables.rules.names
+    expander: Any = arena.expand
+    return names[nonterminal] if nonterminal < len(names) else expander.name(nonterminal)
+
+
+def lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:
     names = tables.lexemes.names
     if lexeme >= len(names):  # made while a text was followed
-        lexeme = int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        lexeme = arena.of_lexeme(lexeme, layout.X_TRACKED)
     return names[lexeme]
-
-
-def _is_terminal(arena: Arena, lexeme: int) -> bool:
-    return bool(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_N_RANGES])
 
 
 def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the LONGEST lexemes that match at a cursor, skips apart."""
-    lexemes = arena.tables[layout.LEXEMES]
     names: dict[str, None] = {}
     for _, state in arena.pairs(cursor):
         for lexeme in _matched(arena, state):
-            if not lexemes[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP]:
-                names[_lexeme_name(arena, tables, lexeme)] = None
+            if not arena.of_lexeme(lexeme, layout.X_IS_SKIP):
+                names[lexeme_name(arena, tables, lexeme)] = None
     return list(names)
 
 
 def lexeme_names(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have ended."""
     names: dict[str, None] = {}
-    for _, state in [*arena.pairs(cursor), *_after_longest(arena, cursor)]:
+    for _, state in [*arena.pairs(cursor), *after_longest(arena, cursor)]:
         for lexeme in _words(arena, state):
-            if not _is_terminal(arena, lexeme):
-                names[_lexeme_name(arena, tables, lexeme)] = None
+            if not arena.of_lexeme(lexeme, layout.X_N_RANGES):
+                names[lexeme_name(arena, tables, lexeme)] = None
     return list(names)
 
 
@@ -150,48 +147,50 @@ def _terminals(arena: Arena, places: list[tuple[int, int]]) -> str:
     """The tokens that the grammar names at some place: their names, or ids; empty if there are none."""
     if not arena.header[layout.HAS_TERMINALS]:
         return ""
-    lexemes, ranges = arena.tables[layout.LEXEMES], arena.tables[layout.TOKEN_RANGES]
+    ranges = arena.tables[layout.TOKEN_RANGES]
     names = arena.vocab.names
     found: dict[str, None] = {}
     for _, state in places:
         for lexeme in _words(arena, state):
-            record = lexeme * layout.LEXEME_WORDS
-            first = int(lexemes[record + layout.X_RANGES])
-            for i in range(first, first + int(lexemes[record + layout.X_N_RANGES])):
+            first = arena.of_lexeme(lexeme, layout.X_RANGES)
+            for i in range(first, first + arena.of_lexeme(lexeme, layout.X_N_RANGES)):
                 low, high = int(ranges[2 * i]), int(ranges[2 * i + 1])
                 found[names.get(low, str(low)) if low == high else f"{low} to {high}"] = None
     return _several(list(found))
 
 
+def open_lexemes(arena: Arena, rules: Rules, row: int, state: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
+    """The dots of a row's items, with those that follow because what comes next may be empty; and the lexemes that are open in
+    a state, each with the dots before it, there and in what those predict.
+    """
+    dots: list[int] = []
+    for item in arena.items(row):
+        dot = item >> 32
+        dots.append(dot)
+        while rules.symbols[dot] >= 0 and rules.nullable[rules.symbols[dot]]:
+            dot += 1
+            dots.append(dot)
+    predicted = rules.closure(frozenset(rules.symbols[dot] for dot in dots if rules.symbols[dot] >= 0)).dots
+    found = []
+    for lexeme in _words(arena, state):
+        symbol = -2 - arena.of_lexeme(lexeme, layout.X_SYMBOL)
+        found.append((lexeme, [*(dot for dot in dots if rules.symbols[dot] == symbol), *predicted.get(symbol, ())]))
+    return dots, found
+
+
 def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]) -> str:
     """Names of the rules that the lexemes at some places are in; those around them where they have none."""
     rules = Rules(arena)
-    expander: Any = arena.expand
     static = tables.rules
     names: dict[str, None] = {}
     for row, state in places:
-        items = arena.sequence(int(arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS]))
-        dots: list[int] = []
-        for item in items:
-            dot = item >> 32
-            dots.append(dot)
-            while rules.symbols[dot] >= 0 and rules.nullable[rules.symbols[dot]]:
-                dot += 1
-                dots.append(dot)
-        waited = frozenset(rules.symbols[dot] for dot in dots if rules.symbols[dot] >= 0)
-        predicted = rules.closure(waited).dots
         found: dict[str, None] = {}
-        for lexeme in _words(arena, state):
-            symbol = -2 - int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_SYMBOL])
-            for dot in [*(dot for dot in dots if rules.symbols[dot] == symbol), *predicted.get(symbol, ())]:
-                left = rules.lefts[dot]
-                name = expander.name(left) if left >= len(static.names) else static.names[left]
-                found[name] = None
+        for _, dots in open_lexemes(arena, rules, row, state)[1]:
+            for left in (rules.lefts[dot] for dot in dots):
+                found[rule_name(arena, tables, left)] = None
         found.pop("", None)
-        names.update(
-            found
-            or {static.names[left]: None for left in (rules.lefts[item >> 32] for item in items) if left < len(static.names)}
-        )
+        around = (rules.lefts[item >> 32] for item in arena.items(row))
+        names.update(found or {static.names[left]: None for left in around if left < len(static.names)})
     names.pop("", None)
     return ", ".join(f"`{name}`" for name in list(names)[:_MOST_RULES])
 

@@ -34,12 +34,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
 from cdplugin.ir import Family
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.growth import (
     B_BYTES,
@@ -53,10 +53,11 @@ from cdplugin.kernels.parser.growth import (
     UNIT_BITS,
     bound_rules,
     count_bytes,
+    in_units,
     scratch_size,
 )
 from cdplugin.kernels.regex import expressions
-from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST
+from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.costs import Budget, Costs
@@ -182,7 +183,7 @@ class Growth(Costs):
         self.is_bound = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
         self._of_node = list(zip(reach.tolist(), levels.tolist(), strict=True))
-        self._opened = _bytes_in(out[B_BYTES:])
+        self._opened = bytes(bit_members(out[B_BYTES:]).tolist())
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
         self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
@@ -313,8 +314,7 @@ class Growth(Costs):
         now = later = level = 0
         first: set[int] | None = set()
         for row, state in arena.pairs(cursor):
-            value = int(arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE])
-            for word in arena.sequence(value):
+            for word in arena.open_words(state):
                 first_word = (word >> 32) * layout.LEXEME_WORDS
                 record = arena.tables[layout.LEXEMES][first_word : first_word + layout.LEXEME_WORDS].tolist()
                 left, leaves = 1, b""
@@ -345,7 +345,7 @@ class Growth(Costs):
         """What is left of the rules in which a row's items stand, of all that is open wherever a text goes on to stand, and for
         each level.
         """
-        items = int(self._arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])
+        items = self._arena.of_row(row, parser_layout.R_ITEMS)
         known = self._of_items.get(items)
         if known is not None:
             return known
@@ -407,9 +407,7 @@ class Growth(Costs):
 
     def _count(self, cost: int) -> int:
         """How many bytes or tokens a cost is."""
-        if not self._unit.bits or cost >= FAR:
-            return cost
-        return FAR if cost >= LONG else -cost & ((1 << self._unit.bits) - 1)
+        return int(in_units(cost, self._unit.bits))
 
     def _cost_of(self, count: int) -> int:
         """The cost of so many bytes, each a token."""
@@ -427,7 +425,7 @@ class Growth(Costs):
         """The lexeme that the rules name, of one that keeps its text."""
         if lexeme < len(self._of_lexeme):
             return lexeme
-        tracked = int(self._arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_TRACKED])
+        tracked = self._arena.of_lexeme(lexeme, layout.X_TRACKED)
         if tracked not in self._tracked:
             raise _unknown("lexeme")
         return self._tracked[tracked]
@@ -491,11 +489,6 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
             known.clear()
         found = known[key] = _Levels(counts)
     return found
-
-
-def _bytes_in(words: np.ndarray) -> bytes:
-    """The bytes of a set of 4 words, int64."""
-    return bytes(np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist())
 
 
 def _unknown(what: str) -> LimitExceeded:

@@ -191,7 +191,7 @@ class Meetings:
         known = self._of.get(e)
         if known is None:
             self._arena.spend(_NODE_WORK)
-            kind = int(self._arena.tables[layout.VALUES][e * layout.VALUE_WORDS + layout.V_KIND])
+            kind = self._arena.kind(e)
             parts = self._arena.sequence(e) if kind in _MADE_OF_PARTS else []
             known = self._of[e] = kind, parts[:1] if kind == layout.K_REPEAT else parts
         return known

@@ -8,7 +8,6 @@ from typing import Any
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.ir import PLACES_PER_LEXEME
-from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.queries import explain
 from cdplugin.queries.captures import Rules
@@ -51,12 +50,9 @@ class PlaceFinder:
         """The places at a cursor, at most :data:`MOST_PLACES`. The caller holds the arena's lock."""
         rules = self._current(arena)
         found: dict[Place, None] = {}
-        for row, state in [*arena.pairs(cursor), *explain._after_longest(arena, cursor)]:
-            dots = _dots(arena, rules, row)
-            predicted = rules.closure(frozenset(rules.symbols[dot] for dot in dots if rules.symbols[dot] >= 0)).dots
-            for lexeme in explain._words(arena, state):
-                symbol = -2 - int(arena.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + layout.X_SYMBOL])
-                at = [*(dot for dot in dots if rules.symbols[dot] == symbol), *predicted.get(symbol, ())]
+        for row, state in [*arena.pairs(cursor), *explain.after_longest(arena, cursor)]:
+            dots, open_lexemes = explain.open_lexemes(arena, rules, row, state)
+            for lexeme, at in open_lexemes:
                 for place in self._of_lexeme(arena, rules, lexeme, at, dots):
                     found[place] = None
                     if len(found) == MOST_PLACES:
@@ -73,7 +69,7 @@ class PlaceFinder:
 
     def _of_lexeme(self, arena: Arena, rules: Rules, lexeme: int, at: list[int], around: list[int]) -> list[Place]:
         """The places of an open lexeme that stands at some dots; where none is known, those of the rules ``around`` it."""
-        name = explain._lexeme_name(arena, self._tables, lexeme)
+        name = explain.lexeme_name(arena, self._tables, lexeme)
         table = self._tables
         own = table.lexemes.places[lexeme] if lexeme < len(table.lexemes.places) else ()
         out = []
@@ -81,9 +77,8 @@ class PlaceFinder:
             left = rules.lefts[dot]
             key = self._key_before(rules, dot)
             where = _narrowed(own or key, key, self._rule_places(left))
-            out.append(
-                Place(name, self._rule_name(arena, left), where or self._rule_places(left) or self._around(rules, around))
-            )
+            where = where or self._rule_places(left) or self._around(rules, around)
+            out.append(Place(name, explain.rule_name(arena, table, left), where))
         return out or [Place(name, "", own or self._around(rules, around))]
 
     def _key_before(self, rules: Rules, dot: int) -> tuple[str, ...]:
@@ -101,29 +96,8 @@ class PlaceFinder:
         places = self._tables.rules.places
         return places[left] if left < len(places) else ()
 
-    def _rule_name(self, arena: Arena, left: int) -> str:
-        names = self._tables.rules.names
-        expander: Any = arena.expand
-        return names[left] if left < len(names) else expander.name(left)
-
     def _around(self, rules: Rules, dots: list[int]) -> tuple[str, ...]:
-        for dot in dots:
-            where = self._rule_places(rules.lefts[dot])
-            if where:
-                return where
-        return ()
-
-
-def _dots(arena: Arena, rules: Rules, row: int) -> list[int]:
-    """The dots of a row's items, with those that follow because what comes next may be empty."""
-    out: list[int] = []
-    for item in arena.sequence(int(arena.tables[layout.ROWS][row * parser_layout.ROW_WORDS + parser_layout.R_ITEMS])):
-        dot = item >> 32
-        out.append(dot)
-        while rules.symbols[dot] >= 0 and rules.nullable[rules.symbols[dot]]:
-            dot += 1
-            out.append(dot)
-    return out
+        return next(filter(None, (self._rule_places(rules.lefts[dot]) for dot in dots)), ())
 
 
 def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ...]) -> tuple[str, ...]:

@@ -74,7 +74,7 @@ class TokenGroups:
         bits = bit_flags(mask)
         out = []
         for name, ids in zip(NAMES, self._ids, strict=True):
-            allowed = ids[bits[ids] != 0] if len(ids) else ids
+            allowed = ids[bits[ids]]
             if len(allowed):
                 out.append(Sample(name, len(allowed), tuple(allowed[:most].tolist())))
         return out

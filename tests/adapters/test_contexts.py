@@ -18,7 +18,8 @@ from engine_tools import cases, members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
-from cdplugin.adapters.contexts import ContextMasks, allowed_tokens
+from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.bits import bit_flags
 
 GRAMMAR = cd.Compiler(VOCAB).compile(cd.Choice(json.loads(CHOICE)))
 PROMPT = [3, 1, 4]
@@ -174,12 +175,12 @@ def test_misuse() -> None:
 
 
 def test_bools() -> None:
-    bitmask = np.array([[0b1010, 1]], np.int32)
-    assert np.flatnonzero(allowed_tokens(bitmask, 40)[0]).tolist() == [1, 3, 32]
-    assert np.flatnonzero(allowed_tokens(bitmask, 33)[0]).tolist() == [1, 3, 32]
-    assert np.flatnonzero(allowed_tokens(bitmask, 3)[0]).tolist() == [1]
-    wide = allowed_tokens(bitmask, 100)
-    assert wide.shape == (1, 100) and np.flatnonzero(wide[0]).tolist() == [1, 3, 32]
+    row = np.array([0b1010, 1], np.int32)
+    assert np.flatnonzero(bit_flags(row, 40)).tolist() == [1, 3, 32]
+    assert np.flatnonzero(bit_flags(row, 33)).tolist() == [1, 3, 32]
+    assert np.flatnonzero(bit_flags(row, 3)).tolist() == [1]
+    wide = bit_flags(row, 100)
+    assert wide.shape == (100,) and wide.dtype == bool and np.flatnonzero(wide).tolist() == [1, 3, 32]
 
 
 # --- TensorRT-LLM: its interface, as its sources say it, without its library -------------------------------------------------

@@ -15,6 +15,7 @@ from vllm_tools import brackets, is_valid, needs_vllm, obj, schemas, validator
 pytestmark = needs_vllm
 
 END = 2  # <|im_end|>
+BY_VALUE = ("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # a test sends a function to the worker
 NAMES = ["a person", "a city", "a book", "a horse"]
 
 
@@ -51,6 +52,7 @@ def start(**options: Any) -> Any:
     patch = pytest.MonkeyPatch()
     with patch.context() as environment:
         environment.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+        environment.setenv(*BY_VALUE)
         environment.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact", "limits": {"max_expr_width": 300}}))
         if "speculative_config" not in options:
             options["logits_processors"] = ["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"]
@@ -194,6 +196,16 @@ def test_the_logits_processor_writes_the_same(engines: Any) -> None:
     for wrong, message in (({"cdplugin_json": '{"type": 1}'}, "/type"), ({"cdplugin_x": 1}, "cdplugin_x")):
         with pytest.raises(VLLMValidationError, match=message):
             chat(llm, [("x", SamplingParams(extra_args=wrong))])
+
+
+def test_bitmasks_are_applied_by_our_kernel(engines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def how(worker: Any) -> str:
+        from vllm.v1.structured_output import utils
+
+        return type(utils.xgr).__name__
+
+    monkeypatch.setenv(*BY_VALUE)
+    assert engines("plain").collective_rpc(how) == ["CpuMasks"]
 
 
 def test_beam_search(engines: Any) -> None:

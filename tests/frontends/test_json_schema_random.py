@@ -14,6 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from engine_tools import cases
 from json_schema_tools import dumps, grammar, mutated, orders, random_schema, random_value
 from naive import Naive
 
@@ -243,7 +244,7 @@ def deep_recursion() -> Iterator[None]:
 def test_number_bounds(seed: int) -> None:
     """No text is accepted whose Python value is out of bounds; every ``json.dumps`` inside is accepted."""
     rng = random.Random(seed)
-    for _ in range(40):
+    for _ in range(cases(40, 8)):
         low: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
         high: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
         if low and high and low[0] > high[0]:

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin.engine import arena, blocks, pages, rules
+from cdplugin.engine import arena, blocks, capacities, pages, rules
 from cdplugin.engine import base_arena as template
 from cdplugin.engine import tracked as keeping
 from cdplugin.engine.arena import Arena
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 
-OWNERS = (arena, blocks, keeping, pages, rules, template)
+OWNERS = (arena, blocks, capacities, keeping, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""
 KINDS = ("memory", "pages", "limit", "interrupt")
 
@@ -137,13 +138,13 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 def tight_tables() -> Iterator[None]:
     """Arenas that are made now begin with next to nothing, have pages of their own early, and grow by little, so often."""
     hashed = (arena.layout.INDEX, arena.layout.MEMO_KEYS, arena.layout.MEMO_RESULTS)
-    small = {table: 16 if table in hashed else 1 for table in arena._INITIAL}
+    small = {table: 16 if table in hashed else 1 for table in arena.INITIAL}
     small[arena.layout.VALUES] = arena.layout.VALUE_WORDS  # record 0 is of nothing, and zeros: kernels read it
-    small[arena.layout.LEXER_STATES] = arena.lexer_layout.LEXER_WORDS
+    small[arena.layout.LEXER_STATES] = lexer_layout.LEXER_WORDS
     small[arena.layout.ROWS] = parser_layout.ROW_WORDS
     small[arena.layout.TRANSITIONS] = 256
     with (
-        _replaced(arena, "_INITIAL", small),
+        _replaced(arena, "INITIAL", small),
         _replaced(arena, "_GROWTH_SMALL", 1.02),
         _replaced(arena, "_GROWTH_LARGE", 1.01),
         _replaced(pages, "LARGE", 1 << 12),

@@ -230,7 +230,7 @@ def test_tables_that_start_tiny(tree: Expr, texts: list[bytes]) -> None:
 
 def tiny_arena() -> Arena:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, "_INITIAL", TINY)
+        patch.setattr(owner, "INITIAL", TINY)
         return Arena(VOCAB, Limits())
 
 

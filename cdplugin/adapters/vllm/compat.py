@@ -19,6 +19,8 @@ MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
 ASYNC = "vllm.v1.engine.async_llm"
 REGISTRY = "vllm.v1.metrics.prometheus"
+RUNNER = "vllm.v1.worker.gpu_model_runner"  # that of the CPU is one of its
+MASKS = "vllm.v1.structured_output.utils"
 TOOLS = ("vllm.tool_parsers.structural_tag_registry", "vllm.frontend.processing.tool_parsers.structural_tag_registry")
 """vLLM's structural tags of tools: up to 0.33, and where they lie since then."""
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"

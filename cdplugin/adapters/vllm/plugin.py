@@ -12,6 +12,7 @@ nothing is imported early. Two of them are needed before the configuration may n
 ``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
 ``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop; one that
                                           crosses a budget while it is decoded is answered with HTTP 400 and the reason
+``GPUModelRunner``                        (may be missing) on a CPU our kernel applies the bitmasks, where the backend is ours
 ``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
 structural tags of tools                  (may be missing) tools are strict where clients do not say, if an option asks for it
 offline beam search                       (may be missing) takes our backend where it lists the known ones
@@ -429,6 +430,28 @@ def _patch_input(module: ModuleType) -> None:
     cls.__init__ = __init__
 
 
+def _patch_runner(module: ModuleType) -> None:
+    cls = getattr(module, "GPUModelRunner", None)
+    if cls is None:
+        logger.debug("cdplugin: no GPUModelRunner in %s: bitmasks are applied as vLLM does", module.__name__)
+        return
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+        original(self, vllm_config, *arguments, **named)
+        if vllm_config.structured_outputs_config.backend != NAME or getattr(self.device, "type", "") != "cpu":
+            return
+        try:
+            from cdplugin.adapters.vllm import masks
+
+            masks.install(compat.MASKS)
+        except Exception as error:  # xgrammar's way is as right
+            logger.warning("cdplugin: bitmasks are applied as vLLM does: %s: %s", type(error).__name__, error)
+
+    cls.__init__ = __init__
+
+
 def _patch_beam_search(module: ModuleType) -> None:
     """Beam search lists the backends that it knows; ours is put where it looks."""
     for cls in [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]:
@@ -466,6 +489,7 @@ PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.INPUT: _patch_input,
     compat.ASYNC: _patch_async,
     compat.REGISTRY: _patch_registry,
+    compat.RUNNER: _patch_runner,
     **dict.fromkeys(compat.TOOLS, _patch_tools),
     compat.BEAM_SEARCH: _patch_beam_search,
 }

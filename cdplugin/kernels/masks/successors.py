@@ -1,26 +1,32 @@
 """Where each allowed token leads: the distinct cursors after the tokens of a mask, and which tokens lead to which.
 
 The trie is walked as for a mask that nothing is known of. A dense place has a hundred thousand tokens and a handful of
-cursors, so the cursors go into a small open-addressed table, and the last one that was met is compared first.
+cursors, so the cursors go into a small open-addressed table, and the last one that was met is compared first. Where all bytes
+below a node lead back to its cursor (:mod:`cdplugin.kernels.masks.loops`), its subtree is taken whole, as in a base.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.decorators import count_bits, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.masks.loops import loops_of
 from cdplugin.kernels.parser.cursors import step, step_inside
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 
 # words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none),
-# slots of the table (a power of two), cursors so far; then the slots' cursors and their numbers, then the cursors
-Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT = range(4)
-QUESTION_WORDS = 4
+# slots of the table (a power of two), cursors so far, tokens that the walk gave a number; then the slots' cursors and their
+# numbers, then the cursors
+Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT, Q_NUMBERED = range(5)
+QUESTION_WORDS = 5
 _STEP_WORK = 8  # units of work of a step that is more than a look at a table
+_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
+_COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
 FULL = 1 << 40
 """More cursors than half the slots: ask again with more."""
 
@@ -43,6 +49,7 @@ def successors(h, cursor, address):
     slots = question[Q_SLOTS]
     table = view_i64(address, QUESTION_WORDS + 2 * slots + (slots >> 1))
     table[Q_COUNT] = 0
+    table[Q_NUMBERED] = 0
     for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
         table[i] = 0
     row = view_i32(table[Q_ROW], head[layout.WORDS])
@@ -53,6 +60,11 @@ def successors(h, cursor, address):
         status = _walk(h, cursor, table, row, numbers)
         if status != 0:
             return status
+        left = -table[Q_NUMBERED]
+        for word in range(head[layout.WORDS]):
+            left += count_bits(np.int64(row[word]) & layout.LOW_32)
+        if left == 0:
+            return table[Q_COUNT]
     for word in range(head[layout.WORDS]):
         bits = row[word]
         if bits == 0:
@@ -106,20 +118,27 @@ def _walk(h, cursor, table, row, numbers):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
+    below = i32(h, layout.TRIE_BELOW)
+    ranks = i32(h, layout.TRIE_RANK)
+    listed = i32(h, layout.TRIE_LISTED)
+    transitions = i32(h, layout.TRANSITIONS)
+    records = i64(h, layout.LEXER_STATES)
     saved = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
         return np.int64(statuses.GROW)
-    i64(h, layout.STACK)[saved] = cursor
+    stack = i64(h, layout.STACK)
+    stack[saved] = cursor
     head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
     node = np.int64(0)
     visited = 0
+    numbered = 0
     last, number = np.int64(0), np.int64(-1)
     while node < head[layout.N_NODES]:
         visited += 1
         depth = saved + depths[node]
-        before = i64(h, layout.STACK)[depth - 1]
+        before = stack[depth - 1]
         byte = np.int64(bytes_[node])
-        after = step_inside(i32(h, layout.TRANSITIONS), before, byte)
+        after = step_inside(transitions, before, byte)
         if after < 0:
             if not spend(h, _STEP_WORK):  # counted at once: a walk that is told to come again has been there for nothing
                 return np.int64(statuses.LIMIT_WORK)
@@ -136,8 +155,34 @@ def _walk(h, cursor, table, row, numbers):
                 if number < 0:
                     return np.int64(FULL)
             numbers[token] = number
-        i64(h, layout.STACK)[depth] = after
-        node += 1
+            numbered += 1
+        if skips[node] == 1:
+            node += 1
+            continue
+        state = after & lexer_layout.STATE_MASK
+        loops = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS] if after >> 32 else np.int64(0)
+        if loops < 0 and skips[node] >= _LARGE:
+            loops = loops_of(h, state)
+            if loops < 0:
+                return loops
+        if loops <= 0 or below[node] & ~loops:
+            stack[depth] = after
+            node += 1
+            continue
+        # no byte below leads anywhere but back here, inside the same lexemes
+        inside = ((after >> 32) << 32) | state
+        if inside != last:
+            last, number = inside, _number(table, inside)
+            if number < 0:
+                return np.int64(FULL)
+        for i in range(ranks[node + 1], ranks[node + skips[node]]):
+            token = listed[i]
+            if (row[token >> 5] >> np.int32(token & 31)) & 1:
+                numbers[token] = number
+                numbered += 1
+        visited += (ranks[node + skips[node]] - ranks[node + 1]) >> _COPIED_BITS
+        node += skips[node]
+    table[Q_NUMBERED] = numbered
     head[layout.STACK_TOP] = saved
     head[layout.C_NODES] += visited
     head[layout.C_SUBWALKS] += 1

@@ -4,7 +4,7 @@ Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a
 
 What something costs is counted in bytes, or in tokens. Endings that are found have the fewest bytes, so what counts is the
 tokens of a text of the fewest bytes, and of several the one of most tokens. Such a cost is one number, *bytes* ``<< UNIT_BITS``
-*less tokens*: the least such number is wanted, sums are sums, and :func:`in_tokens` gives the tokens.
+*less tokens*: the least such number is wanted, sums are sums, and :func:`in_units` gives the tokens.
 
 Edges of the nonterminals' graph::
 
@@ -18,6 +18,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import count_bits, entry_kernel, kernel
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.heap import heap_pop, heap_push
 
 R_RULE, R_COST, R_WAY = range(3)
 """What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
@@ -41,12 +42,14 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
     return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
 
 
-@kernel
-def in_tokens(cost, unit_bits):
-    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is."""
+def in_units(cost, unit_bits):
+    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from Python."""
     if unit_bits == 0 or cost >= FAR:
-        return np.int64(cost)
-    return np.int64(FAR) if cost >= LONG else np.int64(-cost & ((1 << unit_bits) - 1))
+        return cost
+    return FAR if cost >= LONG else -cost & ((1 << unit_bits) - 1)
+
+
+_in_units = kernel(in_units)
 
 
 @entry_kernel
@@ -177,13 +180,13 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
     size = np.int64(0)
     for node in range(n):
         if nullable[node] == 1 and heads[node] == node:
-            size = _push(heap, size, node)
+            size = heap_push(heap, size, node)
     for r in range(n_rules):
         if uses[r] != R_WAY and missing[r] == 0 and fixed[r] < FAR:
-            size = _push(heap, size, fixed[r] << _SHIFT | heads[lefts[r]])
+            size = heap_push(heap, size, fixed[r] << _SHIFT | heads[lefts[r]])
     while size:
-        entry = heap[0]
-        size = _pop(heap, size)
+        entry = heap_pop(heap, size)
+        size -= 1
         node = entry & ((1 << _SHIFT) - 1)
         if costs[node] < FAR:
             continue
@@ -199,7 +202,7 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
                 if symbols[at] >= 0:
                     cost = _sum(cost, costs[heads[symbols[at]]])
                 at += 1
-            size = _push(heap, size, cost << _SHIFT | heads[lefts[r]])
+            size = heap_push(heap, size, cost << _SHIFT | heads[lefts[r]])
     for node in range(n):
         costs[node] = costs[heads[node]]
 
@@ -208,35 +211,6 @@ def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rule
 def _sum(one, two):
     """The cost of both: :data:`FAR` if one is, else at most :data:`LONG`."""
     return np.int64(FAR) if one >= FAR or two >= FAR else min(one + two, LONG)
-
-
-@kernel
-def _push(heap, size, entry):
-    """Put an entry into a heap of ``size``, the smallest first; its size then."""
-    at = size
-    while at and heap[(at - 1) >> 1] > entry:
-        heap[at] = heap[(at - 1) >> 1]
-        at = (at - 1) >> 1
-    heap[at] = entry
-    return size + 1
-
-
-@kernel
-def _pop(heap, size):
-    """Take the smallest entry out of a heap of ``size``; its size then."""
-    size -= 1
-    entry = heap[size]
-    at = np.int64(0)
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= entry:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = entry
-    return size
 
 
 @kernel
@@ -271,7 +245,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
             price = rests[at - starts[r]]
             if code < 0:
                 x = -2 - code
-                opened[left] = max(opened[left], min(in_tokens(price, unit_bits) + rest[x], FAR))
+                opened[left] = max(opened[left], min(_in_units(price, unit_bits) + rest[x], FAR))
                 if between == _NOTHING or _size(needed, x) < _size(needed, between):
                     between = x if _size(needed, x) < 256 else np.int64(_ANY)
                 continue
@@ -292,7 +266,7 @@ def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, need
     for node in range(len(costs)):
         first[node + 1] += first[node]
     for e in range(count):
-        edges[_E_PRICE, e] = in_tokens(edges[_E_PRICE, e], unit_bits)
+        edges[_E_PRICE, e] = _in_units(edges[_E_PRICE, e], unit_bits)
         source = edges[_E_SOURCE, e]
         edges[_EDGE_COLUMNS - 1, first[source]] = e
         first[source] += 1

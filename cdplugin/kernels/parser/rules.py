@@ -181,9 +181,8 @@ def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
         at = start + number * layout.LEXEME_WORDS
         out[at + layout.X_SYMBOL] = number
         out[at + layout.X_BEGUN] = number
-        out[at + layout.X_SKIP] = -1
-        out[at + layout.X_TICK] = -1
-        out[at + layout.X_TRACKED] = -1
+        for field in layout.X_NONE:
+            out[at + field] = -1
     for t in range(len(numbers)):
         if numbers[t] >= 0:
             at = start + numbers[t] * layout.LEXEME_WORDS
@@ -203,7 +202,8 @@ def find_productive(lefts, offsets, symbols, barren, known, work, seeds):
 
 @kernel
 def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
-    """Set ``known`` to 1 for each nonterminal that derives a text. ``work[:len(lefts)]`` is 0 afterwards for the rules that do.
+    """Set ``known`` to 1 for each nonterminal that derives a text; those that are 1 at the first call are known to.
+    ``work[:len(lefts)]`` is 0 afterwards for the rules that derive one.
 
     ``barren``: 1 for a lexeme that matches nothing; ``seeds``: nonterminals that are known from elsewhere since the last call;
     at the first call it is empty; ``work``: len(lefts) + 2 len(symbols) + 2 len(known) words, kept between calls. All int64.
@@ -224,11 +224,14 @@ def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
     if len(seeds) == 0:
         for symbol in range(n):
             heads[symbol] = layout.END_OF_RULE
+            if known[symbol]:
+                stack[top] = symbol
+                top += 1
         for rule in range(n_rules):
-            missing[rule] = _wait(offsets, symbols, rule, rule_at, heads, links)
+            is_barren = False
             for at in range(offsets[rule], offsets[rule + 1]):
-                if symbols[at] < 0 and barren[~symbols[at]]:
-                    missing[rule] = _NEVER
+                is_barren = is_barren or (symbols[at] < 0 and barren[~symbols[at]] != 0)
+            missing[rule] = _NEVER if is_barren else _wait(offsets, symbols, rule, rule_at, heads, links)
             if missing[rule] == 0 and known[lefts[rule]] == 0:
                 known[lefts[rule]] = 1
                 stack[top] = lefts[rule]
@@ -338,7 +341,10 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
         is_null[i + 1] = nullable[order[i]]
     for i in range(n):
         corner_heads[i] = layout.END_OF_RULE
-    _find_nullable(new_lefts, new_offsets, new_symbols, is_null)
+    # nullable is what derives a text without any lexeme; numbered, lexeme t is -2 - t
+    without_lexemes = np.ones(n_lexemes + 2, np.int64)
+    work = np.empty(n_rules + 2 * len(new_symbols) + 2 * n, np.int64)
+    _find_productive(new_lefts, new_offsets, new_symbols, without_lexemes, is_null, work, np.empty(0, np.int64))
     n_corners = _lay_out(
         new_lefts,
         new_offsets,
@@ -434,39 +440,6 @@ def _number_lexemes(lexeme_number, skip_of):
             lexeme_number[lexeme] = used
             used += 1
     return used
-
-
-@kernel
-def _find_nullable(lefts, offsets, symbols, is_null):
-    """Set ``is_null`` to 1 for each nonterminal that derives the empty text; those that are 1 already are known to.
-
-    As :func:`find_productive`, over the rules without lexemes: others wait for ever (``_NEVER``).
-    """
-    n = len(is_null)
-    missing = np.zeros(len(lefts), np.int64)
-    rule_at = np.empty(len(symbols), np.int64)
-    links = np.empty(len(symbols), np.int64)
-    heads = np.empty(n, np.int64)
-    stack = np.empty(n, np.int64)
-    top = 0
-    for symbol in range(n):
-        heads[symbol] = layout.END_OF_RULE
-        if is_null[symbol]:
-            stack[top] = symbol
-            top += 1
-    for rule in range(len(lefts)):
-        has_lexeme = False
-        for at in range(offsets[rule], offsets[rule + 1]):
-            has_lexeme = has_lexeme or symbols[at] < 0
-        if has_lexeme:
-            missing[rule] = _NEVER
-            continue
-        missing[rule] = _wait(offsets, symbols, rule, rule_at, heads, links)
-        if missing[rule] == 0 and is_null[lefts[rule]] == 0:
-            is_null[lefts[rule]] = 1
-            stack[top] = lefts[rule]
-            top += 1
-    _settle(lefts, missing, rule_at, heads, links, stack, top, is_null)
 
 
 @entry_kernel

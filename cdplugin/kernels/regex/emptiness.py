@@ -37,7 +37,21 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import aux_of, flags_of, has_room, header, i64, kind_of, length_of, set_aux, spend, word_of
+from cdplugin.kernels.store.arena import (
+    aux_of,
+    clear_flags,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    kind_of,
+    length_of,
+    set_aux,
+    set_flags,
+    spend,
+    word_of,
+)
+from cdplugin.kernels.store.heap import heap_pop, heap_push
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
@@ -119,16 +133,14 @@ def _decide_by_search(h, e, fuel):
     head = header(h)
     base = head[layout.STACK_TOP]
     status, found = _search(h, e, fuel)
-    values = i64(h, layout.VALUES)
     words = i64(h, layout.STACK)
     for i in range(base, head[layout.STACK_TOP], 2):
-        record = words[i] * layout.VALUE_WORDS + layout.V_FLAGS
-        values[record] &= ~np.int64(SEEN)
+        clear_flags(h, words[i], SEEN)
         if status == 0:
-            values[record] |= IS_EMPTY
+            set_flags(h, words[i], IS_EMPTY)
     # back along the chain that led to the match: each expression on it matches something
     while found >= 0:
-        values[words[found] * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY
+        set_flags(h, words[found], NONEMPTY)
         found = words[found + 1]
     if status >= 0:
         _mark(h, e, status)
@@ -139,7 +151,7 @@ def _decide_by_search(h, e, fuel):
 @kernel
 def _mark(h, e, matches):
     """Note on ``e`` whether it matches anything: the next question about it is one load."""
-    i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_FLAGS] |= NONEMPTY if matches else IS_EMPTY
+    set_flags(h, e, NONEMPTY if matches else IS_EMPTY)
 
 
 @kernel
@@ -173,8 +185,8 @@ def _is_refuted(h, e):
                 break
         if status <= 0:
             return status
-        i64(h, layout.VALUES)[whole * layout.VALUE_WORDS + layout.V_FLAGS] |= IS_EMPTY
-    i64(h, layout.VALUES)[e * layout.VALUE_WORDS + layout.V_FLAGS] |= IS_EMPTY
+        set_flags(h, whole, IS_EMPTY)
+    set_flags(h, e, IS_EMPTY)
     return 1
 
 
@@ -243,7 +255,7 @@ def _search(h, e, fuel):
         if n_heap < 0 and fuel < best_first_below:
             n_heap = (head[layout.STACK_TOP] - next_in_breadth) >> 1
             heap = np.empty(2 * n_heap + 64, np.int64)
-            if _heap_push_range(h, heap, 0, next_in_breadth, head[layout.STACK_TOP]) < 0:
+            if _push_entries(h, heap, 0, next_in_breadth, head[layout.STACK_TOP]) < 0:
                 return statuses.GROW, nowhere
         # every derivative was seen and none matches the empty string
         if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[layout.STACK_TOP]):
@@ -254,7 +266,7 @@ def _search(h, e, fuel):
         else:
             n_heap -= 1
             # the low half of a word is minus the place
-            entry = -_heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
+            entry = -heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
         first_new = head[layout.STACK_TOP]
         e = i64(h, layout.STACK)[entry]
         covered[:] = 0
@@ -284,7 +296,7 @@ def _search(h, e, fuel):
                 longer = np.empty(2 * count, np.int64)
                 longer[:n_heap] = heap[:n_heap]
                 heap = longer
-            if _heap_push_range(h, heap, n_heap, first_new, head[layout.STACK_TOP]) < 0:
+            if _push_entries(h, heap, n_heap, first_new, head[layout.STACK_TOP]) < 0:
                 return statuses.GROW, nowhere
             n_heap = count
 
@@ -300,7 +312,6 @@ def _enter(h, e, origin, most_nodes):
     is_union = kind_of(h, e) == layout.K_ALT
     if not has_room(h, layout.STACK, head[layout.STACK_TOP] + 2 * (length_of(h, e) if is_union else 1)):
         return statuses.GROW
-    values = i64(h, layout.VALUES)
     words = i64(h, layout.STACK)
     for i in range(length_of(h, e) if is_union else 1):
         part = word_of(h, e, i) if is_union else e
@@ -318,7 +329,7 @@ def _enter(h, e, origin, most_nodes):
             if status:
                 return 1
             continue
-        values[part * layout.VALUE_WORDS + layout.V_FLAGS] |= SEEN
+        set_flags(h, part, SEEN)
         words[head[layout.STACK_TOP]] = part
         words[head[layout.STACK_TOP] + 1] = origin
         head[layout.STACK_TOP] += 2
@@ -326,7 +337,7 @@ def _enter(h, e, origin, most_nodes):
 
 
 @kernel
-def _heap_push_range(h, heap, count, first, last):
+def _push_entries(h, heap, count, first, last):
     """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``, whose least word is first. 0, or
     ``GROW`` if the stack is too short.
 
@@ -337,34 +348,8 @@ def _heap_push_range(h, heap, count, first, last):
         needs = bytes_needed(h, i64(h, layout.STACK)[entry])
         if needs < 0:
             return needs
-        word = (needs << 32) - entry
-        at = count
-        while at > 0 and heap[(at - 1) >> 1] > word:
-            heap[at] = heap[(at - 1) >> 1]
-            at = (at - 1) >> 1
-        heap[at] = word
-        count += 1
+        count = heap_push(heap, count, (needs << 32) - entry)
     return 0
-
-
-@kernel
-def _heap_pop(heap, count):
-    """Remove the least word of ``heap[:count]`` and return it."""
-    least = heap[0]
-    word = heap[count - 1]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= count - 1:
-            break
-        if child + 1 < count - 1 and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= word:
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = word
-    return least
 
 
 @kernel

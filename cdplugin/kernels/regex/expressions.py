@@ -36,7 +36,18 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, intern, kind_of, length_of, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    flags_of,
+    has_room,
+    header,
+    i64,
+    intern,
+    kind_of,
+    length_of,
+    set_flags,
+    sort_unique,
+    word_of,
+)
 
 EMPTY, EPSILON, ALL = 1, 2, 3  # ids, interned first in every arena
 
@@ -62,8 +73,7 @@ def _finish(h, value, flags):
     them already, and perhaps others, so they are ORed.
     """
     if value >= 0:
-        values = i64(h, layout.VALUES)
-        values[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
+        set_flags(h, value, flags)
     return value
 
 

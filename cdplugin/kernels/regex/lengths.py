@@ -29,6 +29,7 @@ from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    clear_flags,
     flags_of,
     has_room,
     header,
@@ -40,6 +41,7 @@ from cdplugin.kernels.store.arena import (
     memo_get,
     memo_put,
     pack,
+    set_flags,
     sort_range,
     sort_unique,
     spend,
@@ -128,10 +130,9 @@ def _measure(h, start, body, most_nodes):
     head = header(h)
     base = head[layout.STACK_TOP]
     status = _collect(h, start, body, most_nodes)
-    values = i64(h, layout.VALUES)
     words = i64(h, layout.STACK)
     for i in range(base, head[layout.STACK_TOP]):
-        values[words[i] * layout.VALUE_WORDS + layout.V_FLAGS] &= ~np.int64(MEASURED)
+        clear_flags(h, words[i], MEASURED)
     if status == 0:
         status = _measure_nodes(h, base, head[layout.STACK_TOP] - base, body)
     elif status == _TOO_LARGE:  # so are the graphs of most of these, and to find that out for each would take long
@@ -149,11 +150,10 @@ def _collect(h, start, body, most_nodes):
     They are left marked (``MEASURED``), which the caller undoes. The stack is queue and list of nodes in one.
     """
     head = header(h)
-    values = i64(h, layout.VALUES)
     at = head[layout.STACK_TOP]
     if push(h, start) < 0:
         return np.int64(statuses.GROW)
-    values[start * layout.VALUE_WORDS + layout.V_FLAGS] |= MEASURED
+    set_flags(h, start, MEASURED)
     first = at
     while at < head[layout.STACK_TOP]:
         if at - first >= most_nodes:
@@ -169,7 +169,7 @@ def _collect(h, start, body, most_nodes):
             if flags_of(h, node) & MEASURED == 0:
                 if push(h, node) < 0:
                     return np.int64(statuses.GROW)
-                values[node * layout.VALUE_WORDS + layout.V_FLAGS] |= MEASURED
+                set_flags(h, node, MEASURED)
     return np.int64(0)
 
 

@@ -209,7 +209,10 @@ def sort_unique(array, start, count):
 def sort_stack(h, start, count):
     """:func:`sort_unique` on the stack, charged: what an ambiguous grammar collects is sorted, again and again."""
     words = i64(h, layout.STACK)
-    header(h)[layout.WORK_LEFT] -= count if _is_ascending(words, start, count) else layout.SORT_WORK * count
+    if _is_ascending(words, start, count):
+        header(h)[layout.WORK_LEFT] -= count
+        return count
+    header(h)[layout.WORK_LEFT] -= layout.SORT_WORK * count
     return sort_unique(words, start, count)
 
 
@@ -353,8 +356,14 @@ def set_aux(h, value, word):
 
 @kernel
 def set_flags(h, value, flags):
-    """Set :func:`flags_of` besides those that are set. Flags are facts about the expression, so they are only ever added."""
+    """Set :func:`flags_of` besides those that are set. Facts about an expression are only ever added."""
     i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
+
+
+@kernel
+def clear_flags(h, value, flags):
+    """Take marks of a search off :func:`flags_of`."""
+    i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] &= ~np.int64(flags)
 
 
 @kernel

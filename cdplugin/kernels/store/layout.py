@@ -174,6 +174,7 @@ To the parser (X_SYMBOL) and to the masks they are one lexeme.
 | X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
 | X_FENCE | a LONGEST lexeme never ends before a byte that this goes on with, 0: none | expression id | lexer |
 """
+X_NONE = (X_SKIP, X_TICK, X_TRACKED)  # fields that are -1 in a plain lexeme; X_SYMBOL and X_BEGUN are its number, the others 0
 PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE = range(6)  # X_ROLE
 EXACT, LONGEST, LAZY = range(3)  # X_KIND
 

@@ -1,0 +1,96 @@
+"""How large an arena's tables begin, which of them are its own, and room for one that grows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cdplugin.engine import pages
+from cdplugin.engine.blocks import DTYPES
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.store import layout
+
+# first capacities, in items: enough for a small schema, so that most grammars never grow
+INITIAL = {
+    layout.DATA: 6144,
+    layout.VALUES: 1792 * layout.VALUE_WORDS,
+    layout.INDEX: 8192,
+    layout.MEMO_KEYS: 2048,
+    layout.MEMO_RESULTS: 2048,
+    layout.STACK: 4608,
+    layout.TRANSITIONS: 128 * 256,
+    layout.LEXER_STATES: 128 * lexer_layout.LEXER_WORDS,
+    layout.ROWS: 1024,
+    layout.BASES: 128 * mask_layout.BASE_WORDS,
+    layout.MASKS: 512,
+    layout.TOKEN_LISTS: 8192,
+    layout.ENDS: 2048,
+}
+"""Items that tables begin with: zeros. Record 0 ("none") of values, lexer states, their transitions, and rows is among them:
+kernels read it without asking."""
+
+FOR_WALKS = {
+    layout.DATA: 1 << 15,
+    layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
+    layout.STACK: 1 << 15,
+    layout.TRANSITIONS: 256 * 256,
+    layout.LEXER_STATES: 256 * lexer_layout.LEXER_WORDS,
+    layout.TOKEN_LISTS: 1 << 17,
+    layout.ENDS: 1 << 15,
+}
+
+IN_USE = {
+    layout.DATA: (layout.DATA_USED, 1),
+    layout.VALUES: (layout.N_VALUES, layout.VALUE_WORDS),
+    layout.LEXER_STATES: (layout.N_LEXER_STATES, lexer_layout.LEXER_WORDS),
+    layout.TRANSITIONS: (layout.N_LEXER_STATES, 256),
+    layout.TOKEN_LISTS: (layout.TOKENS_USED, 1),
+    layout.ENDS: (layout.ENDS_USED, 1),
+    layout.STACK: (layout.STACK_TOP, 1),
+}
+"""Tables that fill from the front: the word of the header that counts their records, and the items of one."""
+
+NOT_OWNED = frozenset(
+    (
+        layout.LITERAL_OFFSETS,
+        layout.LITERAL_BYTES,
+        layout.TRIE_BYTE,
+        layout.TRIE_DEPTH,
+        layout.TRIE_SKIP,
+        layout.TRIE_TOKEN,
+        layout.TRIE_CHARS,
+        layout.SLICE_MASKS,
+        layout.TOKEN_OFFSETS,
+        layout.TOKEN_BYTES,
+        layout.TRIE_CHILDREN,
+        layout.TRIE_FIRST_CHILD,
+        layout.TRIE_BELOW,
+        layout.TRIE_RANK,
+        layout.TRIE_LISTED,
+    )
+)
+
+MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
+HASHED = (layout.INDEX, *MEMO)  # their numbers of items are powers of two
+
+
+class Room(NamedTuple):
+    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``IN_USE``)."""
+
+    array: np.ndarray
+    page: np.ndarray | None
+
+    @classmethod
+    def of(cls, table: int, items: int) -> Room:
+        """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
+        dtype = DTYPES[table]
+        size = items * dtype.itemsize
+        if size < pages.LARGE:
+            return cls((np.empty if table in IN_USE else np.zeros)(items, dtype), None)
+        page, is_zero = pages.acquire(size)
+        part = page[:size] if table in HASHED else page
+        if not is_zero and table not in IN_USE:
+            part[:] = 0
+        return cls(part.view(dtype), page)

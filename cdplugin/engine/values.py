@@ -1,0 +1,64 @@
+"""What an arena has stored, as Python reads it: values, and the records of lexer states, rows and lexemes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.engine.blocks import Tables
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.store import layout
+
+
+class Values:
+    """Reads an arena's tables. The caller holds its lock where threads may share it."""
+
+    tables: Tables
+
+    def sequence(self, value: int) -> list[int]:
+        """The words of a value."""
+        record = value * layout.VALUE_WORDS
+        values = self.tables[layout.VALUES]
+        offset, length = int(values[record + layout.V_OFFSET]), int(values[record + layout.V_LENGTH])
+        return self.tables[layout.DATA][offset : offset + length].tolist()
+
+    def kind(self, value: int) -> int:
+        """The kind of a value, ``K_…``."""
+        return int(self.tables[layout.VALUES][value * layout.VALUE_WORDS + layout.V_KIND])
+
+    def flags(self, values: np.ndarray) -> np.ndarray:
+        """The flags of many expressions at once (int64)."""
+        return self.tables[layout.VALUES][values * layout.VALUE_WORDS + layout.V_FLAGS]
+
+    def of_state(self, state: int, field: int) -> int:
+        """A field ``L_…`` of a lexer state's record."""
+        return int(self.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + field])
+
+    def of_row(self, row: int, field: int) -> int:
+        """A field ``R_…`` of a row's record."""
+        return int(self.tables[layout.ROWS][row * parser_layout.ROW_WORDS + field])
+
+    def of_lexeme(self, lexeme: int, field: int) -> int:
+        """A field ``X_…`` of a lexeme's record."""
+        return int(self.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + field])
+
+    def open_words(self, state: int) -> list[int]:
+        """What is open in a lexer state, ``lexeme << 32 | expression`` each; nothing in state 0."""
+        return self.sequence(self.of_state(state, lexer_layout.L_VALUE))
+
+    def items(self, row: int) -> list[int]:
+        """The kernel items of a row, ``dot << 32 | origin`` each."""
+        return self.sequence(self.of_row(row, parser_layout.R_ITEMS))
+
+    def lexer_state(self, state: int) -> int:
+        """The lexer state of a cursor's pair, whether it carries a text or not."""
+        return self.sequence(state & (lexer_layout.TEXT_BIT - 1))[1] & layout.LOW_32 if state & lexer_layout.TEXT_BIT else state
+
+    def pairs(self, cursor: int) -> list[tuple[int, int]]:
+        """The (row, lexer state) pairs of a cursor that have a lexer state, without the texts that they carry."""
+        if cursor >> 32:
+            found = [((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)]
+        else:
+            pairs = [pair for pair in self.sequence(cursor) if pair != parser_layout.ACCEPTS_HERE]
+            found = [(pair >> 32, self.lexer_state(pair & layout.LOW_32)) for pair in pairs]
+        return [pair for pair in found if pair[1]]
