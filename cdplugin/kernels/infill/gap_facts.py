@@ -9,9 +9,21 @@ more than the rest of a short text. Three things are known beforehand, given the
 - What the rest of a rule ends with: mostly one symbol, its *tail*, and then the row of the dot is that of the symbol.
 
 So ends are passed up from symbol to symbol (semi-naive, what others end with first), and the rules between are looked at only
-where the rest behind a symbol is known right of the gap (``ACTIVE``). In the end each dot is given the row of its tail. In
-``[a □ ]`` with ``L: E | E "," L   E: w`` there are ``L`` and ``E`` up from w, so both end where w does; ``"," • L`` has the row
-of ``L``.
+where the rest behind a symbol is known right of the gap (``ACTIVE``). In the end each dot is given the row of its tail.
+
+In ``[a □ ]`` with ``S: "[" L "]"   L: E | E "," L   E: w`` (the gap is node 3, the text ends at E)::
+
+    lexemes     w 3 -> 3     "," 3 -> 3     "]" 3 -> 3 4 E     and all of them may lie in the gap
+    up          from w: E    from E: L      from "]": S        from L: nothing new (itself)
+    tails       • w: w       • E: E         • E "," L: L       "," • L: L          "[" L • "]": "]"
+    rest known  behind no symbol: at 4 and at E nothing of S or L is open
+    rows        E, L: 3      S: 3 4 E       "[" L • "]": that of "]", 3 4 E
+
+With ``[a □ , b ]`` the rest ``"," • L`` is known behind ``,``, at the node after it. So ``E • "," L`` leads from the gap to the
+end of that rest, and so does ``L``, since E may lie in the gap.
+
+What comes of it is what following symbol by symbol finds (:mod:`cdplugin.kernels.infill.intersect`), but for ends at which
+nothing is known: these are left out, since nothing can be made of them.
 """
 
 from __future__ import annotations
@@ -77,6 +89,9 @@ def rests_in_gap(h, w, node):
 def _take_plan(h, w, node):
     """Whether there is a plan for the lexemes that lead from a node to itself; made now if there is none, or if the one there
     is has not fitted for some time. 1, 0 or ``W_GROW``.
+
+    In a language whose programs nest, all lexemes may lie in all gaps, so one plan is enough. In a flat one (a JSON Schema
+    without references) it is those that may still follow, and they differ from gap to gap: then symbol by symbol is as good.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -107,7 +122,11 @@ def _take_plan(h, w, node):
 
 @kernel
 def _plan(h, w):
-    """Make the plan for the lexemes in ``GAP_LEXEMES``. 1, or ``W_GROW``."""
+    """Make the plan for the lexemes in ``GAP_LEXEMES``: ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL`` and ``GAP_UPS``. 1, or
+    ``W_GROW``.
+
+    Work: some passes over all dots, as many as nonterminals are nested in each other to derive their shortest texts.
+    """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -182,6 +201,9 @@ def _number(w, symbol):
 def _find_tails(h, w):
     """Fill ``GAP_TAIL``: what the rest of a rule may end with where all before that stays: 1 + the symbol, 0: nothing, or
     ``SEVERAL``.
+
+    Several where the end of a rule may be empty (``"x" A? B?`` ends with "x", A or B), nothing where a symbol cannot lie in the
+    gap and more comes after it: then the rule is only gone on with where that symbol leads.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     null_rest = i64(h, layout.DOT_NULL_REST)
@@ -200,7 +222,11 @@ def _find_tails(h, w):
 
 @kernel
 def _find_ups(h, w):
-    """Fill ``GAP_UPS``: by symbol, from ``GAP_UP_HEADS`` on, the nonterminals up from it, each once."""
+    """Fill ``GAP_UPS``: by symbol, from ``GAP_UP_HEADS`` on, the nonterminals up from it, each once.
+
+    A nonterminal with a rule whose beginning stays, up to the symbol, and behind which the rest may be empty; itself left out,
+    as in ``L: E "," L``.
+    """
     head = whead(w)
     lefts = i64(h, layout.DOT_LEFT)
     null_rest = i64(h, layout.DOT_NULL_REST)
@@ -229,13 +255,19 @@ def _find_ups(h, w):
 
 @kernel
 def _row_of(w, base, symbol):
-    """The row of a symbol's ends right of the gap; the one after it: the ends that were passed on."""
+    """The row of a symbol's ends right of the gap; the one after it: the ends that were passed on.
+
+    All these rows are made at once, and lie side by side from ``base`` on. The last pair is for ends under way.
+    """
     return base + 2 * symbol * whead(w)[ws.W_WIDTH]
 
 
 @kernel
 def _begin_with_lexemes(h, w, node, base):
-    """Take the ends of the lexemes at which something is known, and pass them on; 0 or ``W_GROW``."""
+    """Take the ends of the lexemes at which something is known, and pass them on; 0 or ``W_GROW``.
+
+    Ends without any facts, of which a gap leaves many (a node for each set of lexemes that may come next), lead nowhere.
+    """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     width = head[ws.W_WIDTH]
@@ -261,7 +293,11 @@ def _begin_with_lexemes(h, w, node, base):
 
 @kernel
 def _go_up(h, w, node, base):
-    """Pass the ends of nonterminals on until none has new ones, by rank: what others end with comes first. 0 or ``W_GROW``."""
+    """Pass the ends of nonterminals on until none has new ones, by rank: what others end with comes first. 0 or ``W_GROW``.
+
+    A fixpoint, since the rest behind a symbol may lead to where a nonterminal inside the symbol does. Ranks (``LAST_RANKS``)
+    put the last symbols of rules before their left sides, so most nonterminals are passed on once or twice.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -368,6 +404,10 @@ def _lead_on(h, w, node, base, dot, ends):
 def _name_rows(h, w, node, base):
     """Name the rows in ``REST`` and ``DERIVED``. A dot has the row of its tail, or one of its own if it has several, or if a
     rest behind a later symbol of the rule is known. 0 or ``W_GROW``.
+
+    Rows of finished nodes are only read, so many dots may share one. What may lie in the gap ends at its node as well; that bit
+    is added now, since passing it on from symbol to symbol would be all for nothing: it is known where it comes to. Dots that
+    are not alive are left out, as elsewhere.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -453,7 +493,7 @@ def _name_rows(h, w, node, base):
 
 @kernel
 def _name(w, node, dot, row):
-    """Make a row that of a dot at a node that has none."""
+    """Make a row that of a dot at a node that has none. ``TOUCHED`` has room: one entry for each dot and nonterminal."""
     head = whead(w)
     at = node * head[ws.W_N_DOTS] + dot
     tab(w, ws.REST)[at] = row

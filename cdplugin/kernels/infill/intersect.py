@@ -22,9 +22,14 @@ need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead fr
 :func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
 outside gaps each is followed once.
 
-Three things keep it fast: only what is not empty is touched (rows are made on demand); what a long symbol reaches from a node
-further right is taken over whole (:func:`_followed_before`); and only dots that may be under way at a node, going by the
-lexemes left of it, are followed (``ALIVE``).
+Four things keep it fast:
+
+- Only what is not empty is touched. Rows are made on demand, and sets of bits tell where there are any: ``REST_NODES`` by dot,
+  ``USEFUL`` by node, ``ACTIVE`` the dots behind whose symbol something is known. Tables of rows are large and mostly empty, so
+  reading an empty entry means waiting for memory: of the time of a check that was a tenth.
+- What a long symbol reaches from a node further right is taken over whole (:func:`_followed_before`).
+- Only dots that may be under way at a node, going by the lexemes left of it, are followed (``ALIVE``).
+- The node inside a gap, where nearly everything may come, has a way of its own (:mod:`cdplugin.kernels.infill.gap_facts`).
 
 Cost: for each node, each of its spans and each dot before the symbol, a union of rows of ``nodes / 64`` words for each end.
 Without the second of these things that is cubic in the number of nodes inside a long string.
@@ -204,7 +209,10 @@ def _take_out(bits, row, width, word, last):
 
 @kernel
 def _gap_up_to(w, element, node):
-    """The last gap, at or before an element, whose node is not right of ``node``; -1 if there is none."""
+    """The last gap, at or before an element, whose node is not right of ``node``; -1 if there is none.
+
+    Nodes are gone through from the right, and so are the gaps: all calls together pass the text once.
+    """
     elements = tab(w, ws.ELEMENTS)
     before = tab(w, ws.NODE_BEFORE)
     first = whead(w)[ws.W_FIRST]
@@ -221,7 +229,9 @@ def _is_in(w, element, node):
 
 @kernel
 def _note_done(w, node):
-    """Note in ``DONE`` that the symbols with many ends were followed at a node."""
+    """Note in ``DONE`` that the symbols with many ends were followed at a node: the one inside a gap, whose facts were not
+    found symbol by symbol. Left of the gap, strings and lists that lead into it take over what is known there.
+    """
     head = whead(w)
     done = tab(w, ws.DONE)
     for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):

@@ -85,7 +85,11 @@ def _row_behind(w, table, word_of_used, word_of_clean):
 
 @kernel
 def cut_rows(w, word_of_used, word_of_clean, used):
-    """Let rows from offset ``used`` on be free, or, further on than they were, taken."""
+    """Let rows from offset ``used`` on be free, or, further on than they were, taken.
+
+    ``word_of_used``, ``word_of_clean``: the header's words for ``BITS`` or for ``LIVE_BITS``. What is free may have been
+    written to, so it is cleared again before it is handed out.
+    """
     head = whead(w)
     head[word_of_used] = used
     head[word_of_clean] = used
@@ -145,7 +149,11 @@ def forget_rows(w, touched_before, bits_before):
 
 @kernel
 def rest_row(w, node, dot):
-    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``."""
+    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``.
+
+    A new row is noted by dot (``REST_NODES``), by node (``USEFUL``) and for the symbol before it (``ACTIVE``), so that nobody
+    looks for rows where there are none.
+    """
     head = whead(w)
     nodes = tab(w, ws.REST_NODES)
     at = dot * head[ws.W_WIDTH] + (node >> 6)
