@@ -31,7 +31,7 @@ from cdplugin.limits import Limits
 @pytest.mark.parametrize("seed", range(6))
 def test_random_schemas(seed: int) -> None:
     """Accepted means valid in every key order; valid means accepted in some."""
-    check_random_schemas(seed, 40)
+    check_random_schemas(seed, cases(40, 10, 15))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -39,7 +39,7 @@ def test_random_schemas_with_equal_parts_shared(seed: int, monkeypatch: pytest.M
     """The same, as schemas are compiled whose alternatives multiply."""
     monkeypatch.setattr(efforts, "_FIRST_ATTEMPT", 10**9)
     monkeypatch.setattr(efforts, "_WORK_PER_BYTE", 0)
-    check_random_schemas(100 + seed, 30)
+    check_random_schemas(100 + seed, cases(30, 10))
 
 
 @pytest.mark.parametrize("size", [1, 10**7])
