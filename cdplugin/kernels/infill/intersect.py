@@ -112,7 +112,8 @@ def build_rests(h, w):
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
             element = _gap_up_to(w, element, np.int64(node))
             status = np.int64(0)
-            if element >= 0 and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
+            # without ALIVE (masks) nothing is left out anywhere, and the plan saves nothing
+            if element >= 0 and head[ws.W_ALIVE] and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
                 status = rests_in_gap(h, w, np.int64(node))
                 if status > 0:
                     _note_done(w, np.int64(node))
