@@ -186,13 +186,20 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     is_exact = ir.is_exact() and not ir.max_tokens
     with_prefix: dict[int, list[int]] = {}
     alone: list[int] = []
+    last, those = None, list[int]()
     for t, e in enumerate(expressions):
-        first = e.args[0] if e.op == cat else e
-        if first.op == repeat and first.args[1] == 0:
-            if first is e:
-                alone.append(t)
-            elif ~t not in kept:
-                with_prefix.setdefault(id(first), []).append(t)
+        if e.op == cat:
+            first = e.args[0]
+            if first is not last:
+                if first.op != repeat or first.args[1] != 0:
+                    continue
+                last, those = first, with_prefix.setdefault(id(first), [])
+            if ~t not in kept:
+                those.append(t)
+        elif e.op == repeat and e.args[1] == 0:
+            alone.append(t)
+    whole: list[tuple[int, Symbol]] = []  # lexemes that are a prefix, and what stands for it
+    leads = lexemes.leads
     for those in with_prefix.values():
         if len(those) < 2:
             continue
@@ -203,7 +210,6 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
             continue
         symbol = ir.nonterminal()
         space = lexemes.optional[symbol] = ir.lexeme(prefix.rest, "whitespace")
-        leads, rewrite = lexemes.leads, lexemes.rewrite
         if len(expressions) < len(ir.lexemes):
             expressions.append(prefix.rest)
             leads.append(-1)
@@ -212,11 +218,10 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
             e = expressions[t]
             expressions[t] = e._rest or e.rest
             leads[t] = symbol
-            rewrite[~t] = (symbol, ~t)
-        for t in written:
-            if ~t not in kept:
-                lexemes.rewrite[~t] = (symbol,)
-                lexemes.is_led = False
+        whole += [(t, symbol) for t in written if ~t not in kept]
+    for t, symbol in whole:
+        lexemes.rewrite[~t] = (symbol,)
+        lexemes.is_led = False
     return lexemes
 
 
@@ -259,7 +264,7 @@ def _judge(
         if ir.lexings[~symbol] == LAZY:
             barren.add(symbol)
         wrapper = ir.nonterminal(ir.lexeme_names[~symbol])
-        ir.locate(wrapper, *ir.places.get(symbol, ()))
+        ir.locate(wrapper, ir.places.get(symbol, ()))
         lexemes.replace(symbol, (wrapper,))
         lexemes.rules.append((wrapper, ()))
         if symbol not in barren:

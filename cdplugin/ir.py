@@ -295,30 +295,29 @@ class GrammarIR:
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
 
-    def nonterminal(self, name: str = "", place: str | None = None) -> Symbol:
-        """A new nonterminal. ``place``: where in the spec it comes from (:meth:`locate`)."""
+    def nonterminal(self, name: str = "", places: tuple[str, ...] = ()) -> Symbol:
+        """A new nonterminal. ``places``: where in the spec it comes from (:meth:`locate`)."""
         names = self.names
+        symbol = len(names)
         names.append(name)
-        symbol = len(names) - 1
-        if place is not None:
-            self.places[symbol] = self._only(place)
+        if places:
+            self.places[symbol] = places
         return symbol
 
-    def _only(self, place: str) -> tuple[str, ...]:
+    def at(self, place: str) -> tuple[str, ...]:
         """``(place,)``; symbols of one place that are noted one after the other share it."""
         if self._last[0] is not place:
             self._last = (place,)
         return self._last
 
-    def locate(self, symbol: Symbol, *places: str) -> None:
+    def locate(self, symbol: Symbol, places: tuple[str, ...]) -> None:
         """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
-        known = self.places.get(symbol, ())
-        if not known and len(places) == 1:
-            self.places[symbol] = self._only(places[0])
-            return
-        for place in places:
-            if len(known) < PLACES_PER_LEXEME and place not in known:
-                known = self.places[symbol] = (*known, place)
+        known = self.places.get(symbol)
+        if known is None:
+            self.places[symbol] = places
+        elif known is not places and len(known) < PLACES_PER_LEXEME:
+            new = tuple([place for place in places if place not in known])
+            self.places[symbol] = (known + new)[:PLACES_PER_LEXEME]
 
     def lexeme(
         self,
@@ -463,6 +462,16 @@ class GrammarIR:
     def rule(self, left: Symbol, right: Sequence[Symbol]) -> None:
         """Add ``left -> right`` (an empty ``right`` derives the empty string)."""
         self.rules.append((left, tuple(right)))
+
+    def begin(self, other: GrammarIR) -> None:
+        """Take over rules and lexemes of an IR that has no more than those, into this one, which is empty."""
+        self.rules += other.rules
+        self.names += other.names
+        self.lexemes += other.lexemes
+        self.lexeme_names += other.lexeme_names
+        self.lexings += other.lexings
+        self.places.update(other.places)
+        self._exact_of.update(other._exact_of)
 
     def nested(self, formats: int = 0) -> GrammarIR:
         """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -32,10 +33,20 @@ def taken(matcher: Any, text: str) -> bool:
     return take(data) == len(data) and matcher.is_accepting()
 
 
-def peer_takes(grammar: str, text: str) -> bool:
+@lru_cache(8)
+def _peer(grammar: str) -> Any:
     text_of = llguidance.LLMatcher.grammar_from_lark('%llguidance {"no_forcing": true}\n' + grammar)
-    return taken(llguidance.LLMatcher(PEER, text_of, log_level=0), text)
+    return llguidance.LLMatcher(PEER, text_of, log_level=0)
+
+
+@lru_cache(8)
+def _ours(grammar: str) -> cd.Grammar:
+    return COMPILER.compile(cd.Lark(grammar))
+
+
+def peer_takes(grammar: str, text: str) -> bool:
+    return taken(_peer(grammar).deep_copy(), text)
 
 
 def takes(grammar: str, text: str) -> bool:
-    return taken(COMPILER.compile(cd.Lark(grammar)).matcher(), text)
+    return taken(_ours(grammar).matcher(), text)

@@ -41,7 +41,8 @@ class Derivatives:
         self.epsilon = self.number(("epsilon",))
         self.alive_memo: dict[int, bool] = {self.empty: False, self.epsilon: True}
         self.derived: dict[tuple[int, int], int] = {}
-        self.mentioned: set[int] = set()  # masks of the leaves: bytes that no leaf tells apart have equal derivatives
+        # masks of bytes that no leaf tells apart: these have equal derivatives
+        self.kinds = [sum(1 << byte for byte in (range(256) if self.spellable is None else self.spellable))]
 
     def number(self, node: tuple) -> int:
         if node not in self.numbers:
@@ -99,10 +100,11 @@ class Derivatives:
         elif e.op == expr.EPSILON_OP:
             out = self.epsilon
         elif e.op == expr.BYTES_OP:
-            self.mentioned.add(e.args[0])
+            self.tell_apart(e.args[0])
             out = self.number(("bytes", e.args[0])) if e.args[0] else self.empty
         elif e.op == expr.LITERALS_OP:
-            self.mentioned |= {1 << byte for word in e.args for byte in word}
+            for byte in {byte for word in e.args for byte in word}:
+                self.tell_apart(1 << byte)
             out = self.literals(frozenset(e.args))
         elif e.op == expr.CAT_OP:
             out = self.cat([self.convert(a, done) for a in e.args])
@@ -166,32 +168,41 @@ class Derivatives:
             return self.cat([self.derive(child, byte), rest])
         return self.empty
 
-    def samples(self) -> list[int]:
-        """One byte out of each set of bytes that no leaf tells apart."""
-        masks = sorted(self.mentioned)
-        kinds: dict[tuple, int] = {}
-        for byte in range(256) if self.spellable is None else sorted(self.spellable):
-            kinds.setdefault(tuple(mask >> byte & 1 for mask in masks), byte)
-        return list(kinds.values())
+    def tell_apart(self, mask: int) -> None:
+        """Note a leaf: its bytes are told apart from others."""
+        self.kinds = [part for kind in self.kinds for part in (kind & mask, kind & ~mask) if part]
 
     def alive(self, n: int) -> bool:
-        """Is the language of ``n`` nonempty? Explores the derivatives until one matches the empty string."""
+        """Is the language of ``n`` nonempty?"""
         if n not in self.alive_memo:
-            samples, seen, agenda = self.samples(), {n}, [n]
-            found = False
-            while agenda and not found:
-                node = agenda.pop()
-                if self.alive_memo.get(node) or self.nullable(node):
-                    found = True
-                elif node not in self.alive_memo:
-                    new = {self.step(node, byte) for byte in samples} - seen
-                    seen |= new
-                    agenda.extend(sorted(new, reverse=True))
-            if found:
-                self.alive_memo[n] = True
+            op, *args = self.nodes[n]
+            if op == "cat":
+                self.alive_memo[n] = all(self.alive(a) for a in args[0])
+            elif op == "alt":
+                self.alive_memo[n] = any(self.alive(a) for a in args[0])
+            elif op == "repeat":
+                self.alive_memo[n] = args[1] == 0 or self.alive(args[0])
             else:
-                self.alive_memo.update(dict.fromkeys(seen, False))
+                self._search(n)
         return self.alive_memo[n]
+
+    def _search(self, n: int) -> None:
+        """Note whether ``n`` is alive: explores the derivatives until one matches the empty string."""
+        samples = sorted((kind & -kind).bit_length() - 1 for kind in self.kinds)
+        seen, agenda = {n}, [n]
+        found = False
+        while agenda and not found:
+            node = agenda.pop()
+            if self.alive_memo.get(node) or self.nullable(node):
+                found = True
+            elif node not in self.alive_memo:
+                new = {self.step(node, byte) for byte in samples} - seen
+                seen |= new
+                agenda.extend(sorted(new, reverse=True))
+        if found:
+            self.alive_memo[n] = True
+        else:
+            self.alive_memo.update(dict.fromkeys(seen, False))
 
 
 # ----------------------------------------------------------------------------------------------------------------- parser

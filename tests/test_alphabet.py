@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 import pytest
+from engine_tools import cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_regex import accepts
@@ -33,7 +34,7 @@ def spellings(char):
     return [*out, hexes, hexes.upper().replace("\\U", "\\u")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=cases(150, 20), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 300)), max_size=4),
     st.lists(st.characters(exclude_categories=["Cs"]), max_size=6),
@@ -97,7 +98,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=cases(400, 40), deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=5))
 def test_json_text_is_what_json_loads_reads(pieces):
     """Text over JSON_STRING is what ``json.loads`` takes between quotes, less lone surrogates; patterns see it decoded."""
@@ -117,7 +118,7 @@ def test_json_text_is_what_json_loads_reads(pieces):
         assert accepts(JSON_CANONICAL.any_text, data) == (json.dumps(text, ensure_ascii=False)[1:-1] == inner)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=cases(100, 10), deadline=None)
 @given(
     st.lists(st.text("aäb\n", max_size=4), min_size=1, max_size=12),
     st.sampled_from([UTF8, JSON_STRING, JSON_CANONICAL]),

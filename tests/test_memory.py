@@ -263,7 +263,7 @@ def test_what_a_text_leads_to_is_counted_and_replaced_with_the_arena(spec: cd.Js
     tracemalloc.start()
     counted, arena = grammar.nbytes, grammar._arena
     replaced = 0
-    for _ in range(cases(400, 10)):
+    for _ in range(cases(400, 10, 30)):
         read()
         replaced += arena is not grammar._arena
         arena = grammar._arena

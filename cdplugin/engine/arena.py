@@ -46,6 +46,8 @@ _OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
 
+_LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
+
 
 class Notes:
     """What is found out about the expressions of a frozen arena: true in all its clones, where these have the same numbers.
@@ -301,7 +303,8 @@ class Arena(Values):
         n_words = len(question)
         before = None if layout.STACK in self._pages else self.tables[layout.STACK]
         try:
-            self.reserve(layout.STACK, _MOST_ANSWER * n_words)
+            if _MOST_ANSWER * n_words > self.header[2 * layout.STACK + 1]:
+                self._lend_stack(_MOST_ANSWER * n_words)
             padding = -n_words % _PADDED
             pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
             result = kernels.engine(self.address, op, n_words, 0, 0)
@@ -322,6 +325,20 @@ class Arena(Values):
                 freed = [self._pages.pop(layout.STACK)] if layout.STACK in self._pages else []
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
+
+    def _lend_stack(self, items: int) -> None:
+        """Put a larger stack in the place of the arena's, without its content, in pages that others have had: fresh memory is
+        slow. Raises :class:`LimitExceeded`.
+        """
+        if not self._has_bytes((layout.STACK,), items):
+            self.over_budget = True
+            raise self._too_large()
+        page, _ = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
+        self._pages[layout.STACK] = page
+        self.set_table(layout.STACK, page.view(DTYPES[layout.STACK]))
+
+    def _too_large(self) -> LimitExceeded:
+        return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
     def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
@@ -464,7 +481,7 @@ class Arena(Values):
             items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
-            raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+            raise self._too_large()
         if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
             try:
                 fresh = [Room.of(table, items) for table in tables]

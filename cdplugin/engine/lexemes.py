@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from cdplugin.engine.rules import KINDS
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr
-from cdplugin.ir import EXACT, GrammarIR, Symbol, TokenSet
+from cdplugin.ir import EXACT, GrammarIR, Symbol, TokenSet, texts_bytes
 from cdplugin.kernels.store import layout
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -22,38 +23,62 @@ _PLAIN_RECORD[[*layout.X_NONE]] = -1
 TokenRanges = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class LexemeTable:
-    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``names`` by number;
-    ``places`` by number, where the spec has them (:meth:`cdplugin.ir.GrammarIR.locate`); ``has_clocks``: whether some lexeme
-    counts its tokens; ``all_exact``: whether none is LONGEST or LAZY.
+    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``numbers``: by the IR's
+    number, the lexeme's own (-1: not used), int64; ``spec_names`` and ``spec_places``: the IR's; ``begun``: the numbers of the
+    lexemes that those after the end of the text stand for; ``has_clocks``: whether some lexeme counts its tokens;
+    ``all_exact``: whether none is LONGEST or LAZY.
     """
 
     records: np.ndarray
     ranges: np.ndarray
-    names: list[str]
-    places: list[tuple[str, ...]]
+    numbers: np.ndarray
+    spec_names: list[str]
+    spec_places: Mapping[Symbol, tuple[str, ...]]
+    begun: list[int]
     has_clocks: bool
     all_exact: bool
 
+    @cached_property
+    def names(self) -> list[str]:
+        """By number."""
+        names = [self.spec_names[t] for t in self._used()]
+        names.append(_END_NAME)
+        return names + [names[number] for number in self.begun]
 
+    @cached_property
+    def places(self) -> list[tuple[str, ...]]:
+        """By number, where the spec has them (:meth:`cdplugin.ir.GrammarIR.locate`)."""
+        places = [self.spec_places.get(~t, ()) for t in self._used()]
+        places.append(())
+        return places + [places[number] for number in self.begun]
+
+    def _used(self) -> list[int]:
+        """The IR's numbers, which grow with the lexemes' own."""
+        return np.flatnonzero(self.numbers >= 0).tolist()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, the names, and the lists by number. The places are counted with the rules."""
+        n_lists = 2 * len(self.records) + 2 * len(self.spec_names)
+        return self.records.nbytes + self.ranges.nbytes + texts_bytes(self.spec_names) + _POINTER * n_lists
+
+
+_POINTER = 8
 _NO_RANGES = np.empty((0, 2), np.int64)
 
 
 def plain_table(ir: GrammarIR, lexeme_numbers: np.ndarray, lexemes: Sequence[Expr], records: np.ndarray) -> LexemeTable:
     """:func:`lexeme_table` where the records are known (:func:`cdplugin.engine.rules.prepare_rules`)."""
-    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]
-    names, places = _described(ir, used, lexemes)
-    return LexemeTable(records, _NO_RANGES, names, places, has_clocks=False, all_exact=ir.is_exact())
+    names = _named(ir, lexemes)
+    return LexemeTable(records, _NO_RANGES, lexeme_numbers, names, ir.places, [], has_clocks=False, all_exact=ir.is_exact())
 
 
-def _described(ir: GrammarIR, used: list[int], lexemes: Sequence[Expr]) -> tuple[list[str], list[tuple[str, ...]]]:
-    """Names and places of the lexemes that are used, and of the end of the text."""
-    names = [ir.lexeme_names[t] or repr(lexemes[t]) for t in used]
-    names.append(_END_NAME)
-    places = [ir.places.get(~t, ()) for t in used]
-    places.append(())
-    return names, places
+def _named(ir: GrammarIR, lexemes: Sequence[Expr]) -> list[str]:
+    """The names of an IR's lexemes, as their expressions where they have none."""
+    names = ir.lexeme_names
+    return [name or repr(e) for name, e in zip(names, lexemes, strict=True)] if "" in names else names
 
 
 def lexeme_table(
@@ -74,11 +99,10 @@ def lexeme_table(
     (:mod:`cdplugin.kernels.lexer.tracked`).
     """
     used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
-    names, places = _described(ir, used, lexemes)
     lexings = {*map(ir.lexings.__getitem__, used)}
-    records = np.empty((len(names), layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
+    records = np.empty((len(used) + 1, layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:] = _PLAIN_RECORD
-    records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(names))
+    records[:, layout.X_SYMBOL] = records[:, layout.X_BEGUN] = np.arange(len(used) + 1)
     records[:-1, layout.X_EXPRESSION] = expressions_of[used]
     if lexings - {EXACT}:
         records[:-1, layout.X_KIND] = [KINDS[ir.lexings[t]] for t in used]
@@ -97,13 +121,13 @@ def lexeme_table(
             records[numbers[symbol], layout.X_RANGES : layout.X_N_RANGES + 1] = len(ranges), len(of_tokens)
             ranges += of_tokens
     begun = _begun(ir, numbers, records, nullable)
-    names += [names[number] for number, _ in begun]
-    places += [places[number] for number, _ in begun]
     return LexemeTable(
         np.concatenate((records, [record for _, record in begun])) if begun else records,
         np.array(ranges, np.int64).reshape(-1, 2),
-        names,
-        places,
+        lexeme_numbers,
+        _named(ir, lexemes),
+        ir.places,
+        [number for number, _ in begun],
         has_clocks=any(record[layout.X_TICK] >= 0 for _, record in begun),
         all_exact=lexings <= {EXACT},
     )

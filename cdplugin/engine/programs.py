@@ -23,7 +23,6 @@ from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 
 KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
-_SEQUENCES = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP))
 _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.REPEAT_OP))
 _four_words = struct.Struct("<4q").unpack
 
@@ -53,10 +52,6 @@ def characters_code(expressions: Sequence[int]) -> np.ndarray:
     """What a program begins with that writes names; ``expressions``: those of the printable ASCII characters."""
     assert len(expressions) == 0x7F - FIRST_CHARACTER
     return np.array((CHARACTERS, len(expressions), *expressions), np.int64)
-
-
-def _children(node: Expr) -> tuple[Expr, ...]:
-    return node.args if node.op in _SEQUENCES else node.args[:1]
 
 
 class Program:
@@ -142,35 +137,39 @@ class Program:
         if known is not None:
             return known
         words, shared = self.words, self._known
-        # entries: (node, whether no complement is around it, the children that are left). A node comes after its children.
-        pending: list[tuple[Expr, bool, Iterator[Expr]]] = []
-        leaf = self._words_of.get(id(root)) or shared.get(id(root)) or self._leaf(root, True)
-        if leaf is None:
-            pending.append((root, True, iter(_children(root))))
-        else:
-            words += leaf
+        # entries: (node, the children that are left, whether no complement is around these, the words that stand for such
+        # nodes). A node comes after its children.
+        positive = (iter((root,)), True, self._words_of)
+        pending: list[tuple[Expr | None, Iterator[Expr], bool, dict[int, tuple[int, ...]]]] = [(None, *positive)]
         while pending:
-            node, positive, left = pending[-1]
-            op = node.op
-            inside = positive and op != expr.NOT_OP
-            words_of = self._words_of if inside else self._uncut_words_of
+            node, left, inside, words_of = pending[-1]
             theirs = shared if words_of is self._words_of else _NOTHING
             for child in left:
                 key = id(child)
-                leaf = words_of.get(key) or theirs.get(key) or self._leaf(child, inside)
+                leaf = words_of.get(key) or theirs.get(key)
                 if leaf is None:
-                    pending.append((child, inside, iter(child.args if child.op in _SEQUENCES else child.args[:1])))
-                    break
+                    op = child.op
+                    if op in _COMPOUND and (type(child) is not Names or self._characters is None):
+                        if op == expr.NOT_OP:
+                            pending.append((child, iter(child.args), False, self._uncut_words_of))
+                        else:
+                            children = child.args if op in KINDS else child.args[:1]
+                            pending.append((child, iter(children), inside, words_of))
+                        break
+                    leaf = self._leaf(child, inside)
                 words += leaf
             else:
                 pending.pop()
-                if op in KINDS:
-                    words += (KINDS[op], len(node.args), KEEP, self.n_results)
-                else:
-                    self._emit(op, node.args)
-                    words += (KEEP, self.n_results)
-                (self._words_of if positive else self._uncut_words_of)[id(node)] = (LOAD, self.n_results)
-                self.n_results += 1
+                if node is not None:
+                    number = self.n_results
+                    self.n_results += 1
+                    op = node.op
+                    if op in KINDS:
+                        words += (KINDS[op], len(node.args), KEEP, number)
+                    else:
+                        self._emit(op, node.args)
+                        words += (KEEP, number)
+                    pending[-1][-1][id(node)] = (LOAD, number)
         known = self._result(root)
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
@@ -178,17 +177,15 @@ class Program:
             self.n_results += 1
         return known
 
-    def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...] | None:
-        """The words of a node without children; None for one that has some."""
-        if self._characters is not None and type(node) is Names:
+    def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...]:
+        """The words of a node without children."""
+        if type(node) is Names:
             self._has_names = True
             low = len(self._first_literals[0]) - 1 + len(self._literals)
             self._literals += [word.encode() for word in node.words]
             found = self._words_of[id(node)] = (NAMES, low, low + len(node.words))
             return found
         op = node.op
-        if op in _COMPOUND:
-            return None
         if op == expr.LITERALS_OP:
             words = self._literals_words(node.args, positive)
         elif op == expr.BYTES_OP:

@@ -7,7 +7,7 @@ nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplu
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from sys import getsizeof
@@ -50,24 +50,27 @@ _REWRITTEN_BYTES = 300
 """What is known of a lexeme."""
 
 
-@dataclass
 class Lexemes:
     """What is known of an IR's lexemes.
 
     ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
-    before a lexeme for its prefix, or -1; ``rewrite``: what stands for a lexeme in the rules, where that is not the lexeme
-    itself (it was split, or is nullable); ``is_led``: whether that is never anything but a lead and the lexeme; ``rules``: the
-    rules that come with that; ``barren``: the lexemes that match no text but the empty one; ``optional``: nonterminals that
-    stand for a lexeme or nothing -> that lexeme.
+    before a lexeme for its prefix, or -1; ``is_led``: whether what stands for a lexeme in the rules is never anything but a
+    lead and the lexeme; ``rules``: the rules that come with that; ``barren``: the lexemes that match no text but the empty one;
+    ``optional``: nonterminals that stand for a lexeme or nothing -> that lexeme.
     """
 
-    expressions: list[Expr] = field(default_factory=list)
-    leads: list[int] = field(default_factory=list)
-    rewrite: dict[Symbol, tuple[Symbol, ...]] = field(default_factory=dict)
-    is_led: bool = True
-    rules: list[Rule] = field(default_factory=list)
-    barren: set[Symbol] = field(default_factory=set)
-    optional: dict[Symbol, Symbol] = field(default_factory=dict)
+    def __init__(self, expressions: list[Expr], leads: list[int]) -> None:
+        self.expressions = expressions
+        self.leads = leads
+        self.is_led = True
+        self.rules: list[Rule] = []
+        self.barren: set[Symbol] = set()
+        self.optional: dict[Symbol, Symbol] = {}
+
+    @cached_property
+    def rewrite(self) -> dict[Symbol, tuple[Symbol, ...]]:
+        """What stands for a lexeme in the rules, where that is not the lexeme itself (it was split, or is nullable)."""
+        return {~t: (lead, ~t) for t, lead in enumerate(self.leads) if lead >= 0}
 
     def barren_flags(self, n_lexemes: int) -> list[int]:
         """By number, 1 for each of the ``barren``."""
@@ -182,7 +185,7 @@ class RuleSet:
         return _is_productive(symbol, self.lexemes, self.known)
 
 
-_NO_IR, _NO_LEXEMES, _NONE = GrammarIR(), Lexemes(), np.empty(0, np.int64)
+_NO_IR, _NO_LEXEMES, _NONE = GrammarIR(), Lexemes([], []), np.empty(0, np.int64)
 
 
 def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:

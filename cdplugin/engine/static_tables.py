@@ -12,7 +12,6 @@ from cdplugin.engine.expander import Expander
 from cdplugin.engine.lexemes import LexemeTable
 from cdplugin.engine.rules import RuleSet
 from cdplugin.errors import LimitExceeded
-from cdplugin.ir import texts_bytes
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
 
@@ -20,7 +19,7 @@ _WORD_BYTES, _LITERAL_BYTES = 40, 60
 """An expression's tree is so large, by the words and literals of the program that builds it: a set of bytes takes 6 words."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StaticTables:
     """What of a compiled grammar never changes: its rules, and the program that builds its lexemes' expressions.
 
@@ -39,10 +38,8 @@ class StaticTables:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
-        (offsets, text), lexemes = self.literals, self.lexemes
-        arrays = self.program.nbytes + offsets.nbytes + text.nbytes + lexemes.records.nbytes + lexemes.ranges.nbytes
-        names = texts_bytes(lexemes.names) + 16 * len(lexemes.names)  # the places are counted with the rules
-        tables = arrays + names + self.rules.nbytes
+        offsets, text = self.literals
+        tables = self.program.nbytes + offsets.nbytes + text.nbytes + self.lexemes.nbytes + self.rules.nbytes
         if not self.rules.is_lazy:
             return tables
         return tables + _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(offsets) + text.nbytes

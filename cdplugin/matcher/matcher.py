@@ -27,6 +27,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
 from cdplugin.queries.partial_json import PartialJson
+from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_STOP_SETS = 4
@@ -606,18 +607,8 @@ class Matcher:
         if cursor == TERMINATED:
             return 0
         if token_id in self._stop_set:
-            return self._follow_stop(arena, cursor, token_id)
+            return after_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
         found = kernels.engine(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
         return found if found >= 0 else arena.finish(found, kernels.OP_ACCEPT, cursor, token_id, 1)
-
-    def _follow_stop(self, arena: Arena, cursor: int, token_id: int) -> int:
-        """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
-
-        If the text may end after the terminal, it has ended. The caller holds the arena's lock.
-        """
-        if arena.call(kernels.OP_ACCEPTS, cursor):
-            return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token_id, 0) if arena.header[layout.HAS_TERMINALS] else 0
-        return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after

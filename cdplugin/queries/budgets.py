@@ -31,7 +31,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.queries.successors import after_stop, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
 """Every token has to be looked at, whatever the budget."""
@@ -356,13 +356,9 @@ class Budgets:
 
     def _follow(self, cursor: int, token: int) -> int:
         """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
-        arena = self._arena
-        if token not in self._stop_list:
-            return arena.call(kernels.OP_ACCEPT, cursor, token, 1)
-        if self._accepts(cursor):
-            return TERMINATED
-        after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
-        return TERMINATED if after and self._accepts(after) else after
+        if token in self._stop_list:
+            return after_stop(self._arena, cursor, token)
+        return self._arena.call(kernels.OP_ACCEPT, cursor, token, 1)
 
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 

@@ -158,7 +158,7 @@ class Endings:
 
     def __init__(self, arena: Arena) -> None:
         self.arena = self._arena = arena
-        self._costs = Costs(arena, Measures(arena))
+        self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
@@ -171,7 +171,7 @@ class Endings:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self._costs.nbytes
+        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self.costs.nbytes
 
     def find(self, cursor: int) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
@@ -219,18 +219,9 @@ class Endings:
         """Whether each byte that expressions have is a token of its own."""
         return len(self._single) >= _ALL_BYTES - self._arena.vocab.absent_bytes.bit_count()
 
-    @property
-    def costs(self) -> Costs:
-        """Estimates in bytes."""
-        return self._costs
-
-    def word(self, expression: int) -> bytes | None:
-        """A shortest match of an expression without ``&`` and ``~``; None of others, and of one that is very long."""
-        return self._word(expression)
-
     def bytes_left(self, cursor: int) -> int:
         """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
-        left = self._costs.of_cursor(cursor, demand=False)
+        left = self.costs.of_cursor(cursor, demand=False)
         if left < FAR and self._arena.header[layout.HAS_TRACKED]:
             return min(left, 1)  # of names the longest are counted
         return left
@@ -247,21 +238,21 @@ class Endings:
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
         if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
             return None
-        self._costs.budget = Budget(arena, arena.limits.max_completion_steps)
-        self._costs.look_for(cursor)
-        left = self._costs.of_cursor(cursor)
-        return None if self._costs.is_bound or self._costs.gave_up or left >= LONG else left
+        self.costs.budget = Budget(arena, arena.limits.max_completion_steps)
+        self.costs.look_for(cursor)
+        left = self.costs.of_cursor(cursor)
+        return None if self.costs.is_bound or self.costs.gave_up or left >= LONG else left
 
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
-        self._costs.trim(_MOST_KEPT)
+        self.costs.trim(_MOST_KEPT)
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
             self._word_bytes = 0
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
-                self._costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
+                self.costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
                 try:
                     end = self._search(cursor, weight, by_tokens)
                 except LimitExceeded:
@@ -275,8 +266,8 @@ class Endings:
 
     def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
-        budget = self._costs.budget
-        self._costs.look_for(start)
+        budget = self.costs.budget
+        self.costs.look_for(start)
         estimate = self._estimate(start)
         if _LONGEST < estimate < FAR:
             found = "more" if estimate >= LONG else str(estimate)
@@ -327,7 +318,7 @@ class Endings:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
             unknown = left >= FAR
-            if unknown or self._costs.is_bound:
+            if unknown or self.costs.is_bound:
                 left = max(0 if unknown else left, estimate - cost, 0)
             found.append((edge, after, cost, left, unknown))
         return found
@@ -335,8 +326,8 @@ class Endings:
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)
         if known is None:
-            return self._costs.of_cursor(cursor, demand)
-        self._costs.is_bound = False
+            return self.costs.of_cursor(cursor, demand)
+        self.costs.is_bound = False
         return known
 
     def _text(self, edge: bytes | int) -> bytes:
@@ -425,7 +416,7 @@ class Endings:
                 found.append((word & layout.LOW_32, row, int(lexemes[record + layout.X_SYMBOL])))
         out: list[tuple[bytes, int, int]] = []
         for root, row, symbol in found:
-            text = self._word(root)
+            text = self.word(root)
             if text is None:
                 return None
             if text:
@@ -437,9 +428,9 @@ class Endings:
         if root in self._words:
             return self._words[root] is not None
         pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
-        return bool(pure) and self._costs.of_expression(root) <= _LONGEST_WORD
+        return bool(pure) and self.costs.of_expression(root) <= _LONGEST_WORD
 
-    def _word(self, root: int) -> bytes | None:
+    def word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
         no token is.
         """
@@ -453,7 +444,7 @@ class Endings:
         return self._words[root]
 
     def _spell(self, root: int) -> bytes | None:
-        """:meth:`_word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        """:meth:`word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
         arena = self._arena
         out = bytearray()
         pending: list[int | tuple[int, int]] = [root]
@@ -479,7 +470,7 @@ class Endings:
             elif kind == layout.K_CAT:
                 pending += words[::-1]
             elif kind == layout.K_ALT:
-                pending.append(min(words, key=self._costs.of_expression))
+                pending.append(min(words, key=self.costs.of_expression))
             elif kind == layout.K_REPEAT and words[1]:
                 pending += [(len(out), words[1]), words[0]]
         arena.spend(len(out))

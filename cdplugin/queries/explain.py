@@ -109,6 +109,13 @@ def _words(arena: Arena, state: int) -> list[int]:
     return [word >> 32 for word in arena.open_words(state)]
 
 
+def rule_name(arena: Arena, tables: StaticTables, nonterminal: int) -> str:
+    """The name of a nonterminal, of one that was made late, too."""
+    names = tables.rules.names
+    expander: Any = arena.expand
+    return names[nonterminal] if nonterminal < len(names) else expander.name(nonterminal)
+
+
 def lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:
     names = tables.lexemes.names
     if lexeme >= len(names):  # made while a text was followed
@@ -174,14 +181,13 @@ def open_lexemes(arena: Arena, rules: Rules, row: int, state: int) -> tuple[list
 def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]) -> str:
     """Names of the rules that the lexemes at some places are in; those around them where they have none."""
     rules = Rules(arena)
-    expander: Any = arena.expand
     static = tables.rules
     names: dict[str, None] = {}
     for row, state in places:
         found: dict[str, None] = {}
         for _, dots in open_lexemes(arena, rules, row, state)[1]:
             for left in (rules.lefts[dot] for dot in dots):
-                found[expander.name(left) if left >= len(static.names) else static.names[left]] = None
+                found[rule_name(arena, tables, left)] = None
         found.pop("", None)
         around = (rules.lefts[item >> 32] for item in arena.items(row))
         names.update(found or {static.names[left]: None for left in around if left < len(static.names)})

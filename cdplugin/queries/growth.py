@@ -183,7 +183,7 @@ class Growth(Costs):
         self.is_bound = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
         self._of_node = list(zip(reach.tolist(), levels.tolist(), strict=True))
-        self._opened = _bytes_in(out[B_BYTES:])
+        self._opened = bytes(bit_members(out[B_BYTES:]).tolist())
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
         self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
@@ -489,11 +489,6 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
             known.clear()
         found = known[key] = _Levels(counts)
     return found
-
-
-def _bytes_in(words: np.ndarray) -> bytes:
-    """The bytes of a set of 4 words, int64."""
-    return bytes(bit_members(words).tolist())
 
 
 def _unknown(what: str) -> LimitExceeded:

@@ -77,9 +77,8 @@ class PlaceFinder:
             left = rules.lefts[dot]
             key = self._key_before(rules, dot)
             where = _narrowed(own or key, key, self._rule_places(left))
-            out.append(
-                Place(name, self._rule_name(arena, left), where or self._rule_places(left) or self._around(rules, around))
-            )
+            where = where or self._rule_places(left) or self._around(rules, around)
+            out.append(Place(name, explain.rule_name(arena, table, left), where))
         return out or [Place(name, "", own or self._around(rules, around))]
 
     def _key_before(self, rules: Rules, dot: int) -> tuple[str, ...]:
@@ -97,17 +96,8 @@ class PlaceFinder:
         places = self._tables.rules.places
         return places[left] if left < len(places) else ()
 
-    def _rule_name(self, arena: Arena, left: int) -> str:
-        names = self._tables.rules.names
-        expander: Any = arena.expand
-        return names[left] if left < len(names) else expander.name(left)
-
     def _around(self, rules: Rules, dots: list[int]) -> tuple[str, ...]:
-        for dot in dots:
-            where = self._rule_places(rules.lefts[dot])
-            if where:
-                return where
-        return ()
+        return next(filter(None, (self._rule_places(rules.lefts[dot]) for dot in dots)), ())
 
 
 def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ...]) -> tuple[str, ...]:

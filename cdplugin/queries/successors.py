@@ -1,4 +1,4 @@
-"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`), and masks without some of them."""
+"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`), and stop tokens; masks without some of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
+from cdplugin.kernels.store import layout
 
 _FIRST_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 22
 
@@ -27,6 +29,17 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
             first = QUESTION_WORDS + 2 * slots
             return question[first : first + int(question[Q_COUNT])].tolist(), numbers
         slots = min(slots << 3, _MOST_SLOTS)
+
+
+def after_stop(arena: Arena, cursor: int, token: int) -> int:
+    """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
+
+    If the text may end after the terminal, it has ended. The caller holds the arena's lock.
+    """
+    if arena.call(kernels.OP_ACCEPTS, cursor):
+        return TERMINATED
+    after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
+    return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
 
 
 def leave_out(row: np.ndarray, tokens: Iterable[int]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from engine_tools import cases
 from json_schema_tools import dumps, grammar, mutated, orders, random_schema, random_value
 from naive import Naive
 
@@ -30,7 +31,7 @@ from cdplugin.limits import Limits
 @pytest.mark.parametrize("seed", range(6))
 def test_random_schemas(seed: int) -> None:
     """Accepted means valid in every key order; valid means accepted in some."""
-    check_random_schemas(seed, 40)
+    check_random_schemas(seed, cases(40, 10, 15))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -38,7 +39,7 @@ def test_random_schemas_with_equal_parts_shared(seed: int, monkeypatch: pytest.M
     """The same, as schemas are compiled whose alternatives multiply."""
     monkeypatch.setattr(efforts, "_FIRST_ATTEMPT", 10**9)
     monkeypatch.setattr(efforts, "_WORK_PER_BYTE", 0)
-    check_random_schemas(100 + seed, 30)
+    check_random_schemas(100 + seed, cases(30, 10))
 
 
 @pytest.mark.parametrize("size", [1, 10**7])
@@ -243,7 +244,7 @@ def deep_recursion() -> Iterator[None]:
 def test_number_bounds(seed: int) -> None:
     """No text is accepted whose Python value is out of bounds; every ``json.dumps`` inside is accepted."""
     rng = random.Random(seed)
-    for _ in range(40):
+    for _ in range(cases(40, 8)):
         low: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
         high: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None
         if low and high and low[0] > high[0]:

@@ -68,13 +68,13 @@ class Writer:
         symbol = self.ir.nonterminal(name)
         at = self.source.rules[name].at
         line = bisect_right(self._lines, at)
-        self.ir.locate(symbol, f"line {line}, column {at - self._lines[line - 1] + 1}")
+        self.ir.locate(symbol, (f"line {line}, column {at - self._lines[line - 1] + 1}",))
         return symbol
 
     def _helper(self) -> Symbol:
         """A nonterminal for a part of the rule that is being written."""
         symbol = self.ir.nonterminal()
-        self.ir.locate(symbol, *self._places)
+        self.ir.locate(symbol, self._places)
         return symbol
 
     def _named(self, name: str) -> None:

@@ -7,6 +7,7 @@ order, then required names that are not declared, then further names; no whitesp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -14,6 +15,7 @@ from cdplugin.frontends.json_schema.arrays import Arrays
 from cdplugin.frontends.json_schema.barren import drop_barren
 from cdplugin.frontends.json_schema.distinct_values import OPEN_LIST, OPEN_OBJECT
 from cdplugin.frontends.json_schema.effort import Effort, MultipliesError, located
+from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.objects import Objects
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
@@ -24,6 +26,11 @@ from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.writing import Level
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
+from cdplugin.memory import fixed_cache
+from cdplugin.tally import apart
+
+_MOST_AT_FIRST = 1_000
+"""Rules or lexemes, more than what :func:`_first_writer` writes."""
 
 
 def compile_schema(
@@ -62,11 +69,28 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
     """The rules of a document that is sound as a value."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
-    writer = _Writer(reader, options, limits, ir, effort)
+    layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
+    is_usual = options.property_order == "schema" and not options.unique_names and not ir.names and not ir.lexemes
+    first = _first_writer() if is_usual and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST else None
+    if first is not None and first._layout is not layout:
+        first = None
+    writer = _Writer(reader, layout, options, limits, ir, effort, first)
     try:
         return writer.write(root)
     finally:
         writer.release()
+
+
+@fixed_cache(1, entry_bytes=50_000)
+def _first_writer() -> _Writer:
+    """One that has written any JSON value in the layout that most schemas have: the compiler's templates know its lexemes."""
+    options, limits, ir = Options(), Limits(), GrammarIR()
+    layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
+    with apart():
+        reader = Reader(True, options, limits)
+        writer = _Writer(reader, layout, options, limits, ir, Effort(limits, 0, ir.spent), None)
+        writer.write_place(())
+    return writer
 
 
 def compile_json_object(options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None) -> GrammarIR:
@@ -81,16 +105,7 @@ class _Writer(Objects, Arrays):
         """Write everything and set the start symbol."""
         if self._reader.has_references:
             check_loops(self._reader.subschemas)
-        start = self._symbol(self._shaper.place((root,)), bare=True)
-        pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
-        while pending:
-            place, bare, level = pending.pop()
-            try:
-                self._write_place(place, bare, level)
-            except LimitExceeded as error:
-                raise located(error, place.pointer) from None
-            if len(rules) > limit:
-                raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
+        start = self.write_place((root,), bare=True)
         if start is None:
             raise self._unsatisfiable(root.pointer)
         if start < 0:  # a single lexeme
@@ -112,6 +127,20 @@ class _Writer(Objects, Arrays):
         self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]
         return self.ir
 
+    def write_place(self, parts: Sequence[Subschema], bare: bool = False) -> Symbol | None:
+        """The symbol of the place of ``parts``, once all rules are written that it leads to; None if nothing fits there."""
+        symbol = self._symbol(self._shaper.place(parts), bare)
+        pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
+        while pending:
+            place, is_bare, level = pending.pop()
+            try:
+                self._write_place(place, is_bare, level)
+            except LimitExceeded as error:
+                raise located(error, place.pointer) from None
+            if len(rules) > limit:
+                raise LimitExceeded("schema too large", expected=f"at most Limits.max_rules = {limit}", location=place.pointer)
+        return symbol
+
     def release(self) -> None:
         """Let go of everything. Its parts refer to each other in circles: what a schema took would be free only when Python's
         collector comes by, and fresh memory is slow.
@@ -124,7 +153,7 @@ class _Writer(Objects, Arrays):
         if place.scalar is not None:
             scalar = self._scalar(place.scalar, bare, level, place.constants)
             if place.parts:
-                ir.locate(scalar, place.pointer)
+                ir.locate(scalar, ir.at(place.pointer))
             ir.rule(symbol, [scalar])
         if place.objects:
             opening = self._signs.note(ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{"), OPEN_OBJECT)

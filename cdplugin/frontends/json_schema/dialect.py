@@ -93,7 +93,6 @@ class Dialect:
     number_bounds: bool = True
     ref_alone: bool = False
     integral_floats: bool = True
-    boolean_schemas: bool = True
     contains_counts: bool = True
 
 

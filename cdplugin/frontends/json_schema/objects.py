@@ -166,7 +166,7 @@ class Objects(Writing):
             if values:
                 symbol = self._key(name)
                 if children:
-                    self.ir.locate(symbol, place(children).pointer)
+                    self.ir.locate(symbol, self.ir.at(place(children).pointer))
                 entries.append(Entry(name, symbol, tuple(values), required))
             elif required:
                 self._culprit.setdefault(pointer, place(children).pointer)
@@ -176,28 +176,27 @@ class Objects(Writing):
     def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
         """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
         properties, additional, bare = part.properties, part.additional, self._bare_members
-        plain, locate = self._inner.plain, self.ir.locate
+        plain, keys, locate, at = self._inner.plain, self._inner.keys, self.ir.locate, self.ir.at
         entries: list[Entry] = []
         for name, required in names.items():
             child = properties.get(name, additional)
-            value = None
-            if child is not None and child.is_plain:
-                value = plain.get((child.types, child.resource.dialect.integral_floats, bare))
-                where = child.pointer
-            if value is None:
+            kind = (child.types, child.resource.dialect.integral_floats, bare) if child is not None and child.is_plain else None
+            value = None if kind is None else plain.get(kind)
+            if child is not None and value is not None:
+                where = at(child.pointer)
+                locate(value, where)
+            else:
                 place = self._shaper.place(() if child is None else (child,))
                 value = self._symbol(place, bare)
-                where = place.pointer
+                where = at(place.pointer)
                 if value is None:
                     if required:
-                        self._culprit.setdefault(pointer, where)
+                        self._culprit.setdefault(pointer, place.pointer)
                         return None
                     continue
-                if value < 0 and child is not None and child.is_plain:
-                    plain[child.types, child.resource.dialect.integral_floats, bare] = value
-            elif child is not None:
-                locate(value, where)
-            symbol = self._key(name)
+                if value < 0 and kind is not None:
+                    plain[kind] = value
+            symbol = keys.get(name) or self._key(name)
             if child is not None:
                 locate(symbol, where)
             entries.append(Entry(name, symbol, ((value, 0),), required))
@@ -205,11 +204,11 @@ class Objects(Writing):
 
     def _key(self, name: str) -> Symbol:
         """The lexeme of a declared name and the colon."""
-        keys = self._inner.keys
-        symbol = keys.get(name)
+        inner = self._inner
+        symbol = inner.keys.get(name)
         if symbol is None:
-            symbol = self.ir.lexeme(self._inner.layout.key(name), name)
-            keys[name] = self._signs.note(symbol, (KEY, name))
+            symbol = inner.keys[name] = self.ir.lexeme(inner.layout.key(name), name)
+            self._signs.events[symbol] = (KEY, name)
         return symbol
 
     def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
@@ -305,7 +304,7 @@ class Objects(Writing):
         Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
         brace. Both are kept reversed, as they grow at their front.
         """
-        rule, nonterminal, comma = self.ir.rules.append, self.ir.nonterminal, self._comma
+        rule, nonterminal, comma, where = self.ir.rules.append, self.ir.nonterminal, self._comma, self.ir.at(pointer)
         after, first = self._further(further, pointer)
         # The last entry that may come first is the first required one.
         opening = len(entries)
@@ -316,22 +315,21 @@ class Objects(Writing):
         for i in range(len(entries) - 1, -1, -1):
             _, key, ((item, _), *_), required = entries[i]
             if i <= opening:
-                member = [*after, item, key]
                 if required:
-                    first = member
+                    first = [*after, item, key]
                 else:
-                    choice = nonterminal(pointer, pointer)
-                    rule((choice, (*member[::-1],)))
+                    choice = nonterminal(pointer, where)
+                    rule((choice, (key, item, *after[::-1])))
                     rule((choice, (*first[::-1],)))
                     first = [choice]
             if required:
                 after += (item, key, comma)
             else:
-                choice = nonterminal(pointer, pointer)
+                choice = nonterminal(pointer, where)
                 rule((choice, (comma, key, item, *after[::-1])))
                 rule((choice, (*after[::-1],)))
                 after = [choice]
-        body = nonterminal(pointer, pointer)
+        body = nonterminal(pointer, where)
         rule((body, (*first[::-1],)))
         return body
 

@@ -17,6 +17,12 @@ class Commas:
         self._pairs: dict[Symbol, Symbol] = {}
         self._large = Repeats(ir, "items")
 
+    def copy(self, ir: GrammarIR) -> Commas:
+        """The same for an IR that has the loops written so far."""
+        other = Commas(ir, self._comma)
+        other._loops.update(self._loops)
+        return other
+
     def many(self, item: Symbol, low: int, high: int | None, closing: Symbol) -> list[Symbol]:
         """``low`` to ``high`` times (None: any number of times) a comma and the item, then ``closing``."""
         must = [self._comma, item] * low if low <= CHAIN else self._large.exactly(self._pair(item), low)

@@ -118,11 +118,11 @@ class Subschema:
         "values",
     )
 
-    def __init__(self, schema: Any, pointer: str, resource: Resource) -> None:
+    def __init__(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> None:
         self.schema = schema
         self.pointer = pointer
         self.resource = resource
-        self.scope: Scope = ()
+        self.scope = scope
         self.types = ALL_TYPES
         self.values: list[Any] | None = None
         self.low: Bound | None = None

@@ -137,6 +137,12 @@ class Shaper:
             found = self._places[key] = Place(kept)
         return found
 
+    def begin(self, anything: Place) -> None:
+        """Take over the place where nothing is said."""
+        found = self._places[None] = Place(())
+        found.split, found.scalar, found.arrays, found.objects = True, anything.scalar, anything.arrays, anything.objects
+        found.symbols.update(anything.symbols)
+
     def _resolved(self, part: Subschema) -> Subschema | None:
         """The subschema itself, or the one it merely refers to; None if it allows everything."""
         while not (part.constrains_itself() or part.choices or part.logic):
@@ -584,6 +590,8 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
     """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
     state: dict[Subschema, int] = {}
     for root in subschemas:
+        if root.is_alone():
+            continue
         stack: list[tuple[Subschema, bool]] = [(root, False)]
         while stack:
             sub, leave = stack.pop()

@@ -64,6 +64,11 @@ class Signs:
         self._constants: dict[Symbol, Sequence[Any]] = {}
         self._twins: dict[Symbol, Symbol] = {}
 
+    def begin(self, other: Signs) -> None:
+        """Take over the notes of another."""
+        self.events.update(other.events)
+        self._content.update(other._content)
+
     def note(self, symbol: Symbol, event: Event) -> Symbol:
         """A symbol that always means the same; returns it."""
         self.events[symbol] = event

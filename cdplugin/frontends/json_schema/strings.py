@@ -193,7 +193,8 @@ def names_text(names: Iterable[str]) -> Expr:
     """All spellings of ``names``, as a tree that branches at each code point, so that a derivative of it stays small."""
     # A lone surrogate is in no JSON text that is UTF-8 throughout.
     words = sorted(set(names))
-    if not all(word.isascii() and word.isprintable() for word in words):
+    letters = "".join(words)
+    if not (letters.isascii() and letters.isprintable()):
         words = [word for word in words if not any("\ud800" <= c <= "\udfff" for c in word)]
         return _names_tree(words) if words else EMPTY
     return Names(tuple(words), _names_tree) if words else EMPTY

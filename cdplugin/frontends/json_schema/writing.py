@@ -13,7 +13,7 @@ from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import CLOSE, NOTHING
 from cdplugin.frontends.json_schema.effort import Effort
-from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout, layout_of
+from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
@@ -38,14 +38,29 @@ class Level:
         self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
         self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
 
+    def copy(self) -> Level:
+        """The same, to which others may be added."""
+        other = object.__new__(Level)
+        vars(other).update(vars(self), keys=self.keys.copy(), scalars=self.scalars.copy(), plain=self.plain.copy())
+        return other
+
 
 class Writing:
     """What is being written, and the symbols of its places."""
 
-    def __init__(self, reader: Reader, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        layout: Layout,
+        options: Options,
+        limits: Limits,
+        ir: GrammarIR,
+        effort: Effort,
+        first: Writing | None,
+    ) -> None:
         self.ir = ir
         self._reader = reader
-        self._layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
+        self._layout = layout
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._unique_names = options.unique_names
@@ -56,13 +71,27 @@ class Writing:
         self._culprit: dict[str, str] = {}
         self._signs = Signs(ir)
         self._distinct: list[DistinctItems] = []
-        self._comma = self._signs.note(ir.lexeme(self._layout.comma, ","), NOTHING)
-        self._repeats = Commas(ir, self._comma)
-        self._levels = [Level(ir, self._signs, self._layout, 0)]
+        self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
+        if first is None:
+            self._comma = self._signs.note(ir.lexeme(layout.comma, ","), NOTHING)
+            self._repeats = Commas(ir, self._comma)
+            self._levels = [Level(ir, self._signs, layout, 0)]
+        else:
+            self._go_on(first)
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
         self._bare_members = self._layout.indent is not None
         self._listed: dict[Subschema, list[str] | None] = {}
-        self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
+
+    def _go_on(self, first: Writing) -> None:
+        """Take over what ``first`` has written, which goes on itself with nothing: any JSON value."""
+        self.ir.begin(first.ir)
+        self._signs.begin(first._signs)
+        self._quoted.update(first._quoted)
+        self._comma = first._comma
+        self._repeats = first._repeats.copy(self.ir)
+        self._levels = [first._levels[0].copy()]
+        self._bodies.update(first._bodies)
+        self._shaper.begin(first._shaper.place(()))
 
     def _symbol(self, place: Place, bare: bool = False) -> Symbol | None:
         """The symbol of a place inside what is being written (with leading whitespace unless ``bare``); None when it is known
@@ -80,17 +109,17 @@ class Writing:
                 return None
             found = self._scalar(place.scalar, bare, level, place.constants)
             if place.parts:
-                self.ir.locate(found, place.pointer)
+                self.ir.locate(found, self.ir.at(place.pointer))
         else:
             pointer = place.pointer
-            found = self.ir.nonterminal(pointer, pointer if place.parts else None)
+            found = self.ir.nonterminal(pointer, self.ir.at(pointer) if place.parts else ())
             self._pending.append((place, bare, level))
         place.symbols[key] = found
         return found
 
     def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
         """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
-        return self.ir.nonterminal(pointer if name is None else name, pointer)
+        return self.ir.nonterminal(pointer if name is None else name, self.ir.at(pointer))
 
     def _scalar(self, scalar: Expr, bare: bool, level: Level, constants: Sequence[Any]) -> Symbol:
         """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""

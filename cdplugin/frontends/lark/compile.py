@@ -115,8 +115,8 @@ class _Compiler:
             t, skip = ~inner, ir.skips.get(inner)
             bounded = ir.lexeme(ir.lexemes[t], ir.lexeme_names[t], lexing=ir.lexings[t], skip=skip, max_tokens=most)
         out = ir.nonterminal(ir.names[symbol])
-        ir.locate(out, *ir.places.get(symbol, ()))
-        ir.locate(bounded, *ir.places.get(inner, ()))
+        ir.locate(out, ir.places.get(symbol, ()))
+        ir.locate(bounded, ir.places.get(inner, ()))
         ir.rule(out, [bounded])
         return out
 

@@ -233,7 +233,7 @@ class _Rewriter:
         """The relation between the flags before each item, and at the end, and those after the last one."""
         out = [_EMPTY]
         for item in reversed(items):
-            out.append(_compose(self._relation_of(item), out[-1]))
+            out.append(_COMPOSED[self._relation_of(item)][out[-1]])
         return out[::-1]
 
     def _steps(self, item: _Item, flag: int) -> Iterator[tuple[int, list[Part]]]:
@@ -433,5 +433,8 @@ def _compose(first: int, then: int) -> int:
                 out |= 1 << 2 * before + after
     return out
 
+
+_COMPOSED = [[_compose(first, then) for then in range(16)] for first in range(16)]
+"""The same of all relations."""
 
 __all__ = ["Layout", "rewrite_indentation"]

@@ -62,6 +62,8 @@ class Writer:
         self._prepared: set[tuple[int, bool]] = set()
         self._once: dict[tuple[Symbol, Symbol], Symbol] = {}
         self._tokens: dict[tuple, TokenSet] = {}
+        self._terminals: dict[tuple[int, bool], Symbol] = {}  # by the id of a part's value, which the draft or the layout keeps
+        self._nullable: dict[Expr, bool] = {}
 
     def write(self) -> Symbol:
         """Write everything that ``start`` needs; returns the start symbol."""
@@ -106,7 +108,7 @@ class Writer:
                 return found
             name = rule.owner.name
             symbol = self._symbols[key] = self._ir.nonterminal(name)
-            self._ir.locate(symbol, self._draft.scope.source.where(rule.owner.at))
+            self._ir.locate(symbol, (self._draft.scope.source.where(rule.owner.at),))
             self._rule_of[symbol] = member.rule
             self._pending.append(key)
         captured = self.captured(member.rule)
@@ -145,8 +147,13 @@ class Writer:
 
     def terminal(self, part: Part, bare: bool) -> Symbol:
         """The symbol of a lexeme, a token set or an embedded grammar; ``bare``: nothing ignored before it."""
-        if part.kind == "symbol":
-            return part.value
+        key = (id(part.value), bare)
+        symbol = self._terminals.get(key)
+        if symbol is None:
+            symbol = self._terminals[key] = part.value if part.kind == "symbol" else self._terminal(part, bare)
+        return symbol
+
+    def _terminal(self, part: Part, bare: bool) -> Symbol:
         bare = bare or (part.kind == "lexeme" and part.value.is_glued)
         ignored = self._inside if part.kind == "lexeme" and part.value.is_inside else self.skip
         skip = None if bare or self._options.skip_once else ignored
@@ -162,7 +169,7 @@ class Writer:
             )
             definition = self._draft.scope.terminals.get(lexeme.name)
             if definition is not None:
-                self._ir.locate(symbol, self._draft.scope.source.where(definition.at))
+                self._ir.locate(symbol, (self._draft.scope.source.where(definition.at),))
         else:
             tokens = part.value
             tokens = self._tokens.setdefault((tokens.names, tokens.ranges, tokens.negated), tokens)
@@ -238,7 +245,7 @@ class Writer:
         if isinstance(part, Member):
             return self._maybe_empty[part.rule]
         if part < 0:
-            return part not in self._ir.token_sets and nullable(self._ir.lexemes[~part])
+            return part not in self._ir.token_sets and nullable(self._ir.lexemes[~part], self._nullable)
         number = self._rule_of.get(part)
         return number is None or self._maybe_empty[number]
 
@@ -343,7 +350,7 @@ class Parametric(Family):
         assert isinstance(node, int)
         ir = self._writer._ir
         if node < 0:
-            if node not in ir.token_sets and nullable(ir.lexemes[~node]):
+            if node not in ir.token_sets and nullable(ir.lexemes[~node], self._writer._nullable):
                 yield ()
         elif node in ir.instances:
             family, value = ir.instances[node]

@@ -16,7 +16,6 @@ from typing import Any
 
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import (
-    EPSILON,
     Expr,
     alt,
     both,
@@ -84,7 +83,6 @@ class _Writer:
         self.at = at
         self.layout = layout
         self.space = repeat(byte_class(b" \n\r\t"), 0, layout.space)
-        self.no_space = self.space if self.style.spaced else EPSILON
         self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]), limits)
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
