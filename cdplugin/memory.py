@@ -17,7 +17,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, wraps
 from hashlib import blake2b
 from sys import getsizeof
@@ -80,31 +80,21 @@ class Node:
 _nodes_lock = threading.Lock()
 
 
-def _hold(roots: Iterable[Node]) -> int:
-    """Count trees; returns the bytes of the nodes that nobody had."""
+def _count_holders(roots: Sequence[Node], change: int) -> int:
+    """Count trees once more (1), or take that back (-1); returns the bytes of the nodes that nobody had, or has any more."""
+    if not roots:
+        return 0
     total = 0
     pending = list(roots)
-    while pending:
-        node = pending.pop()
-        node.holders += 1
-        if node.holders == 1:
-            nbytes, parts = node.weigh()
-            total += nbytes
-            pending += parts
-    return total
-
-
-def _release(roots: Iterable[Node]) -> int:
-    """Take back :func:`_hold`; returns the bytes of the nodes that nobody has any more."""
-    total = 0
-    pending = list(roots)
-    while pending:
-        node = pending.pop()
-        node.holders -= 1
-        if node.holders == 0:
-            nbytes, parts = node.weigh()
-            total += nbytes
-            pending += parts
+    with _nodes_lock:
+        while pending:
+            node = pending.pop()
+            before = node.holders
+            node.holders += change
+            if before == 0 or node.holders == 0:
+                nbytes, parts = node.weigh()
+                total += nbytes
+                pending += parts
     return total
 
 
@@ -166,9 +156,9 @@ class ByteLru(Generic[Value]):
                 return entry.value, entry.serial
             self._serial += 1
             entry = _Entry(value, nbytes + _ENTRY_BYTES, nodes, self._serial)
-            total = entry.nbytes + self._held(_hold, nodes)
+            total = entry.nbytes + _count_holders(nodes, 1)
             if total > self.largest:
-                self._held(_release, nodes)
+                _count_holders(nodes, -1)
                 return value, 0
             self._entries[key] = entry
             self.nbytes += total
@@ -215,15 +205,8 @@ class ByteLru(Generic[Value]):
 
     def _remove(self, key: Hashable) -> _Entry:
         entry = self._entries.pop(key)
-        self.nbytes -= entry.nbytes + self._held(_release, entry.nodes)
+        self.nbytes -= entry.nbytes + _count_holders(entry.nodes, -1)
         return entry
-
-    @staticmethod
-    def _held(change: Callable[[Iterable[Node]], int], nodes: Sequence[Node]) -> int:
-        if not nodes:
-            return 0
-        with _nodes_lock:
-            return change(nodes)
 
 
 class Account:

@@ -145,17 +145,21 @@ def concatenation(parts: Iterable[Regular]) -> Regular | None:
     return joined[0] if len(joined) == 1 else None
 
 
-def join_sequence(parts: Iterable[Regular]) -> list[Regular]:
-    """Parts that follow each other, as few expressions of at most :data:`MOST_NODES` nodes. At least one."""
-    runs: list[list[Regular]] = [[]]
-    size = 0
+def _grouped(parts: Iterable[Regular], size: int = 0) -> list[list[Regular]]:
+    """Parts in groups of at most :data:`MOST_NODES` nodes each, in the first one besides ``size``. At least one group."""
+    groups: list[list[Regular]] = [[]]
     for part in parts:
         size += part.size
-        if size > MOST_NODES and runs[-1]:
-            runs.append([])
+        if size > MOST_NODES and groups[-1]:
+            groups.append([])
             size = part.size
-        runs[-1].append(part)
-    return [Regular(cat(*(part.expr for part in run)), sum(part.size for part in run)) for run in runs]
+        groups[-1].append(part)
+    return groups
+
+
+def join_sequence(parts: Iterable[Regular]) -> list[Regular]:
+    """Parts that follow each other, as few expressions of at most :data:`MOST_NODES` nodes. At least one."""
+    return [Regular(cat(*(part.expr for part in run)), sum(part.size for part in run)) for run in _grouped(parts)]
 
 
 def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
@@ -163,18 +167,9 @@ def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
 
     Those that are fixed texts become one set, which counts as one node.
     """
-    texts: list[bytes] = []
-    groups: list[list[Regular]] = [[]]
-    size = 1
-    for part, node in parts:
-        if node.op == TEXT:
-            texts.append(node.args[0].encode())
-            continue
-        size += part.size
-        if size > MOST_NODES and groups[-1]:
-            groups.append([])
-            size = part.size
-        groups[-1].append(part)
+    listed = list(parts)
+    texts = [node.args[0].encode() for _, node in listed if node.op == TEXT]
+    groups = _grouped((part for part, node in listed if node.op != TEXT), 1)
     if texts:
         groups[0].insert(0, Regular(literals(texts), 1))
     return [Regular(alt(*(part.expr for part in group)), sum(part.size for part in group)) for group in groups if group]
