@@ -125,7 +125,7 @@ def _note(h, state, found):
         rest = found[i]
         while rest:
             bit = low_bit(rest)
-            records[first + (count >> 3)] |= (64 * i + bit) << (8 * (count & 7))
+            records[first + (count >> 3)] |= np.int64(64 * i + bit) << (8 * (count & 7))
             count += 1
             rest ^= np.int64(1) << bit
     return np.int64(count)
