@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
+from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of, spans_of
 from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, NOT_OWNED, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
@@ -41,7 +41,8 @@ _RESTART_WORK = 200  # units of work of an operation that begins again, besides 
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
-_OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
+_OF_BLOCK, _OF_WALKS = -1, -2  # instead of a table's number: the pages of a clone's block, of the tables for walks
+_WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS)
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
@@ -517,10 +518,24 @@ class Arena(Values):
 
     def reserve_for_walks(self) -> None:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
-        again.
+        again. To be called between operations: of each table what is in use is copied into one block.
         """
-        for table, size in FOR_WALKS.items():
-            self.reserve(table, size)
+        is_grown = any(table in self._pages or len(self.tables[table]) > size for table, size in FOR_WALKS.items())
+        if is_grown or not self._has_bytes((), 0, _WALK_BYTES):
+            for table, size in FOR_WALKS.items():
+                self.reserve(table, size)
+            return
+        memory, _ = pages.acquire(_WALK_BYTES)
+        block = Block(memory, _WALK_SPANS)
+        for table in FOR_WALKS:
+            old = self.tables[table]
+            counter, words = IN_USE[table]
+            used = min(int(self.header[counter]) * words, len(old))
+            block.table(table)[:used] = old[:used]
+        self.set_block(block)
+        self._pages[_OF_WALKS] = memory
+        self._own[_OF_WALKS] = memory.nbytes
+        self.note_size()
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""
