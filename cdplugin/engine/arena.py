@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
-from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, NOT_OWNED, Room
+from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of, spans_of
+from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -41,7 +41,8 @@ _RESTART_WORK = 200  # units of work of an operation that begins again, besides 
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
-_OF_BLOCK = -1  # instead of a table's number: the pages of a clone's block
+_OF_BLOCK, _OF_WALKS = -1, -2  # instead of a table's number: the pages of a clone's block, of the tables for walks
+_WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS)
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
@@ -147,19 +148,23 @@ class Arena(Values):
 
     def _set_vocabulary(self) -> None:
         vocab, head = self.vocab, self.header
-        self.set_table(layout.TRIE_BYTE, vocab.trie.byte)
-        self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
-        self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
-        self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
-        self.set_table(layout.TRIE_CHILDREN, vocab.trie.children)
-        self.set_table(layout.TRIE_FIRST_CHILD, vocab.trie.first_child)
-        self.set_table(layout.TRIE_BELOW, vocab.trie.below)
-        self.set_table(layout.TRIE_RANK, vocab.trie.rank)
-        self.set_table(layout.TRIE_LISTED, vocab.trie.listed)
-        self.set_table(layout.TRIE_CHARS, vocab.max_chars)
-        self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
-        self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
-        self.set_table(layout.TOKEN_BYTES, vocab.token_bytes)
+        shared = {
+            layout.TRIE_BYTE: vocab.trie.byte,
+            layout.TRIE_DEPTH: vocab.trie.depth,
+            layout.TRIE_SKIP: vocab.trie.skip,
+            layout.TRIE_TOKEN: vocab.trie.token,
+            layout.TRIE_CHILDREN: vocab.trie.children,
+            layout.TRIE_FIRST_CHILD: vocab.trie.first_child,
+            layout.TRIE_BELOW: vocab.trie.below,
+            layout.TRIE_RANK: vocab.trie.rank,
+            layout.TRIE_LISTED: vocab.trie.listed,
+            layout.TRIE_CHARS: vocab.max_chars,
+            layout.SLICE_MASKS: vocab.slice_masks.reshape(-1),
+            layout.TOKEN_OFFSETS: vocab.token_offsets,
+            layout.TOKEN_BYTES: vocab.token_bytes,
+        }
+        for table, array in shared.items():
+            self.set_table(table, array, is_own=False)
         head[layout.WORDS] = (vocab.size + 31) // 32
         head[layout.SLICE_END] = vocab.slice_end
         head[layout.N_NODES] = len(vocab.trie.byte)
@@ -223,12 +228,12 @@ class Arena(Values):
             head[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         self.tables.blocks = (block, *self.tables.blocks)
 
-    def set_table(self, table: int, array: np.ndarray) -> None:
-        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
+    def set_table(self, table: int, array: np.ndarray, is_own: bool = True) -> None:
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``. ``is_own``: are its bytes the arena's?"""
         if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
             raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
-        if array.base is None and table not in NOT_OWNED:
+        if is_own and array.base is None:
             self._own[table] = array.nbytes
         elif table in self._pages:
             self._own[table] = self._pages[table].nbytes
@@ -517,10 +522,24 @@ class Arena(Values):
 
     def reserve_for_walks(self) -> None:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
-        again.
+        again. To be called between operations: of each table what is in use is copied into one block.
         """
-        for table, size in FOR_WALKS.items():
-            self.reserve(table, size)
+        is_grown = any(table in self._pages or len(self.tables[table]) > size for table, size in FOR_WALKS.items())
+        if is_grown or not self._has_bytes((), 0, _WALK_BYTES):
+            for table, size in FOR_WALKS.items():
+                self.reserve(table, size)
+            return
+        memory, _ = pages.acquire(_WALK_BYTES)
+        block = Block(memory, _WALK_SPANS)
+        for table in FOR_WALKS:
+            old = self.tables[table]
+            counter, words = IN_USE[table]
+            used = min(int(self.header[counter]) * words, len(old))
+            block.table(table)[:used] = old[:used]
+        self.set_block(block)
+        self._pages[_OF_WALKS] = memory
+        self._own[_OF_WALKS] = memory.nbytes
+        self.note_size()
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

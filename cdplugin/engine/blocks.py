@@ -35,6 +35,17 @@ Span = tuple[int, int, int, type]
 """Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
 
 
+def spans_of(sizes: Mapping[int, int]) -> tuple[dict[int, Span], int]:
+    """Where tables of so many items lie in a block, nothing of them in use, and the bytes of all."""
+    at = 0
+    spans: dict[int, Span] = {}
+    for table, items in sizes.items():
+        nbytes = items * DTYPES[table].itemsize
+        spans[table] = (at, at + nbytes, at, dtype_of(table))
+        at += -(-nbytes // _LINE) * _LINE
+    return spans, at
+
+
 @dataclass(eq=False, slots=True)
 class Block:
     """Several tables in one piece of memory, so that an arena takes them over at once.

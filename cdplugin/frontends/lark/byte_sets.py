@@ -23,6 +23,9 @@ class Bytes:
     def first(self, root: Expr) -> int:
         """The bytes that texts of an expression begin with. Post-order with an explicit stack."""
         done = self._first
+        known = done.get(root)
+        if known is not None:
+            return known
         stack = [root]
         while stack:
             node = stack[-1]

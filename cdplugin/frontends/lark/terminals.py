@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from cdplugin import expr
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import ANY_TEXT, EPSILON, Expr
+from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
 from cdplugin.frontends.lark.definitions import Scope
@@ -163,13 +163,19 @@ class Terminals:
         made = self._made.get(("regex", pattern, flags))
         if made is None:
             try:
-                parsed = parse_regex(pattern, "rust", flags.replace("u", ""), self.limits)
-                parsed.refuse_looks()  # what stands beside a terminal is not its own
-                made = parsed.match_expr(UTF8)
+                made = _regex_expr(pattern, flags.replace("u", ""), self.limits)
             except GrammarError as error:
                 raise _in_regex(source, error, at) from None
             self._made["regex", pattern, flags] = made
         return made
+
+
+@counted
+def _regex_expr(pattern: str, flags: str, limits: Limits) -> Expr:
+    """The texts that a regular expression matches; all grammars have the same object, as long as it is kept."""
+    parsed = parse_regex(pattern, "rust", flags, limits)
+    parsed.refuse_looks()  # what stands beside a terminal is not its own
+    return parsed.match_expr(UTF8)
 
 
 @fixed_cache(128, entry_bytes=1800)
