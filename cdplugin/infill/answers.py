@@ -75,9 +75,13 @@ class Answers:
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
         elements[:count] = np.frombuffer(text, np.uint8)
         tables.prepare_gaps(work)
-        classes = tables.classify(work) if any(parts[i].slot for i in open_parts) else 0
-        most_nodes = MOST_PLANNED if tables.is_exact else MOST_COMPETING
-        elements[[ends[i] - 1 for i in open_parts]] = planned(parts, open_parts, hole, classes, most_nodes)
+        if any(parts[i].slot for i in open_parts):
+            most_nodes = MOST_PLANNED if tables.is_exact else MOST_COMPETING
+            plan = planned(parts, open_parts, hole, tables.classify(work), most_nodes)
+            elements[[ends[i] - 1 for i in open_parts]] = plan
+        else:
+            for i in open_parts:
+                elements[ends[i] - 1] = ws.GAP
         accepts[: count + 1] = 0
         accepts[count] = 1
         if self.padded:  # the text may end in the last open run
@@ -154,7 +158,8 @@ class Answers:
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         work = self.tables.loose if loose else self.tables.workspace
-        self.tables.classify(work)
+        if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
+            self.tables.classify(work)
         last = self.length(parts)
         if last is not None and hole < last:  # not behind the first end token
             self.build(parts, hole=hole, loose=loose)

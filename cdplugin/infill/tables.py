@@ -211,6 +211,9 @@ class InfillGrammar:
         is_first = np.ones(self.n_dots, np.int64)
         is_first[1:] = symbols[:-1] == -1
         work.set(ws.IS_FIRST, is_first)
+        passes = np.zeros(64 * ((self.n_dots + 63) // 64), np.uint8)
+        passes[dots] = tables[layout.DOT_NULL_REST][dots + 1]
+        work.set(ws.PASSES, np.packbits(passes, bitorder="little").view(np.int64))
         firsts = np.flatnonzero(is_first)
         lefts = tables[layout.DOT_LEFT][firsts]
         work.set(ws.FIRST_HEADS, np.searchsorted(np.sort(lefts), np.arange(self.n_nonterminals + 1)))
@@ -237,10 +240,12 @@ class InfillGrammar:
                 end += 1
             rights.append(symbols[first:end].tolist())
         rules = list(zip(lefts.tolist(), rights, strict=True))
-        self._set_ranks(rules, nullable)
+        turned = [(left, right[::-1]) for left, right in rules]
+        self.workspace.set(ws.RANKS, self._ranks(rules, nullable))
+        self.workspace.set(ws.LAST_RANKS, self._ranks(turned, nullable))
         self._set_after(rules, nullable)
         begins = self._edge_lexemes(rules, nullable)
-        ends = self._edge_lexemes([(left, right[::-1]) for left, right in rules], nullable)
+        ends = self._edge_lexemes(turned, nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
         for _, right in rules:
             for i in range(len(right) - 1):
@@ -261,8 +266,10 @@ class InfillGrammar:
         self.workspace.header[ws.W_SET] = words
         self._set_skipped(rules, nullable, begins)
 
-    def _set_ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
-        """Number the nonterminals so that what a rule may begin with comes before its left side, but for circles."""
+    def _ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> np.ndarray:
+        """The nonterminals' ranks, and the nonterminals by rank: what a rule may begin with (given rules reversed: end with)
+        comes before its left side, but for circles.
+        """
         begins: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
         for left, right in rules:
             for symbol in right:
@@ -284,7 +291,7 @@ class InfillGrammar:
         ranks = np.zeros(2 * self.n_nonterminals, np.int64)
         ranks[order] = np.arange(self.n_nonterminals)
         ranks[self.n_nonterminals :] = order
-        self.workspace.set(ws.RANKS, ranks)
+        return ranks
 
     def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
         """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.infill.alive`), as bit sets."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.jit.decorators import Notice
+from cdplugin.kernels.jit.decorators import Notice, is_loaded
 from cdplugin.kernels.store import statuses
 
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_MOST_NODES = [64 * width - 2 for width in _WIDTHS]
 
 _GROWTH = 2.0  # factor by which a table grows
 
@@ -64,7 +67,9 @@ _RULES = (
     ws.FIRST_DOTS,
     ws.FOLLOWS,
     ws.RANKS,
+    ws.LAST_RANKS,
     ws.AFTER,
+    ws.PASSES,
     ws.SKIPPED,
 )
 _SIZED_BY_RULES = (ws.WORK, ws.LEXEME_MARK, ws.NT_MARK, ws.CLASS_HASH, ws.TARGET)
@@ -151,8 +156,8 @@ class Workspace:
         If they are up to twice as wide they stay so: what is kept of the last text (facts) has rows of the same width, and of a
         row only the words right of its node are looked at.
         """
-        enough = next((i for i, width in enumerate(_WIDTHS) if 64 * width - 2 >= nodes), len(_WIDTHS) - 1)
-        if not _WIDTHS[enough] <= self.header[ws.W_WIDTH] <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
+        enough = min(bisect.bisect_left(_MOST_NODES, nodes), len(_WIDTHS) - 1)
+        if not _WIDTHS[enough] <= int(self.header[ws.W_WIDTH]) <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
             self.header[ws.W_WIDTH] = _WIDTHS[enough]
 
     def forget_texts(self) -> None:
@@ -166,8 +171,11 @@ class Workspace:
         in (:meth:`cdplugin.engine.arena.Arena.one_budget`).
         """
         engine = kernels.infill_engine
-        with Notice(engine):
+        if is_loaded(engine):
             result = int(engine(self.arena.address, self.address, op, a, b))
+        else:
+            with Notice(engine):
+                result = int(engine(self.arena.address, self.address, op, a, b))
         if result >= 0:
             return result
         with self.arena.one_budget(None):

@@ -13,7 +13,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.spans import clear_from, forget_ends
-from cdplugin.kernels.infill.workspace import charge, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, cut_rows, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
 
@@ -100,7 +100,7 @@ def return_to(w, k):
     for i in range(count):
         clear_from(tab(w, ws.LIVE_BITS), live[2 * i + 1], head[ws.W_NODES], head[ws.W_WIDTH])
     head[ws.W_CLASS_LIST_USED] = words[at + ws.CP_CLASSES]
-    head[ws.W_LIVE_USED] = words[at + ws.CP_BITS]
+    cut_rows(w, ws.W_LIVE_USED, ws.W_LIVE_CLEAN, words[at + ws.CP_BITS])
     head[ws.W_N_LIVE] = count
     head[ws.W_CHECKPOINTS_USED] = at
     head[ws.W_N_CHECKPOINTS] = k

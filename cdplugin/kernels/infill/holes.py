@@ -26,7 +26,7 @@ from cdplugin.kernels.infill.reach import ends_from, forget_reached
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.ways import forget_ways, leads_out, some_leads_out
-from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, cut_rows, end_node, has_bit, new_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -220,7 +220,7 @@ def _class_completes(h, w, column, token_class):
 def _prepare(h, w):
     """Forget what was found for another hole; 0 or ``W_GROW``."""
     head = whead(w)
-    head[ws.W_BITS_USED] = head[ws.W_BITS_ITEMS]
+    cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, head[ws.W_BITS_ITEMS])
     if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or not room(w, ws.CHECKED, 2048):
         return np.int64(statuses.W_GROW)
     checked = tab(w, ws.CHECKED)

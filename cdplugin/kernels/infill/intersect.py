@@ -22,9 +22,14 @@ need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead fr
 :func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
 outside gaps each is followed once.
 
-Three things keep it fast: only what is not empty is touched (rows are made on demand); what a long symbol reaches from a node
-further right is taken over whole (:func:`_followed_before`); and only dots that may be under way at a node, going by the
-lexemes left of it, are followed (``ALIVE``).
+Four things keep it fast:
+
+- Only what is not empty is touched. Rows are made on demand, and sets of bits tell where there are any: ``REST_NODES`` by dot,
+  ``USEFUL`` by node, ``ACTIVE`` the dots behind whose symbol something is known. Tables of rows are large and mostly empty, so
+  reading an empty entry means waiting for memory: of the time of a check that was a tenth.
+- What a long symbol reaches from a node further right is taken over whole (:func:`_followed_before`).
+- Only dots that may be under way at a node, going by the lexemes left of it, are followed (``ALIVE``).
+- The node inside a gap, where nearly everything may come, has a way of its own (:mod:`cdplugin.kernels.infill.gap_facts`).
 
 Cost: for each node, each of its spans and each dot before the symbol, a union of rows of ``nodes / 64`` words for each end.
 Without the second of these things that is cubic in the number of nodes inside a long string.
@@ -39,17 +44,18 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
+from cdplugin.kernels.infill.gap_facts import rests_in_gap
 from cdplugin.kernels.infill.workspace import (
     charge,
     end_node,
     final_node,
     forget_rows,
     has_bit,
+    name_row,
     new_row,
     or_row,
     rest_row,
     room,
-    row_in,
     tab,
     whead,
 )
@@ -60,6 +66,7 @@ from cdplugin.kernels.store.arena import i64
 LAST_NODES = 3
 NEAR = 12  # nodes
 FEW_ENDS = 3
+MOST_DOTS_PLANNED = 1 << 12  # the plan for gaps looks at each dot
 
 
 @kernel
@@ -79,15 +86,22 @@ def build_rests(h, w):
         or not room(w, ws.FACTS_AT, 2 * nodes)
     ):
         return np.int64(statuses.W_GROW)
-    if not room(w, ws.PENDING, (n_nonterminals + 63) >> 6) or not room(w, ws.DONE, size_of_done(w)):
+    words = (n_nonterminals + 63) >> 6
+    if not room(w, ws.PENDING, words) or not room(w, ws.DERIVED_HERE, words) or not room(w, ws.DONE, size_of_done(w)):
         return np.int64(statuses.W_GROW)
-    if not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH]) or find_alive(w) < 0:
+    if (
+        not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH])
+        or not room(w, ws.USEFUL, head[ws.W_WIDTH])
+        or not room(w, ws.ACTIVE, head[ws.W_DOT_SET])
+        or find_alive(w) < 0
+    ):
         return np.int64(statuses.W_GROW)
     last = _forget_stale(w)
     for i in range((n_nonterminals + 63) >> 6):
         tab(w, ws.PENDING)[i] = 0
     _find_done(w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
+    element = head[ws.W_ELEMENTS] - 1
     # right to left: a node's facts refer to nodes right of it, or to itself
     for node in range(last, head[ws.W_FIRST] - 1, -1):
         if not charge(w, 8):
@@ -96,7 +110,14 @@ def build_rests(h, w):
         tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
-            status = _rests_of(h, w, np.int64(node))
+            element = _gap_up_to(w, element, np.int64(node))
+            status = np.int64(0)
+            if element >= 0 and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
+                status = rests_in_gap(h, w, np.int64(node))
+                if status > 0:
+                    _note_done(w, np.int64(node))
+            if status == 0:
+                status = _rests_of(h, w, np.int64(node))
             if status < 0:
                 return status
         head[ws.W_FACTS_FIRST] = node
@@ -134,16 +155,98 @@ def _forget_stale(w):
     # where a table has to grow in the middle of the next node, that node is begun again: from here
     head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
     head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
-    charge(w, (head[ws.W_N_DOTS] * head[ws.W_WIDTH]) >> 2)
-    nodes = tab(w, ws.REST_NODES)
-    width = head[ws.W_WIDTH]
-    word = width if last >= end_node(w) else (last + 1) >> 6
-    for dot in range(head[ws.W_N_DOTS]):
-        for i in range(word):
-            nodes[dot * width + i] = 0
-        if word < width:
-            nodes[dot * width + word] &= np.int64(-1) << ((last + 1) & 63)
+    _forget_nodes(w, last)
     return last
+
+
+@kernel
+def _forget_nodes(w, last):
+    """Take the nodes up to ``last`` out of ``REST_NODES`` and ``USEFUL``, and the dots that no node is left for out of
+    ``ACTIVE``. Only dots that are in it are looked at, unless rows have another width than before.
+    """
+    head = whead(w)
+    nodes = tab(w, ws.REST_NODES)
+    useful = tab(w, ws.USEFUL)
+    active = tab(w, ws.ACTIVE)
+    width = head[ws.W_WIDTH]
+    if head[ws.W_REST_WIDTH] != width:
+        charge(w, (head[ws.W_N_DOTS] * width) >> 2)
+        for i in range(head[ws.W_N_DOTS] * width):
+            nodes[i] = 0
+        for i in range(width):
+            useful[i] = 0
+        head[ws.W_REST_WIDTH] = width
+    word = width if last >= end_node(w) else (last + 1) >> 6
+    if word > 0 or last >= 0:
+        _take_out(nodes, np.int64(0), width, word, last)  # no dot comes before the first one
+        _take_out(useful, np.int64(0), width, word, last)
+    useful[width - 1] |= np.int64(1) << (final_node(w) & 63)
+    for k in range(head[ws.W_DOT_SET]):
+        left = np.int64(0)
+        set_ = active[k]
+        charge(w, 1)
+        while set_:
+            bit = low_bit(set_)
+            set_ &= set_ - 1
+            dot = 64 * k + bit + 1
+            if dot < head[ws.W_N_DOTS] and _take_out(nodes, dot * width, width, word, last):
+                left |= np.int64(1) << bit
+        active[k] = left | tab(w, ws.PASSES)[k]
+
+
+@kernel
+def _take_out(bits, row, width, word, last):
+    """Take the nodes up to ``last``, in words up to ``word``, out of a row; whether any is left."""
+    for i in range(row, row + word):
+        bits[i] = 0
+    some = np.int64(0)
+    if word < width:
+        bits[row + word] &= np.int64(-1) << ((last + 1) & 63)
+    for i in range(row + word, row + width):
+        some |= bits[i]
+    return some != 0
+
+
+@kernel
+def _gap_up_to(w, element, node):
+    """The last gap, at or before an element, whose node is not right of ``node``; -1 if there is none.
+
+    Nodes are gone through from the right, and so are the gaps: all calls together pass the text once.
+    """
+    elements = tab(w, ws.ELEMENTS)
+    before = tab(w, ws.NODE_BEFORE)
+    first = whead(w)[ws.W_FIRST]
+    while element >= 0 and (elements[element] != ws.GAP or before[element + 1] + first > node):
+        element -= 1
+    return element
+
+
+@kernel
+def _is_in(w, element, node):
+    """Whether a node is that of a gap."""
+    return tab(w, ws.NODE_BEFORE)[element + 1] + whead(w)[ws.W_FIRST] == node
+
+
+@kernel
+def _note_done(w, node):
+    """Note in ``DONE`` that the symbols with many ends were followed at a node: the one inside a gap, whose facts were not
+    found symbol by symbol. Left of the gap, strings and lists that lead into it take over what is known there.
+    """
+    head = whead(w)
+    done = tab(w, ws.DONE)
+    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
+        row = _ends_of(w, node, np.int64(symbol))
+        if row and _are_many(w, row, head[ws.W_WIDTH]):
+            _put_first(done, np.int64(symbol) * LAST_NODES, node)
+
+
+@kernel
+def _put_first(done, first, node):
+    """Make a node the latest one of a symbol."""
+    if done[first] != node:
+        for i in range(first + LAST_NODES - 1, first, -1):
+            done[i] = done[i - 1]
+        done[first] = node
 
 
 @kernel
@@ -182,6 +285,9 @@ def _rests_of(h, w, node):
     if fresh < 0:
         return fresh
     bits = tab(w, ws.BITS)
+    useful = tab(w, ws.USEFUL)
+    for i in range((n_nonterminals + 63) >> 6):
+        tab(w, ws.DERIVED_HERE)[i] = 0
     words = head[ws.W_SET]
     for k in range(words):
         set_ = tab(w, ws.SPAN_SETS)[node * words + k]
@@ -189,7 +295,19 @@ def _rests_of(h, w, node):
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
             row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + lexeme]
-            status = _follow(h, w, node, n_nonterminals + lexeme, row)
+            some = np.int64(0)
+            for i in range(node >> 6, width):
+                kept = bits[row + i] & useful[i]
+                bits[fresh + i] = kept
+                some |= kept
+            # ends without facts matter where they are compared with those further right, and where facts are yet to come
+            if has_bit(bits, row, node) or (some and _are_many(w, row, width)):
+                status = _follow(h, w, node, n_nonterminals + lexeme, row)
+            elif some:
+                status = _follow(h, w, node, n_nonterminals + lexeme, fresh)
+            else:
+                charge(w, width)
+                continue
             if status < 0:
                 return status
     while True:
@@ -258,13 +376,15 @@ def _follow(h, w, node, symbol, row):
     lefts = i64(h, layout.DOT_LEFT)
     all_alive = head[ws.W_ALIVE] == 0
     alive = tab(w, ws.ALIVE)
+    active = tab(w, ws.ACTIVE)
     here = node * head[ws.W_DOT_SET]
     there = other * head[ws.W_DOT_SET]
+    if not charge(w, heads[symbol + 1] - heads[symbol]):
+        return np.int64(statuses.W_GROW)
     for i in range(heads[symbol], heads[symbol + 1]):
         dot = dots[i]
-        if not charge(w, 1):
-            return np.int64(statuses.W_GROW)
-        if not all_alive and not has_bit(alive, here, dot):
+        # nothing is known of what comes after the symbol, and something has to come: nothing is led to
+        if not has_bit(active, 0, dot) or (not all_alive and not has_bit(alive, here, dot)):
             continue
         # a rule of one symbol
         if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
@@ -327,11 +447,7 @@ def _followed_before(h, w, node, symbol, row):
         if size > most:
             most = size
             found = other
-    # the node itself is the latest one now
-    if done[first] != node:
-        for i in range(first + LAST_NODES - 1, first, -1):
-            done[i] = done[i - 1]
-        done[first] = node
+    _put_first(done, first, node)  # the node itself is the latest one now
     return found
 
 
@@ -366,9 +482,9 @@ def _take_over(h, w, node, dot, other):
     too.
     """
     n_dots = whead(w)[ws.W_N_DOTS]
-    known = tab(w, ws.REST)[other * n_dots + dot]
-    if known == 0:
+    if not has_bit(tab(w, ws.REST_NODES), dot * whead(w)[ws.W_WIDTH], other):
         return np.int64(0)
+    known = tab(w, ws.REST)[other * n_dots + dot]
     charge(w, whead(w)[ws.W_WIDTH])
     into = rest_row(w, node, dot)
     if into < 0:
@@ -395,7 +511,7 @@ def _gather(h, w, node, dot, ends):
     nodes = tab(w, ws.REST_NODES)
     null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
-    into = rest[node * n_dots + dot]
+    into = rest[node * n_dots + dot] if has_bit(nodes, dot * width, node) else np.int64(0)
     grew = False
     work = width - (node >> 6)
     for i in range(node >> 6, width):
@@ -487,16 +603,20 @@ def _derive(h, w, node, dot, ends):
 
 @kernel
 def derived_row(w, node, nonterminal):
-    """The row of ``DERIVED`` for a nonterminal at a node, made now (with the one after it) if there is none; or ``W_GROW``.
+    """The row of ``DERIVED`` for a nonterminal at the node under way, made now (with the one after it) if there is none; or
+    ``W_GROW``.
 
     The row after it, ``W_WIDTH`` further on, holds the ends that were followed already.
     """
     index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
-    entry = tab(w, ws.DERIVED)[index]
-    if entry == 0:
-        entry = row_in(w, ws.DERIVED, index)
-        if entry < 0 or new_row(w) < 0:
-            return np.int64(statuses.W_GROW)
+    here = tab(w, ws.DERIVED_HERE)
+    bit = np.int64(1) << (nonterminal & 63)
+    if here[nonterminal >> 6] & bit:
+        return tab(w, ws.DERIVED)[index]
+    entry = name_row(w, ws.DERIVED, index)
+    if entry < 0 or new_row(w) < 0:
+        return np.int64(statuses.W_GROW)
+    here[nonterminal >> 6] |= bit
     return entry
 
 
@@ -550,6 +670,8 @@ def stays(h, w, node, symbol):
     if symbol >= 0:
         if i64(h, layout.NULLABLE)[symbol]:
             return True
+        if not has_bit(tab(w, ws.DERIVED_HERE), 0, symbol):
+            return False
         row = tab(w, ws.DERIVED)[node * head[ws.W_N_SYMBOLS_NT] + symbol]
     else:
         row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]

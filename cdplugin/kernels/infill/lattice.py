@@ -34,7 +34,19 @@ from cdplugin.kernels.infill.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.infill.starts import allow, start_set
 from cdplugin.kernels.infill.state_sets import fresh_stamp, reuse_sets
 from cdplugin.kernels.infill.steps import set_of_class, step_of
-from cdplugin.kernels.infill.workspace import charge, end_node, final_node, has_bit, live_row, or_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import (
+    charge,
+    cut_rows,
+    end_node,
+    final_node,
+    has_bit,
+    live_row,
+    or_row,
+    room,
+    set_bit,
+    tab,
+    whead,
+)
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import sort_range
@@ -144,7 +156,7 @@ def _begin_anew(w):
     head[ws.W_NODES] = 0
     head[ws.W_CLASS_LIST_USED] = 0
     head[ws.W_N_LIVE] = 0
-    head[ws.W_LIVE_USED] = 0
+    cut_rows(w, ws.W_LIVE_USED, ws.W_LIVE_CLEAN, np.int64(0))
     head[ws.W_CHECKPOINTS_USED] = 0
     head[ws.W_N_CHECKPOINTS] = 0
     forget_ends(w, np.int64(0), np.int64(0))

@@ -125,8 +125,22 @@ from __future__ import annotations
     MEASURE_INDEX,  # open addressing: 1 + measure
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
     LEAST,  # lexeme -> the bytes that it has at least; empty if W_MOST_IN_GAP is 0
+    USEFUL,  # the nodes that have a row in REST, and the final one
+    PASSES,  # set of the dots whose rule may end with the symbol after them
+    ACTIVE,  # PASSES, and the dots of which the next one has a row in REST at some node
+    LAST_RANKS,  # as RANKS: what others end with comes first
+    DERIVED_HERE,  # set of the nonterminals that have a row in DERIVED at the node under way
+    GAP_KEY,  # the lexemes that may lie in the gaps that there is a plan for (kernels/infill/gap_facts.py)
+    GAP_LEXEMES,  # those that may lie in this gap
+    GAP_STAYS,  # set of the nonterminals that may lie in it
+    GAP_FIRST,  # set of the dots of which all that comes before in the rule may lie in it
+    GAP_TAIL,  # dot -> 1 + the symbol that the rest of the rule ends with; 0: none, -1: several
+    GAP_UP_HEADS,  # symbol -> where in GAP_UPS the nonterminals begin that end where it does
+    GAP_UPS,
+    GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
+    GAP_LIST,  # the dots that have one
     N_WORKSPACE,
-) = range(108)
+) = range(122)
 
 _S = 2 * N_WORKSPACE
 (
@@ -197,8 +211,14 @@ _S = 2 * N_WORKSPACE
     W_N_PLACES,
     W_N_MEASURES,
     W_MOST_IN_GAP,  # no lexeme with more bytes (LEAST) begins in a gap, none takes more of them; 0: any may
+    W_HAS_PLAN,  # whether there is a plan for gaps
+    W_GAP_OTHERS,  # gaps that it did not fit, one after another
+    W_N_GAP_LIST,
+    W_BITS_CLEAN,  # behind what is used of BITS and of LIVE_BITS: up to here there are zeros
+    W_LIVE_CLEAN,
+    W_REST_WIDTH,  # the width of the rows in REST_NODES
     WORKSPACE_WORDS,
-) = range(_S, _S + 68)
+) = range(_S, _S + 74)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 

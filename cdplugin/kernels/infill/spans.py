@@ -16,6 +16,7 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import (
     charge,
+    cut_rows,
     end_node,
     final_node,
     forget_rows,
@@ -115,7 +116,7 @@ def forget_spans(w):
         sets[i] = 0
     head[ws.W_SPAN_ROWS] = rows
     head[ws.W_SPANS_USED] = width  # row 0 is none
-    head[ws.W_BITS_USED] = base
+    cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base)
     head[ws.W_REUSED_WIDTH] = width
     head[ws.W_FACTS_FIRST] = end_node(w) + 1
     head[ws.W_CHANGED] = end_node(w)

@@ -19,6 +19,8 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i64
 from cdplugin.kernels.store import statuses
 
+AHEAD = 512  # words that are cleared before they are asked for
+
 
 @kernel
 def whead(w):
@@ -60,48 +62,73 @@ def charge(w, work):
 
 
 @kernel
-def _row_behind(w, table, word_of_used):
-    """The offset of a row of zeros behind what is used of a table of rows; or ``W_GROW``."""
+def _row_behind(w, table, word_of_used, word_of_clean):
+    """The offset of a row of zeros behind what is used of a table of rows; or ``W_GROW``.
+
+    A table is cleared some rows ahead: one by one that would be a call for each.
+    """
     head = whead(w)
     row = head[word_of_used]
-    width = head[ws.W_WIDTH]
-    charge(w, 4 + width)
-    if not room(w, table, row + width):
+    until = row + head[ws.W_WIDTH]
+    charge(w, 4 + head[ws.W_WIDTH])
+    if not room(w, table, until):
         return np.int64(statuses.W_GROW)
-    bits = tab(w, table)
-    for i in range(row, row + width):
-        bits[i] = 0
-    head[word_of_used] = row + width
+    if until > head[word_of_clean]:
+        bits = tab(w, table)
+        clean = min(until + AHEAD, bits.shape[0])
+        for i in range(head[word_of_clean], clean):
+            bits[i] = 0
+        head[word_of_clean] = clean
+    head[word_of_used] = until
     return row
+
+
+@kernel
+def cut_rows(w, word_of_used, word_of_clean, used):
+    """Let rows from offset ``used`` on be free, or, further on than they were, taken.
+
+    ``word_of_used``, ``word_of_clean``: the header's words for ``BITS`` or for ``LIVE_BITS``. What is free may have been
+    written to, so it is cleared again before it is handed out.
+    """
+    head = whead(w)
+    head[word_of_used] = used
+    head[word_of_clean] = used
 
 
 @kernel
 def new_row(w):
     """The offset of a fresh row of zeros in ``BITS``, or ``W_GROW``."""
-    return _row_behind(w, ws.BITS, ws.W_BITS_USED)
+    return _row_behind(w, ws.BITS, ws.W_BITS_USED, ws.W_BITS_CLEAN)
 
 
 @kernel
 def live_row(w):
     """The offset of a fresh row of zeros in ``LIVE_BITS``, or ``W_GROW``."""
-    return _row_behind(w, ws.LIVE_BITS, ws.W_LIVE_USED)
+    return _row_behind(w, ws.LIVE_BITS, ws.W_LIVE_USED, ws.W_LIVE_CLEAN)
+
+
+@kernel
+def name_row(w, table, index):
+    """A fresh row, named by entry ``index`` of a table, which names none; or ``W_GROW``. The entry is not read: mostly it is in
+    no cache yet, and a read would be waited for.
+    """
+    head = whead(w)
+    count = head[ws.W_N_TOUCHED]
+    if not room(w, ws.TOUCHED, count + 1):
+        return np.int64(statuses.W_GROW)
+    row = new_row(w)
+    if row > 0:
+        tab(w, table)[index] = row
+        tab(w, ws.TOUCHED)[count] = (np.int64(table) << 40) | index
+        head[ws.W_N_TOUCHED] = count + 1
+    return row
 
 
 @kernel
 def row_in(w, table, index):
     """The row named by entry ``index`` of a table, made now if there is none; or ``W_GROW``."""
     row = tab(w, table)[index]
-    if row == 0:
-        head = whead(w)
-        count = head[ws.W_N_TOUCHED]
-        if not room(w, ws.TOUCHED, count + 1):
-            return np.int64(statuses.W_GROW)
-        row = new_row(w)
-        if row > 0:
-            tab(w, table)[index] = row
-            tab(w, ws.TOUCHED)[count] = (table << 40) | index
-            head[ws.W_N_TOUCHED] = count + 1
-    return row
+    return row if row != 0 else name_row(w, table, index)
 
 
 @kernel
@@ -117,15 +144,30 @@ def forget_rows(w, touched_before, bits_before):
     for i in range(touched_before, head[ws.W_N_TOUCHED]):
         tab(w, touched[i] >> 40)[touched[i] & 0xFFFFFFFFFF] = 0
     head[ws.W_N_TOUCHED] = touched_before
-    head[ws.W_BITS_USED] = bits_before
+    cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, bits_before)
 
 
 @kernel
 def rest_row(w, node, dot):
-    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``."""
+    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``.
+
+    A new row is noted by dot (``REST_NODES``), by node (``USEFUL``) and for the symbol before it (``ACTIVE``), so that nobody
+    looks for rows where there are none.
+    """
     head = whead(w)
-    tab(w, ws.REST_NODES)[dot * head[ws.W_WIDTH] + (node >> 6)] |= np.int64(1) << (node & 63)
-    return row_in(w, ws.REST, node * head[ws.W_N_DOTS] + dot)
+    nodes = tab(w, ws.REST_NODES)
+    at = dot * head[ws.W_WIDTH] + (node >> 6)
+    bit = np.int64(1) << (node & 63)
+    index = node * head[ws.W_N_DOTS] + dot
+    if nodes[at] & bit:
+        return tab(w, ws.REST)[index]
+    row = name_row(w, ws.REST, index)
+    if row > 0:
+        nodes[at] |= bit
+        tab(w, ws.USEFUL)[node >> 6] |= bit
+        if dot:
+            tab(w, ws.ACTIVE)[(dot - 1) >> 6] |= np.int64(1) << ((dot - 1) & 63)
+    return row
 
 
 @kernel

@@ -56,7 +56,7 @@ def entry_kernel(function: F) -> F:
 
 def is_loaded(dispatcher: Any) -> bool:
     """Whether an entry kernel has been called before, or is interpreted."""
-    return DISABLED or bool(dispatcher.signatures)
+    return DISABLED or bool(dispatcher.overloads)
 
 
 def is_cached(dispatcher: Any) -> bool:
