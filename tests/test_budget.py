@@ -149,7 +149,8 @@ def test_a_broken_arena_says_so_and_is_not_used() -> None:
 def bytes_of_tables(arena: Arena, template: Arena) -> int:
     """Bytes of the distinct memory that an arena's own tables lie in: not those of the vocabulary, which all arenas have."""
     assert arena._block is not None
-    memory = {id(arena._block.memory): arena._block.memory.nbytes}
+    blocks = [arena._block.memory, *(page for number, page in arena._pages.items() if number < 0)]  # of several tables each
+    memory = {id(block): block.nbytes for block in blocks}
     for table in range(layout.N_TABLES):
         array = arena.tables[table]
         is_shared = array is template.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)

@@ -51,9 +51,9 @@ def masks(make: Any, limits: Limits, seed: int) -> list[bytes]:
         return [str(error).encode()]
     row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
     out = []
-    for _ in range(2):
+    for _ in range(cases(2, 1, 2)):
         matcher = grammar.matcher()
-        for _ in range(8):
+        for _ in range(cases(8, 5, 8)):
             matcher.fill_next_token_bitmask(row)
             out.append(row.tobytes())
             allowed = np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")[: VOCAB.size]).tolist()

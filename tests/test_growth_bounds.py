@@ -288,7 +288,7 @@ def test_texts_in_which_conditions_meet_end_in_time(name: str) -> None:
     grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(MEETING[name], whitespace="compact"))
     least = len(grammar.matcher().shortest_completion()) + 1
     last = {JSON_VOCAB.token_of[0][b'"'], *grammar.matcher().stop_token_ids}
-    for budget in range(least, least + 120, 1 if cases(2, 1) > 1 else 7):
+    for budget in range(least, least + 120, cases(1, 40, 7)):
         end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed - last) or sorted(allowed)))
 
 

@@ -96,7 +96,7 @@ def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch)
             continue
         grammar = cd.Compiler(vocabulary(random_tokens(rng, ALPHABET, 12, 4))).compile_ir(ir)
         words = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(0, 8))) for _ in range(20)]
-        problems = [random_pieces(rng, words, ALPHABET) for _ in range(20)]
+        problems = [random_pieces(rng, words, ALPHABET) for _ in range(cases(20, 8, 20))]
         plain = [answers(cd.Infill(grammar), pieces) for pieces in problems]
         with monkeypatch.context() as patch:
             if switch == "wide rows":

@@ -50,7 +50,7 @@ def test_what_is_warm(work: str, cold: list[str]) -> None:
 
 
 def dispatcher(cached: bool, called: bool = False) -> Any:
-    return SimpleNamespace(signatures=[1] if called else [], _cache=SimpleNamespace(has_any=lambda: cached))
+    return SimpleNamespace(overloads={(): None} if called else {}, _cache=SimpleNamespace(has_any=lambda: cached))
 
 
 def test_who_is_told() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of, spans_of
-from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, NOT_OWNED, Room
+from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -148,19 +148,23 @@ class Arena(Values):
 
     def _set_vocabulary(self) -> None:
         vocab, head = self.vocab, self.header
-        self.set_table(layout.TRIE_BYTE, vocab.trie.byte)
-        self.set_table(layout.TRIE_DEPTH, vocab.trie.depth)
-        self.set_table(layout.TRIE_SKIP, vocab.trie.skip)
-        self.set_table(layout.TRIE_TOKEN, vocab.trie.token)
-        self.set_table(layout.TRIE_CHILDREN, vocab.trie.children)
-        self.set_table(layout.TRIE_FIRST_CHILD, vocab.trie.first_child)
-        self.set_table(layout.TRIE_BELOW, vocab.trie.below)
-        self.set_table(layout.TRIE_RANK, vocab.trie.rank)
-        self.set_table(layout.TRIE_LISTED, vocab.trie.listed)
-        self.set_table(layout.TRIE_CHARS, vocab.max_chars)
-        self.set_table(layout.SLICE_MASKS, vocab.slice_masks.reshape(-1))
-        self.set_table(layout.TOKEN_OFFSETS, vocab.token_offsets)
-        self.set_table(layout.TOKEN_BYTES, vocab.token_bytes)
+        shared = {
+            layout.TRIE_BYTE: vocab.trie.byte,
+            layout.TRIE_DEPTH: vocab.trie.depth,
+            layout.TRIE_SKIP: vocab.trie.skip,
+            layout.TRIE_TOKEN: vocab.trie.token,
+            layout.TRIE_CHILDREN: vocab.trie.children,
+            layout.TRIE_FIRST_CHILD: vocab.trie.first_child,
+            layout.TRIE_BELOW: vocab.trie.below,
+            layout.TRIE_RANK: vocab.trie.rank,
+            layout.TRIE_LISTED: vocab.trie.listed,
+            layout.TRIE_CHARS: vocab.max_chars,
+            layout.SLICE_MASKS: vocab.slice_masks.reshape(-1),
+            layout.TOKEN_OFFSETS: vocab.token_offsets,
+            layout.TOKEN_BYTES: vocab.token_bytes,
+        }
+        for table, array in shared.items():
+            self.set_table(table, array, is_own=False)
         head[layout.WORDS] = (vocab.size + 31) // 32
         head[layout.SLICE_END] = vocab.slice_end
         head[layout.N_NODES] = len(vocab.trie.byte)
@@ -224,12 +228,12 @@ class Arena(Values):
             head[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         self.tables.blocks = (block, *self.tables.blocks)
 
-    def set_table(self, table: int, array: np.ndarray) -> None:
-        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``."""
+    def set_table(self, table: int, array: np.ndarray, is_own: bool = True) -> None:
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``. ``is_own``: are its bytes the arena's?"""
         if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
             raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
-        if array.base is None and table not in NOT_OWNED:
+        if is_own and array.base is None:
             self._own[table] = array.nbytes
         elif table in self._pages:
             self._own[table] = self._pages[table].nbytes

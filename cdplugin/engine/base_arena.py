@@ -96,8 +96,8 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:
     """Run a program; its results are left in VISIT_STAMPS."""
-    arena.set_table(layout.LITERAL_OFFSETS, literals[0])
-    arena.set_table(layout.LITERAL_BYTES, literals[1])
+    arena.set_table(layout.LITERAL_OFFSETS, literals[0], is_own=False)
+    arena.set_table(layout.LITERAL_BYTES, literals[1], is_own=False)
     arena.set_table(layout.VISIT_STAMPS, np.zeros(max(n_results, 1), np.int64))
     stack = arena.tables[layout.STACK]
     if len(stack) < 2 * len(program):

@@ -1,4 +1,4 @@
-"""How large an arena's tables begin, which of them are its own, and room for one that grows."""
+"""How large an arena's tables begin, and room for one that grows."""
 
 from __future__ import annotations
 
@@ -51,26 +51,6 @@ IN_USE = {
     layout.STACK: (layout.STACK_TOP, 1),
 }
 """Tables that fill from the front: the word of the header that counts their records, and the items of one."""
-
-NOT_OWNED = frozenset(
-    (
-        layout.LITERAL_OFFSETS,
-        layout.LITERAL_BYTES,
-        layout.TRIE_BYTE,
-        layout.TRIE_DEPTH,
-        layout.TRIE_SKIP,
-        layout.TRIE_TOKEN,
-        layout.TRIE_CHARS,
-        layout.SLICE_MASKS,
-        layout.TOKEN_OFFSETS,
-        layout.TOKEN_BYTES,
-        layout.TRIE_CHILDREN,
-        layout.TRIE_FIRST_CHILD,
-        layout.TRIE_BELOW,
-        layout.TRIE_RANK,
-        layout.TRIE_LISTED,
-    )
-)
 
 MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
 HASHED = (layout.INDEX, *MEMO)  # their numbers of items are powers of two

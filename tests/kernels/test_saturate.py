@@ -157,7 +157,7 @@ def check(ir: GrammarIR, rng: random.Random, walks: int, steps: int) -> int:
 @pytest.mark.parametrize("seed", range(5))
 def test_counted_text(seed: int) -> None:
     rng = random.Random(seed)
-    compared = sum(check(random_ir(rng), rng, 3, cases(10, 5)) for _ in range(cases(90, 6)))
+    compared = sum(check(random_ir(rng), rng, cases(3, 2, 3), cases(10, 5)) for _ in range(cases(90, 5)))
     assert compared > at_least(500, 10)
 
 

@@ -32,7 +32,17 @@ class View(types.Array):
         super().__init__(dtype, 1, "C", name=f"View({dtype})")
 
 
-register_model(View)(models.ArrayModel)
+@register_model(View)
+class _ViewModel(models.ArrayModel):
+    """An array that refers to nothing: whoever holds a view need not count references, which is a call for Numba's arrays, and
+    one that the optimiser moves nothing across.
+    """
+
+    def traverse(self, builder: Any) -> list[Any]:
+        return []
+
+    def traverse_types(self) -> list[Any]:
+        return []
 
 
 def _item(context: Any, builder: Any, view: Any, array: Any, index_type: Any, index: Any) -> Any:
@@ -66,19 +76,23 @@ def _set_item(context, builder, signature, arguments):  # type: ignore[no-untype
     return context.get_dummy_value()
 
 
+def _view_at(context: Any, builder: Any, view: Any, data: Any, length: Any) -> Any:
+    """A view of items that lie at a pointer."""
+    struct = make_array(view)(context, builder)
+    width = context.get_constant(types.intp, view.dtype.bitwidth // 8)
+    populate_array(struct, data, (length,), (width,), width, None)
+    return struct._getvalue()
+
+
 def _view_of(dtype: Any) -> Any:
     """An intrinsic: address, length -> a view of items of this type."""
     view = View(dtype)
-    size = dtype.bitwidth // 8
 
     @intrinsic
     def make(typing_context, address, length):  # type: ignore[no-untyped-def]
         def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            struct = make_array(view)(context, builder)
             data = builder.inttoptr(arguments[0], context.get_data_type(dtype).as_pointer())
-            width = context.get_constant(types.intp, size)
-            populate_array(struct, data, (arguments[1],), (width,), width, None)
-            return struct._getvalue()
+            return _view_at(context, builder, view, data, arguments[1])
 
         return view(types.int64, types.int64), codegen
 
@@ -110,7 +124,27 @@ if DISABLED:
     def view_u8(address: int, length: int) -> np.ndarray:
         return _view(address, length, np.uint8)
 
+    def byte_set(word: int) -> np.ndarray:
+        return np.full(4, word, np.int64)
+
 else:
+
+    @intrinsic
+    def byte_set(typing_context, word):  # type: ignore[no-untyped-def]
+        """int64 view of four words in the frame of the kernel that calls it, each of them ``word``: a set of bytes
+        (:mod:`cdplugin.kernels.store.byte_sets`) that is gone when the kernel returns. In a loop it is the same memory.
+        """
+        view = View(types.int64)
+
+        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            count = context.get_constant(types.intp, 4)
+            words = cgutils.alloca_once(builder, context.get_data_type(types.int64), size=count)
+            for i in range(4):
+                builder.store(arguments[0], builder.gep(words, [context.get_constant(types.intp, i)]))
+            return _view_at(context, builder, view, words, count)
+
+        return view(types.int64), codegen
+
     _i64 = _view_of(types.int64)
     _i32 = _view_of(types.int32)
     _u8 = _view_of(types.uint8)

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import longest_of, value_of
 from cdplugin.kernels.regex.expressions import nullable, push
 from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, word_of
+from cdplugin.kernels.store.byte_sets import count_bytes_of
 
 MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
 MANY = 256
@@ -67,7 +69,7 @@ def _find_heads(h, state):
     off its structure: byte sets and literals in front, behind what is nullable, too. A complement has all bytes as heads.
     """
     value = value_of(h, state)
-    found = np.zeros(4, np.int64)
+    found = byte_set(0)
     head = header(h)
     base = head[layout.STACK_TOP]
     for i in range(length_of(h, value)):
@@ -83,7 +85,7 @@ def _find_heads(h, state):
         if kind == layout.K_BYTES:
             for i in range(4):
                 found[i] |= word_of(h, e, i)
-            is_few = _count(found) <= MOST_HEADS
+            is_few = count_bytes_of(found) <= MOST_HEADS
         elif kind == layout.K_LITERALS:
             is_few = add_literal_heads(h, e, found, MOST_HEADS)
         elif kind == layout.K_NOT:
@@ -109,21 +111,9 @@ def _find_heads(h, state):
 
 
 @kernel
-def _count(found):
-    """How many bytes a set (4 words) holds."""
-    count = 0
-    for i in range(4):
-        rest = found[i]
-        while rest:
-            rest &= rest - 1
-            count += 1
-    return count
-
-
-@kernel
 def _note(h, state, found):
     """Write the bytes of a set to the record of a state; how many there are, ``MANY`` if too many."""
-    count = _count(found)
+    count = count_bytes_of(found)
     if count > MOST_HEADS:
         return np.int64(MANY)
     records = i64(h, layout.LEXER_STATES)
@@ -131,8 +121,11 @@ def _note(h, state, found):
     for i in range(3):
         records[first + i] = 0
     count = 0
-    for byte in range(256):
-        if (found[byte >> 6] >> (byte & 63)) & 1:
-            records[first + (count >> 3)] |= np.int64(byte) << (8 * (count & 7))
+    for i in range(4):
+        rest = found[i]
+        while rest:
+            bit = low_bit(rest)
+            records[first + (count >> 3)] |= np.int64(64 * i + bit) << (8 * (count & 7))
             count += 1
+            rest ^= np.int64(1) << bit
     return np.int64(count)

@@ -33,7 +33,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import (
     accepted_of,
@@ -312,9 +313,7 @@ def lexer_step(h, state, byte):
     if not has_room(h, layout.STACK, base + count):
         return statuses.GROW
     head[layout.STACK_TOP] = base + count
-    byte_class = np.empty(4, np.int64)
-    for i in range(4):
-        byte_class[i] = -1
+    byte_class = byte_set(-1)
     kept = 0
     for i in range(count):
         if not spend(h, 4):
@@ -352,9 +351,12 @@ def lexer_step(h, state, byte):
         if after < 0:
             return after
     transitions = i32(h, layout.TRANSITIONS)
-    for other in range(256):
-        if (byte_class[other >> 6] >> (other & 63)) & 1:
-            transitions[state * 256 + other] = after
+    for i in range(4):
+        rest = byte_class[i]
+        while rest:
+            bit = low_bit(rest)
+            transitions[state * 256 + 64 * i + bit] = after
+            rest ^= np.int64(1) << bit
     return after
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -28,6 +29,7 @@ from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat,
 from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, word_of
+from cdplugin.kernels.store.byte_sets import fill_bytes
 
 
 @kernel
@@ -48,7 +50,7 @@ def simplified_state(h, state):
     head = header(h)
     base = head[layout.STACK_TOP]
     result = state
-    own = np.zeros(4, np.int64)
+    own = byte_set(0)
     for i in range(length_of(h, value)):
         word = word_of(h, value, i)
         expression = word & layout.LOW_32
@@ -148,7 +150,7 @@ def _without_exceptions(h, e, own):
     if changed and nullable(h, first) != nullable(h, word_of(h, e, 0)) and _add_first_bytes(h, rest, own) < 0:
         return np.int64(statuses.GROW)
     # where the second part differs shows only after the first: its bytes are not those by which states differ now
-    later = np.zeros(4, np.int64)
+    later = byte_set(0)
     if kind_of(h, rest) == layout.K_CAT:
         second = _without_complements(h, word_of(h, rest, 0), later)
         if second < 0:
@@ -164,8 +166,7 @@ def _without_exceptions(h, e, own):
         if _add_first_bytes(h, first, own) < 0:
             return np.int64(statuses.GROW)
         if nullable(h, first):
-            for i in range(4):
-                own[i] = np.int64(-1)
+            fill_bytes(own, np.int64(-1))
     return np.int64(make_cat(h, first, rest)) if changed else e
 
 

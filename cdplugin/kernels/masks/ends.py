@@ -21,7 +21,6 @@ from cdplugin.kernels.store.arena import (
     intern,
     length_of,
     lower_bound,
-    sort_range,
     sort_unique,
     word_of,
 )
@@ -63,9 +62,11 @@ def group_ends(h, start, theirs, n_theirs):
     head[layout.STACK_TOP] = base + (mask_layout.END_WORDS + 1) * own
     words = i64(h, layout.STACK)
     ends = i64(h, layout.ENDS)
-    for k in range(own):
-        words[base + k] = ends[start + mask_layout.END_WORDS * k + mask_layout.E_NODE]
-    sort_range(words, base, own)
+    looked_for = np.int64(0)
+    if n_theirs:
+        for k in range(own):
+            words[base + k] = ends[start + mask_layout.END_WORDS * k + mask_layout.E_NODE]
+        looked_for = sort_unique(words, base, own)
     for k in range(mask_layout.END_WORDS * own):
         words[base + own + k] = ends[start + k]
     group = start
@@ -73,11 +74,11 @@ def group_ends(h, start, theirs, n_theirs):
     for other in range(theirs, theirs + mask_layout.GROUP_WORDS * n_theirs, mask_layout.GROUP_WORDS):
         head[layout.WORK_LEFT] -= length_of(h, ends[other + mask_layout.G_ENDS])
         # most groups of the parent are untouched: the own nodes lie along a few words
-        if not _meets(h, ends[other + mask_layout.G_ENDS], base, own):
+        if not _meets(h, ends[other + mask_layout.G_ENDS], base, looked_for):
             for k in range(mask_layout.GROUP_WORDS):
                 ends[group + k] = ends[other + k]
             group += mask_layout.GROUP_WORDS
-        elif _push_others(h, ends[other + mask_layout.G_ENDS], ends[other + mask_layout.G_SCANNED], base, own) < 0:
+        elif _push_others(h, ends[other + mask_layout.G_ENDS], ends[other + mask_layout.G_SCANNED], base, looked_for) < 0:
             head[layout.STACK_TOP] = base
             return np.int64(statuses.GROW)
     group = _write_groups(h, group, base + own)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
     EPSILON,
@@ -32,6 +33,7 @@ from cdplugin.kernels.regex.expressions import (
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
+from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
 _MOST_HEADS = 16  # of a set of literals: a class without more of them is not worth their bisections
@@ -180,7 +182,7 @@ def refine_class(h, e, byte, byte_class, most_visits):
                 byte_class[i] &= word if inside else ~word
         elif kind == layout.K_LITERALS:
             low, high = literals_with(h, e, byte)
-            heads = np.zeros(4, np.int64)
+            heads = byte_set(0)
             # a byte that literals go on with has a class of its own; one that none goes on with shares its fate with all such
             give_up = give_up or low < high or not add_literal_heads(h, e, heads, _MOST_HEADS)
             for i in range(4):
@@ -198,9 +200,8 @@ def refine_class(h, e, byte, byte_class, most_visits):
                 if push(h, word_of(h, e, i)) < 0:
                     return statuses.GROW
         if give_up:
-            for i in range(4):
-                byte_class[i] = 0
-            byte_class[byte >> 6] = np.int64(1) << (byte & 63)
+            fill_bytes(byte_class, np.int64(0))
+            add_byte(byte_class, byte)
             break
     head[layout.STACK_TOP] = base
     head[layout.WORK_LEFT] -= visits

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import derive, refine_class
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
@@ -51,6 +52,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
+from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
 from cdplugin.kernels.store.heap import heap_pop, heap_push
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
@@ -241,8 +243,8 @@ def _search(h, e, fuel):
     head = header(h)
     base = head[layout.STACK_TOP]
     nowhere = np.int64(-1)
-    byte_class = np.empty(4, np.int64)
-    covered = np.empty(4, np.int64)
+    byte_class = byte_set(0)
+    covered = byte_set(0)
     heap = np.empty(0, np.int64)
     n_heap = nowhere  # in breadth so far
     next_in_breadth = base
@@ -269,16 +271,15 @@ def _search(h, e, fuel):
             entry = -heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
         first_new = head[layout.STACK_TOP]
         e = i64(h, layout.STACK)[entry]
-        covered[:] = 0
+        fill_bytes(covered, np.int64(0))
         for byte in range(256):  # one byte of each class
-            if (covered[byte >> 6] >> (byte & 63)) & 1:
+            if has_byte(covered, byte):
                 continue
-            byte_class[:] = -1
+            fill_bytes(byte_class, np.int64(-1))
             visits = refine_class(h, e, byte, byte_class, _MOST_VISITS)
             if visits < 0:
                 return statuses.GROW, nowhere
-            for i in range(4):
-                covered[i] |= byte_class[i]
+            add_bytes(covered, byte_class)
             child = derive(h, e, byte)
             if child < 0:
                 return child, nowhere

@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable, push
 from cdplugin.kernels.store import layout, statuses
@@ -47,6 +48,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
+from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
 
 UNDECIDED = 2
 FEW_NODES = 512  # of a graph that is measured before anything else is tried
@@ -188,8 +190,8 @@ def _next(h, node, body):
     # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
     if push(h, node) < 0 or push(h, body) < 0:
         return np.int64(statuses.GROW)
-    byte_class = np.empty(4, np.int64)
-    covered = np.empty(4, np.int64)
+    byte_class = byte_set(0)
+    covered = byte_set(0)
     at = base
     while at < head[layout.STACK_TOP]:
         left = i64(h, layout.STACK)[at]
@@ -197,18 +199,17 @@ def _next(h, node, body):
         at += 2
         if word == EPSILON:
             continue
-        covered[:] = 0
+        fill_bytes(covered, np.int64(0))
         for byte in range(256):
-            if (covered[byte >> 6] >> (byte & 63)) & 1:
+            if has_byte(covered, byte):
                 continue
-            byte_class[:] = -1
+            fill_bytes(byte_class, np.int64(-1))
             if (
                 refine_class(h, word, byte, byte_class, FEW_VISITS) < 0
                 or refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
             ):
                 return np.int64(statuses.GROW)
-            for i in range(4):
-                covered[i] |= byte_class[i]
+            add_bytes(covered, byte_class)
             word_after = derive(h, word, byte)
             if word_after == EMPTY:
                 continue

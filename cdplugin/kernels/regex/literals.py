@@ -20,6 +20,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import i64, u8, word_of
+from cdplugin.kernels.store.byte_sets import add_byte
 
 
 @kernel
@@ -67,6 +68,6 @@ def add_literal_heads(h, e, found, most):
         if low == high:
             break
         byte = np.int64(text[offsets[low] + depth])
-        found[byte >> 6] |= np.int64(1) << (byte & 63)
+        add_byte(found, byte)
         low = _first_above(h, low + 1, high, depth, byte)
     return low == high

@@ -16,10 +16,12 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, PURE, make_cat, make_repeat, nullable, push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
+from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
@@ -215,8 +217,8 @@ def _is_contained_small(h, e, r):
     base = head[layout.STACK_TOP]
     if push(h, e) < 0 or push(h, r) < 0:
         return statuses.GROW
-    byte_class = np.empty(4, np.int64)
-    covered = np.empty(4, np.int64)
+    byte_class = byte_set(0)
+    covered = byte_set(0)
     at = base
     answer = np.int64(1)
     while at < head[layout.STACK_TOP] and answer == 1:
@@ -226,20 +228,17 @@ def _is_contained_small(h, e, r):
         if nullable(h, left) and not nullable(h, right):
             answer = np.int64(0)
             break
-        for i in range(4):
-            covered[i] = 0
+        fill_bytes(covered, np.int64(0))
         for byte in range(256):
-            if (covered[byte >> 6] >> (byte & 63)) & 1:
+            if has_byte(covered, byte):
                 continue
-            for i in range(4):
-                byte_class[i] = -1
+            fill_bytes(byte_class, np.int64(-1))
             if (
                 refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
                 or refine_class(h, right, byte, byte_class, FEW_VISITS) < 0
             ):
                 return statuses.GROW
-            for i in range(4):
-                covered[i] |= byte_class[i]
+            add_bytes(covered, byte_class)
             left_after = derive(h, left, byte)
             if left_after == EMPTY:
                 continue

@@ -22,11 +22,13 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_plainly_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, kind_of, length_of, memo_get, memo_put, word_of
+from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
 
 # --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
 
@@ -99,7 +101,8 @@ def one_char(h, e):
     words[base] = e
     words[base + 1] = 0
     head[layout.STACK_TOP] = base + 2
-    byte_class = np.empty(4, np.int64)
+    byte_class = byte_set(0)
+    covered = byte_set(0)
     answer = np.int64(2)
     status = np.int64(0)
     steps = 0
@@ -107,21 +110,20 @@ def one_char(h, e):
         head[layout.STACK_TOP] -= 2
         part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         state = i64(h, layout.STACK)[head[layout.STACK_TOP] + 1]
-        covered = np.zeros(4, np.int64)
+        fill_bytes(covered, np.int64(0))
         for byte in range(0x20, 0xF5):
-            if (covered[byte >> 6] >> (byte & 63)) & 1:
+            if has_byte(covered, byte):
                 continue
             after = slice_step(state, byte)
             if after < 0:
                 continue
-            for i in range(4):
-                byte_class[i] = -1
+            fill_bytes(byte_class, np.int64(-1))
             if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
                 status = np.int64(statuses.GROW)
                 break
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
-                if (byte_class[other >> 6] >> (other & 63)) & 1 and slice_step(state, other) == after:
-                    covered[other >> 6] |= np.int64(1) << (other & 63)
+                if has_byte(byte_class, other) and slice_step(state, other) == after:
+                    add_byte(covered, other)
             steps += 1
             child = derive(h, part, byte)
             if child < 0:
