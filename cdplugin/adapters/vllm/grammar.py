@@ -19,7 +19,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.adapters.serving import engine as serving
-from cdplugin.adapters.serving.door import taking_turns
+from cdplugin.adapters.serving.door import OffLoop, taking_turns
 from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import Options, spec_of
 from cdplugin.adapters.serving.slow import Asked
@@ -34,7 +34,8 @@ logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its 
 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
 _LEAST_BYTES = 1 << 20
-_ENTRY_BYTES = 100
+_ENTRY_BYTES = 200
+_NOTHING_KNOWN = (1 << 62, -1)
 
 
 class Engine(serving.Engine):
@@ -44,7 +45,9 @@ class Engine(serving.Engine):
         super().__init__(vocab, options, logger)
         self.only_prefills = False
         """Whether answers are decoded elsewhere, so that they need no room to end here."""
-        self._least: ByteLru[int] = ByteLru("smallest budgets", _LEAST_BYTES)
+        self._least: ByteLru[tuple[int, int]] = ByteLru("smallest budgets", _LEAST_BYTES)
+        """By request: a budget that is enough, and the largest one that was found to be too small."""
+        self._searches: OffLoop[int] = OffLoop()
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
         """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
@@ -61,30 +64,29 @@ class Engine(serving.Engine):
         The request was checked, and is right.
         """
         key = short_key((request_type, text))
-        least = self._least.get(key)
-        if least is None or budget < least:  # a longer answer may take fewer tokens
-            least = self._least_budget(request_type, text, budget)
-            self._least.put(key, least, _ENTRY_BYTES + size_of(key))
-        if budget < least:
-            raise BudgetError(
-                f"max_tokens={budget}: expected at least {least}, the length of the shortest answer that was found with its "
-                f"stop token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
-                budget,
-                least,
-            )
+        enough, too_few = self._least.get(key, _NOTHING_KNOWN)
+        if too_few < budget < enough:
+            enough = self._find_budget(key, request_type, text, budget)
+        _refuse_below(enough, budget)
 
     async def check_budget_off_loop(self, request_type: str, text: str, budget: int) -> None:
         """:meth:`check_budget`, on another thread unless the answer is known."""
         key = short_key((request_type, text))
-        if budget < self._least.get(key, 1 << 62):
+        enough, too_few = self._least.get(key, _NOTHING_KNOWN)
+        if too_few < budget < enough:
+            enough = await self._searches.run(
+                (key, budget), len(text), lambda: self._find_budget(key, request_type, text, budget)
+            )
+        _refuse_below(enough, budget)
 
-            def look() -> GrammarError | None:
-                with contextlib.suppress(BudgetError):  # looked up below
-                    self.check_budget(request_type, text, budget)
-                return None
-
-            await self._off_loop.run((key, budget), len(text), look)
-        self.check_budget(request_type, text, budget)
+    def _find_budget(self, key: Any, request_type: str, text: str, budget: int) -> int:
+        """:meth:`_least_budget`, which is kept; and that ``budget`` is too few, if it is: a longer answer may take fewer tokens
+        than the one that is known, so a larger one is looked for anew.
+        """
+        least = self._least_budget(request_type, text, budget)
+        _, too_few = self._least.get(key, _NOTHING_KNOWN)
+        self._least.put(key, (least, max(too_few, budget) if budget < least else too_few), _ENTRY_BYTES + size_of(key))
+        return least
 
     def _least_budget(self, request_type: str, text: str, budget: int) -> int:
         """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
@@ -100,6 +102,10 @@ class Engine(serving.Engine):
         except (GrammarError, EngineError):
             return 0
 
+    def renew_threads(self) -> None:
+        super().renew_threads()
+        self._searches = OffLoop()
+
     def _admitted(self, key: Any, grammar: Grammar) -> None:
         """Remember a budget that is enough for an answer; 0 where that cannot be told."""
         if not self.options.endings:
@@ -108,7 +114,18 @@ class Engine(serving.Engine):
             least = grammar.matcher().enough_tokens() + 1  # check_budget looks closer if that is too much
         except (GrammarError, EngineError):
             least = 0
-        self._least.put(key, least, _ENTRY_BYTES + size_of(key))
+        self._least.put(key, (least, -1), _ENTRY_BYTES + size_of(key))
+
+
+def _refuse_below(least: int, budget: int) -> None:
+    """Raises :class:`cdplugin.BudgetError` for a budget that is less."""
+    if budget < least:
+        raise BudgetError(
+            f"max_tokens={budget}: expected at least {least}, the length of the shortest answer that was found with its "
+            f"stop token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
+            budget,
+            least,
+        )
 
 
 class Watch:
