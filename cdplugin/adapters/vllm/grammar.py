@@ -35,7 +35,16 @@ logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
 _LEAST_BYTES = 1 << 20
 _ENTRY_BYTES = 200
-_NOTHING_KNOWN = (1 << 62, -1)
+
+
+class _KnownBudgets:
+    """Of a request: a budget that is ``enough`` for an answer, and the largest one that was found to be ``too_few``."""
+
+    __slots__ = ("enough", "too_few")
+
+    def __init__(self) -> None:
+        self.enough = 1 << 62
+        self.too_few = -1
 
 
 class Engine(serving.Engine):
@@ -45,8 +54,7 @@ class Engine(serving.Engine):
         super().__init__(vocab, options, logger)
         self.only_prefills = False
         """Whether answers are decoded elsewhere, so that they need no room to end here."""
-        self._least: ByteLru[tuple[int, int]] = ByteLru("smallest budgets", _LEAST_BYTES)
-        """By request: a budget that is enough, and the largest one that was found to be too small."""
+        self._least: ByteLru[_KnownBudgets] = ByteLru("smallest budgets", _LEAST_BYTES)
         self._searches: OffLoop[int] = OffLoop()
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
@@ -64,16 +72,18 @@ class Engine(serving.Engine):
         The request was checked, and is right.
         """
         key = short_key((request_type, text))
-        enough, too_few = self._least.get(key, _NOTHING_KNOWN)
-        if too_few < budget < enough:
+        known = self._known_budgets(key)
+        enough = known.enough
+        if known.too_few < budget < enough:
             enough = self._find_budget(key, request_type, text, budget)
         _refuse_below(enough, budget)
 
     async def check_budget_off_loop(self, request_type: str, text: str, budget: int) -> None:
         """:meth:`check_budget`, on another thread unless the answer is known."""
         key = short_key((request_type, text))
-        enough, too_few = self._least.get(key, _NOTHING_KNOWN)
-        if too_few < budget < enough:
+        known = self._known_budgets(key)
+        enough = known.enough
+        if known.too_few < budget < enough:
             enough = await self._searches.run(
                 (key, budget), len(text), lambda: self._find_budget(key, request_type, text, budget)
             )
@@ -84,9 +94,16 @@ class Engine(serving.Engine):
         than the one that is known, so a larger one is looked for anew.
         """
         least = self._least_budget(request_type, text, budget)
-        _, too_few = self._least.get(key, _NOTHING_KNOWN)
-        self._least.put(key, (least, max(too_few, budget) if budget < least else too_few), _ENTRY_BYTES + size_of(key))
-        return least
+        known = self._known_budgets(key)
+        known.enough = min(known.enough, least)
+        if budget < least:
+            known.too_few = max(known.too_few, budget)
+        return known.enough
+
+    def _known_budgets(self, key: Any) -> _KnownBudgets:
+        """What is known of a request's budgets, which may be nothing."""
+        known: _KnownBudgets | None = self._least.get(key)
+        return known or self._least.put(key, _KnownBudgets(), _ENTRY_BYTES + size_of(key))[0]
 
     def _least_budget(self, request_type: str, text: str, budget: int) -> int:
         """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
@@ -114,7 +131,8 @@ class Engine(serving.Engine):
             least = grammar.matcher().enough_tokens() + 1  # check_budget looks closer if that is too much
         except (GrammarError, EngineError):
             least = 0
-        self._least.put(key, (least, -1), _ENTRY_BYTES + size_of(key))
+        known = self._known_budgets(key)
+        known.enough = min(known.enough, least)
 
 
 def _refuse_below(least: int, budget: int) -> None:
