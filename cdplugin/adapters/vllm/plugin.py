@@ -405,51 +405,53 @@ def _require() -> None:
     metrics.share()
 
 
-def _patch_input(module: ModuleType) -> None:
-    cls = getattr(module, "InputProcessor", None)
+def _after_init(module: ModuleType, name: str, then: Callable[[Any, Any], None], without: str) -> None:
+    """Have ``then`` called with each new object of a class and vLLM's configuration; what it raises is logged.
+
+    ``without``: what is so where this vLLM has no such class, or ``then`` fails.
+    """
+    cls: Any = getattr(module, name, None)
     if cls is None:
-        logger.debug("cdplugin: no InputProcessor in %s: the first request loads the kernels", module.__name__)
+        logger.debug("cdplugin: no %s in %s: %s", name, module.__name__, without)
         return
     original = cls.__init__
 
     @functools.wraps(original)
     def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
         original(self, vllm_config, *arguments, **named)
-        config, has_processor = vllm_config.structured_outputs_config, compat.names_our_processor(vllm_config.model_config)
-        if getattr(self, "tokenizer", None) is None or (config.backend != NAME and not has_processor):
-            return
         try:
-            engine = _engine(self.tokenizer, vllm_config.model_config, config)
-            engine.only_prefills = compat.only_prefills(vllm_config)
-            engine.warm()
-            if has_processor:
-                importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
-        except Exception as error:  # the engine tells in full
-            logger.warning("cdplugin: %s: %s", type(error).__name__, error)
+            then(self, vllm_config)
+        except Exception as error:
+            logger.warning("cdplugin: %s: %s: %s", without, type(error).__name__, error)
 
     cls.__init__ = __init__
+
+
+def _patch_input(module: ModuleType) -> None:
+    _after_init(module, "InputProcessor", _load_kernels, "the first request loads the kernels")
+
+
+def _load_kernels(processor: Any, vllm_config: Any) -> None:
+    config, has_processor = vllm_config.structured_outputs_config, compat.names_our_processor(vllm_config.model_config)
+    if getattr(processor, "tokenizer", None) is None or (config.backend != NAME and not has_processor):
+        return
+    engine = _engine(processor.tokenizer, vllm_config.model_config, config)
+    engine.only_prefills = compat.only_prefills(vllm_config)
+    engine.warm()
+    if has_processor:
+        importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
 
 
 def _patch_runner(module: ModuleType) -> None:
-    cls = getattr(module, "GPUModelRunner", None)
-    if cls is None:
-        logger.debug("cdplugin: no GPUModelRunner in %s: bitmasks are applied as vLLM does", module.__name__)
+    _after_init(module, "GPUModelRunner", _apply_masks, "bitmasks are applied as vLLM does")
+
+
+def _apply_masks(runner: Any, vllm_config: Any) -> None:
+    if vllm_config.structured_outputs_config.backend != NAME or runner.device.type != "cpu":
         return
-    original = cls.__init__
+    from cdplugin.adapters.vllm import masks
 
-    @functools.wraps(original)
-    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
-        original(self, vllm_config, *arguments, **named)
-        if vllm_config.structured_outputs_config.backend != NAME or getattr(self.device, "type", "") != "cpu":
-            return
-        try:
-            from cdplugin.adapters.vllm import masks
-
-            masks.install(compat.MASKS)
-        except Exception as error:  # xgrammar's way is as right
-            logger.warning("cdplugin: bitmasks are applied as vLLM does: %s: %s", type(error).__name__, error)
-
-    cls.__init__ = __init__
+    masks.install(compat.MASKS)
 
 
 def _patch_beam_search(module: ModuleType) -> None:
