@@ -46,6 +46,10 @@ class _KnownBudgets:
         self.enough = 1 << 62
         self.too_few = -1
 
+    def tells(self, budget: int) -> bool:
+        """Whether it is known if a budget is enough."""
+        return not self.too_few < budget < self.enough
+
 
 class Engine(serving.Engine):
     """The engine of one tokenizer in vLLM: requests also have budgets, and become states."""
@@ -73,9 +77,7 @@ class Engine(serving.Engine):
         """
         key = short_key((request_type, text))
         known = self._known_budgets(key)
-        enough = known.enough
-        if known.too_few < budget < enough:
-            enough = self._find_budget(key, request_type, text, budget)
+        enough = known.enough if known.tells(budget) else self._find_budget(key, request_type, text, budget)
         _refuse_below(enough, budget)
 
     async def check_budget_off_loop(self, request_type: str, text: str, budget: int) -> None:
@@ -83,7 +85,7 @@ class Engine(serving.Engine):
         key = short_key((request_type, text))
         known = self._known_budgets(key)
         enough = known.enough
-        if known.too_few < budget < enough:
+        if not known.tells(budget):
             enough = await self._searches.run(
                 (key, budget), len(text), lambda: self._find_budget(key, request_type, text, budget)
             )
