@@ -42,7 +42,7 @@ _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
 _OF_BLOCK, _OF_WALKS = -1, -2  # instead of a table's number: the pages of a clone's block, of the tables for walks
-_WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS)
+_WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS, {})
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
@@ -185,9 +185,13 @@ class Arena(Values):
         head[layout.MAX_PAIRS] = limits.max_pairs
         head[layout.MAX_WORK] = limits.max_step_work
 
+    def _in_use(self) -> dict[int, int]:
+        """The items in use of the tables that fill from the front."""
+        return {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
+
     def freeze(self) -> None:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
-        in_use = {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
+        in_use = self._in_use()
         in_use[layout.STACK] = 0
         self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         self._block = Block.of({table: self.tables[table] for table in INITIAL}, in_use)
@@ -531,10 +535,10 @@ class Arena(Values):
             return
         memory, _ = pages.acquire(_WALK_BYTES)
         block = Block(memory, _WALK_SPANS)
+        in_use = self._in_use()
         for table in FOR_WALKS:
             old = self.tables[table]
-            counter, words = IN_USE[table]
-            used = min(int(self.header[counter]) * words, len(old))
+            used = min(in_use[table], len(old))
             block.table(table)[:used] = old[:used]
         self.set_block(block)
         self._pages[_OF_WALKS] = memory

@@ -35,13 +35,16 @@ Span = tuple[int, int, int, type]
 """Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
 
 
-def spans_of(sizes: Mapping[int, int]) -> tuple[dict[int, Span], int]:
-    """Where tables of so many items lie in a block, nothing of them in use, and the bytes of all."""
+def spans_of(sizes: Mapping[int, int], in_use: Mapping[int, int]) -> tuple[dict[int, Span], int]:
+    """Where tables of so many items lie in a block, and the bytes of all; ``in_use``: how many items of a table matter, else
+    none.
+    """
     at = 0
     spans: dict[int, Span] = {}
     for table, items in sizes.items():
-        nbytes = items * DTYPES[table].itemsize
-        spans[table] = (at, at + nbytes, at, dtype_of(table))
+        size = DTYPES[table].itemsize
+        nbytes = items * size
+        spans[table] = (at, at + nbytes, at + in_use.get(table, 0) * size, dtype_of(table))
         at += -(-nbytes // _LINE) * _LINE
     return spans, at
 
@@ -60,13 +63,12 @@ class Block:
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
         """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros."""
-        at = 0
-        spans = {}
-        for table, array in tables.items():
-            used = min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
-            spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
-            at += -(-array.nbytes // _LINE) * _LINE
-        block = cls(np.zeros(at, np.uint8), spans, [table for table in tables if table not in in_use])
+        used = {
+            table: min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
+            for table, array in tables.items()
+        }
+        spans, nbytes = spans_of({table: len(array) for table, array in tables.items()}, used)
+        block = cls(np.zeros(nbytes, np.uint8), spans, [table for table in tables if table not in in_use])
         for table, array in tables.items():
             block.table(table)[:] = array
         return block
