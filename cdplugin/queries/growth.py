@@ -344,7 +344,10 @@ class Growth(Costs):
 
     def _apart(self, lexeme: int) -> int:
         """Bytes of what ends a lexeme."""
-        return 0 if self.separators is None else int(self.separators[lexeme])
+        if self.separators is None:
+            return 0
+        symbol = self._arena.of_lexeme(lexeme, layout.X_SYMBOL)
+        return int(self.separators[symbol]) if symbol < len(self.separators) else 0
 
     def _worst_at(self, cursor: int) -> Worst:
         """:meth:`worst`, or all that is where finding it takes too much work."""
@@ -372,7 +375,7 @@ class Growth(Costs):
                 first_word = (word >> 32) * layout.LEXEME_WORDS
                 record = arena.tables[layout.LEXEMES][first_word : first_word + layout.LEXEME_WORDS].tolist()
                 left, leaves = 1, b""
-                if record[layout.X_ROLE] or word >> 32 in self._meeting:
+                if record[layout.X_ROLE] or record[layout.X_SYMBOL] in self._meeting:
                     left = self._of_lexeme[self._static(word >> 32)][1]
                 elif not record[layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
