@@ -326,7 +326,9 @@ class Endings:
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
             found.append((edge, after, cost, left, unknown))
-        return [(*edge, max(left, nearest), True) if unknown else (*edge, left, False) for *edge, left, unknown in found]
+        return [
+            (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
+        ]
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)
