@@ -179,8 +179,7 @@ class _Facts:
 
     def items(self, i: int) -> list[Subschema]:
         """The schemas for item ``i``."""
-        parts = [s.array for s in self.basics if s.array is not None]
-        found = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+        found = [s.array.item(i) for s in self.basics if s.array is not None]
         return [child for child in found if child is not None]
 
 

@@ -508,16 +508,15 @@ class Shaper:
         """Where values are listed, nothing is multiplied out: each is judged. A subschema that lists the rest."""
         shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
         strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
-        out = Subschema({}, shortest.pointer, strict.resource)
-        out.values = []
         holds = self._evaluator.holds
+        fitting: list[Any] = []
         for value in shortest.values or ():
             self.count(1)
             if all(holds(sub, value, itself=True) for sub in basics) and all(
                 any(holds(branch, value) for branch in branches) for branches in choices
             ):
-                out.values.append(value)
-        return out
+                fitting.append(value)
+        return Subschema({}, shortest.pointer, strict.resource, values=fitting)
 
     def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
         """The choices of a subschema, such that each branch says what it evaluates where that matters."""

@@ -227,7 +227,7 @@ class Evaluator:
             if len(value) < array.low or (array.high is not None and len(value) > array.high):
                 return False
             for i, member in enumerate(value):
-                below = array.prefix[i] if i < len(array.prefix) else array.rest
+                below = array.item(i)
                 if below is not None and not (yield below, member):
                     return False
             for wanted, least, most in array.contains:
