@@ -7,7 +7,8 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -471,3 +472,33 @@ _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "unevaluatedProperties": Reader._read_unevaluated,
     "unevaluatedItems": Reader._read_unevaluated,
 }
+
+
+def check_loops(subschemas: Iterable[Subschema]) -> None:
+    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
+    state: dict[Subschema, int] = {}
+    for root in subschemas:
+        if root.is_alone():
+            continue
+        stack: list[tuple[Subschema, bool]] = [(root, False)]
+        while stack:
+            sub, leave = stack.pop()
+            if leave:
+                state[sub] = 2
+                continue
+            if sub in state:
+                continue
+            state[sub] = 1
+            stack.append((sub, True))
+            below = (*sub.before, *sub.after, *chain(*sub.choices), *chain(*(item.members for item in sub.logic)))
+            for other in below:
+                mark = state.get(other)
+                if mark == 1:
+                    raise GrammarError(
+                        "$ref loop: the schema applies itself to the same value without end",
+                        location=sub.pointer,
+                        keyword="$ref",
+                        found=f"a way back to {other.pointer or 'the root'!r}",
+                    )
+                if mark is None:
+                    stack.append((other, False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -151,6 +152,17 @@ class Subschema:
     def is_anything(self) -> bool:
         """Whether every instance is valid, as far as the keywords of this very object say."""
         return self.is_alone() and not self.constrains_itself()
+
+
+def bounds_of(parts: Sequence[ArrayPart] | Sequence[ObjectPart]) -> tuple[int, int | None]:
+    """The least and the most items or members that all of ``parts`` allow; None: no bound."""
+    high = min((part.high for part in parts if part.high is not None), default=None)
+    return max((part.low for part in parts), default=0), high
+
+
+def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
+    """The shortest list of values among ``subschemas``; None if none lists any."""
+    return min((sub.values for sub in subschemas if sub.values is not None), key=len, default=None)
 
 
 def type_name(value: Any) -> str:
