@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from cdplugin import ir as grammar
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr, repeat
+from cdplugin.expr import Expr, nullable, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
-from cdplugin.frontends.lark.terminals import nullable, without_empty
+from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
 _FUEL = 100_000
