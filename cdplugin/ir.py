@@ -18,13 +18,16 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from sys import getsizeof
-from typing import NamedTuple, Union
+from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, literals
 from cdplugin.limits import BEYOND_TEXT, Limits
 
 Symbol = int
+Productive = Callable[[Symbol], bool]
+"""Whether a symbol derives any string."""
+Value = TypeVar("Value", bound=Hashable)
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
 """How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are
 kept. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all
@@ -119,7 +122,7 @@ class TrackedLexeme(NamedTuple):
 class Member:
     """A family's member in what :meth:`Family.expand` gives: there may be any number of them, and the IR notes none."""
 
-    family: Family
+    family: Family[Any]
     value: Hashable
 
 
@@ -189,7 +192,7 @@ class Whole(NamedTuple):
     n_excluded: int = 0
 
 
-class Family:
+class Family(Generic[Value]):
     """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
 
     A parameter is any hashable value: a frozenset of keys that were seen, a count. Only the values that a text leads to cost
@@ -206,36 +209,36 @@ class Family:
         """Symbols, other than instances of this family, that some member's rules may mention."""
         raise NotImplementedError
 
-    def nullable(self, value: Hashable) -> bool:
+    def nullable(self, value: Value) -> bool:
         """Whether the member derives the empty string. (Symbols from ``uses`` that derive it must be taken into account.)"""
-        raise NotImplementedError
+        return False
 
-    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+    def satisfiable(self, value: Value, productive: Productive) -> bool:
         """Whether the member derives any string, given which symbols do; monotone in ``productive``."""
         raise NotImplementedError
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
+    def expand(self, value: Value, productive: Productive) -> Iterable[Sequence[Part]]:
         """The right sides of the member's rules. Each must be productive: what it leads to can be completed. A
         :class:`TrackedLexeme` can only be the last part.
         """
         raise NotImplementedError
 
-    def captured(self, value: Hashable) -> Captured:
+    def captured(self, value: Value) -> Captured:
         """What of the member's text is captured."""
         return Captured()
 
-    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
+    def whole(self, productive: Productive) -> Whole | None:
         """What is enough to end any member, and what members' rules may open; None where that is not known."""
         return None
 
-    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
+    def representative(self, value: Value, of: Value | None = None) -> Part | None:
         """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is.
 
         ``of``: the parameter of the member of this family whose rule it stands in, if there is one.
         """
         return None
 
-    def remaining(self, value: Hashable) -> int:
+    def remaining(self, value: Value) -> int:
         """About how many members follow this one at least. Only a hint: a short ending is looked for where it is small."""
         return 0
 
@@ -284,7 +287,7 @@ class GrammarIR:
         self.relaxed: list[tuple[str, str]] = []
         self.places: dict[Symbol, tuple[str, ...]] = {}
         self._last: tuple[str, ...] = ("",)
-        self.instances: dict[Symbol, tuple[Family, Hashable]] = {}
+        self.instances: dict[Symbol, tuple[Family[Any], Hashable]] = {}
         self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
         self.spent = Spent()
@@ -398,10 +401,7 @@ class GrammarIR:
         """The terminal that one token out of ``tokens`` matches."""
         symbol = self._token_of.get((tokens, skip))
         if symbol is None:
-            self.lexemes.append(EMPTY)
-            self.lexeme_names.append(name)
-            self.lexings.append(EXACT)
-            symbol = self._token_of[tokens, skip] = ~(len(self.lexemes) - 1)
+            symbol = self._token_of[tokens, skip] = self._new_lexeme(EMPTY, name, EXACT)
             self.token_sets[symbol] = tokens
             if skip is not None:
                 self.skips[symbol] = skip
@@ -423,17 +423,12 @@ class GrammarIR:
             )
         if self.restriction is not None:
             expression = both(expression, self.restriction)
-        symbols = []
-        for _ in range(2):
-            self.lexemes.append(expression)
-            self.lexeme_names.append(name)
-            self.lexings.append(EXACT)
-            symbols.append(~(len(self.lexemes) - 1))
-            self.tracked[symbols[-1]] = reader
-        self.twins[symbols[0]] = symbols[1]
-        return symbols[0], symbols[1]
+        lexeme, twin = (self._new_lexeme(expression, name, EXACT) for _ in range(2))
+        self.tracked[lexeme] = self.tracked[twin] = reader
+        self.twins[lexeme] = twin
+        return lexeme, twin
 
-    def instance(self, family: Family, value: Hashable) -> Symbol:
+    def instance(self, family: Family[Value], value: Value) -> Symbol:
         """The nonterminal of ``family`` for ``value``; the same symbol for an equal value."""
         symbol = self._instance_of.get((id(family), value))
         if symbol is None:
@@ -441,7 +436,7 @@ class GrammarIR:
             self.instances[symbol] = (family, value)  # keeps the family alive, so that its id stays its own
         return symbol
 
-    def member(self, family: Family, value: Hashable) -> Part:
+    def member(self, family: Family[Value], value: Value) -> Part:
         """The member of ``family`` for ``value`` in what :meth:`Family.expand` gives: the symbol of one that is noted, else one
         that belongs to the arena for which the rules are made.
         """

@@ -65,6 +65,17 @@ TOKENS: list[bytes] = list(dict.fromkeys([bytes([b]) for b in range(256)] + [pie
 """All bytes, then pieces of text; special tokens come after them."""
 
 CASES: dict[str, tuple[str, list[str]]] = {
+    "regex_over_lines": (
+        r"""
+start: DATE NAME
+DATE: /(?x) [0-9]{4}  # the year
+  - [0-9]{2} # the month
+/
+NAME: /[a-z]+  # a comment
+  [0-9] | \  x/x
+""",
+        ["2024-12abc1", "2024-01 x"],
+    ),
     "arithmetic": (
         r"""
 start: expr

@@ -306,6 +306,13 @@ class Arena(Values):
         result = kernels.engine(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
+    def call_known(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int | None:
+        """:meth:`call`; None where rules of families' members would have to be made first, which are not."""
+        result = kernels.engine(self.address, op, a, b, c)
+        if result < 0:
+            result = self.finish(result, op, a, b, c, statuses.NEED_RULES)
+        return None if result < 0 else result
+
     def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
         """The answer (int64) of an operation that takes a question from the bottom of the stack, by the number of its words,
         and leaves so many words above it as its result says. The arena may grow by ``more_bytes`` for it; its stack is as large
@@ -364,15 +371,16 @@ class Arena(Values):
     def _too_large(self) -> LimitExceeded:
         return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
-    def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
+    def finish(self, result: int, op: int, a: int, b: int, c: int, unless: int = 0) -> int:
         """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
-        :meth:`call`, for a matcher that calls the kernel itself, since a call more is felt at each token.
+        :meth:`call`, for a matcher that calls the kernel itself, since a call more is felt at each token. ``unless``: a status
+        that is the result, too.
         """
         head = self.header
         held = head[layout.HOLDS_WORK]
         head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already
         try:
-            while result < 0:
+            while result < 0 and result != unless:
                 self.recover(result)
                 result = kernels.engine(self.address, op, a, b, c)
         finally:

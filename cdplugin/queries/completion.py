@@ -307,7 +307,9 @@ class Endings:
         return None
 
     def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
-        """The edges of a cursor from which ``estimate`` bytes are left."""
+        """The edges of a cursor from which ``estimate`` bytes are left. Where one that is known is as near an end as that, what
+        is not known comes after it: rules would be made to find an ending that is no shorter.
+        """
         words = None if by_tokens else self._words_at(cursor)
         if not self._arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
             return [
@@ -316,14 +318,19 @@ class Endings:
             ]
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
+        nearest = 0
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
             unknown = left >= FAR
             if unknown or self.costs.is_bound:
                 left = max(0 if unknown else left, estimate - cost, 0)
+            elif cost + left <= estimate:
+                nearest = min(nearest or left, left)
             found.append((edge, after, cost, left, unknown))
-        return found
+        return [
+            (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
+        ]
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)

@@ -169,7 +169,12 @@ class Costs:
                 if not lexemes[record + layout.X_IS_SKIP]:
                     symbol = int(lexemes[record + layout.X_SYMBOL])
                     del lexemes
-                    after = self._arena.call(kernels.OP_SCAN, row, symbol)
+                    scan = self._arena.call if self._demand else self._arena.call_known
+                    found = scan(kernels.OP_SCAN, row, symbol)
+                    if found is None:
+                        self._unsure = True
+                        return FAR
+                    after = found
                 known = min(known, total((bytes_left, self.of_row(after))))
             if known < FAR:
                 self._of_pair[key] = known

@@ -18,7 +18,8 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "a regular expression that does not end on its line": [
         ("start: /abc", "line 1, column 8", "a closing /"),
-        ("start: /a\nb/", "line 1, column 8", "a closing /"),
+        ("start: /a\nA: /b/", "line 1, column 8", "a closing /"),
+        ("start: /a\\\nb/", "line 1, column 8", "a closing /"),
     ],
     "a string in single quotes": [("start: 'a'", "line 1, column 8", "double quotes")],
     "unknown escape in a string": [(r'start: "a\qb"', "line 1, column 10", r"found \q")],

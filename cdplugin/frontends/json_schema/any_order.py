@@ -13,16 +13,15 @@ known without the name, and what masks cannot know is which names are left. Thos
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed
-from cdplugin.frontends.json_schema.distinct import ByteNode, with_text
+from cdplugin.frontends.json_schema.distinct import ByteNode, common_length, with_text
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
-from cdplugin.ir import GrammarIR, Part, Symbol, Texts, TrackedLexeme, ValueReader
-
-Productive = Callable[[Symbol], bool]
+from cdplugin.ir import GrammarIR, Part, Productive, Symbol, Texts, TrackedLexeme, ValueReader
 
 FEWEST = 40
 """Declared names from which on they are grouped."""
@@ -137,7 +136,7 @@ class _Group:
         self.required = entries[0].required
         self.number = {entry.name: i for i, entry in enumerate(entries)}
         texts = sorted(text for entry in entries for text in spellings(entry.name))
-        begun = _common(texts[0], texts[-1])[: min(map(len, texts)) - 1]
+        begun = texts[0][: min(common_length(texts[0], texts[-1]), min(map(len, texts)) - 1)]
         self._n_begun = len(begun)
         self.lead = ir.lexeme(cat(space, literal(begun)), "key")
         reader = ValueReader(lambda text: json.loads(begun + text), EMPTY)
@@ -165,32 +164,22 @@ def _rounded(n: int) -> int:
     return n >> cut << cut
 
 
-def _common(a: bytes, b: bytes) -> bytes:
-    """The bytes with which two texts begin."""
-    n = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return a[:n]
-
-
+@dataclass(eq=False, slots=True)
 class _Then:
     """:meth:`ManyMembers.after_name`, as a function of the name. There is one for each group and state, so they are small."""
 
-    __slots__ = ("_count", "_g", "_left", "_members", "_seen")
-
-    def __init__(
-        self, members: ManyMembers, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int
-    ) -> None:
-        self._members = members
-        self._g = g
-        self._seen = seen
-        self._left = left
-        self._count = count
+    members: ManyMembers
+    g: int
+    seen: tuple[_Names | None, ...]
+    left: tuple[int, ...]
+    count: int
 
     def __call__(self, name: Hashable) -> Sequence[Part] | None:
         assert isinstance(name, str)
-        return self._members.after_name(name, self._g, self._seen, self._left, self._count)
+        return self.members.after_name(name, self.g, self.seen, self.left, self.count)
 
 
-class ManyMembers(Bracketed):
+class ManyMembers(Bracketed[_State]):
     """The members of an object and its closing brace, in any order.
 
     A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: they are not known) and how many are
@@ -225,15 +214,12 @@ class ManyMembers(Bracketed):
         self._final: tuple[list[bool], list[Further]] | None = None
         self._unknown = (None,) * len(self._groups)
         self._rests: dict[tuple[int, tuple[int, ...], int, bool], tuple[Symbol, Symbol, Part]] = {}
+        left = tuple(len(group.number) for group in self._groups)
+        self.first = _State(False, (_NONE,) * len(left), left, 0)
 
     def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
         """Of each group of names its lead, its lexeme and that one's twin."""
         return ((group.lead, group.lexeme, group.twin) for group in self._groups)
-
-    def start(self) -> Symbol:
-        """The members right after the opening brace."""
-        left = tuple(len(group.number) for group in self._groups)
-        return self._ir.instance(self, _State(False, (_NONE,) * len(left), left, 0))
 
     def uses(self) -> Iterable[Symbol]:
         yield from (*self._signs_between(), self._colon)
@@ -242,12 +228,10 @@ class ManyMembers(Bracketed):
         for more in self._further:
             yield from (more.key, more.value)
 
-    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
-        assert isinstance(value, _State)
+    def satisfiable(self, value: _State, productive: Productive) -> bool:
         return self._can_close(value.left, value.count, self._usable(productive), any(self._usable_further(productive)))
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
-        assert isinstance(value, _State)
+    def expand(self, value: _State, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, left, count = value.started, value.seen, value.left, value.count
         if self._final is None:  # rules are made when it is settled what is productive
             self._final = self._usable(productive), list(self._usable_further(productive))
@@ -295,7 +279,6 @@ class ManyMembers(Bracketed):
         """A name of a group that may be known, its value, and the members after it."""
         group = self._groups[g]
         rest = self._rest(g, tuple(map(_rounded, left)) if is_simple else left, count, is_simple)
-
         return TrackedLexeme(group.lexeme, names.excluded, _Then(self, g, seen, left, count), rest)
 
     def after_name(
@@ -311,16 +294,14 @@ class ManyMembers(Bracketed):
         after = _State(True, (*seen[:g], now, *seen[g + 1 :]), left, count, now.nbytes)
         return (self._colon, group.value, self._ir.member(self, after))
 
-    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
-        assert isinstance(value, _State)
+    def representative(self, value: _State, of: _State | None = None) -> Part | None:
         left = value.left
-        if value.after is not None and isinstance(of, _State) and of.after is None:
+        if value.after is not None and of is not None and of.after is None:
             g = value.after
             left = (*of.left[:g], of.left[g] - 1, *of.left[g + 1 :])
         return self._ir.member(self, _State(True, self._unknown, left, value.count)) if value.started else None
 
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, _State)
+    def remaining(self, value: _State) -> int:
         return max(self._missing(value.left), self._low - value.count)
 
     def _missing(self, left: tuple[int, ...]) -> int:

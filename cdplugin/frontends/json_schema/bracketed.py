@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Sequence
 
-from cdplugin.ir import Family, GrammarIR, Symbol
+from cdplugin.ir import Family, GrammarIR, Symbol, Value
 
 
-class Bracketed(Family):
+class Bracketed(Family[Value]):
     """The members of an object or the items of an array, and the closing bracket after them.
 
     ``closings``: the bracket of an empty object or array, and of one that is not. ``low``, ``high``: the least and the most
-    that there are (``high`` None: no bound). From ``most`` on, how many there are makes no difference.
+    that there are (``high`` None: no bound). From ``most`` on, how many there are makes no difference. ``first``, which
+    subclasses set: the parameter right after the opening bracket.
     """
+
+    first: Value
 
     def __init__(self, ir: GrammarIR, comma: Symbol, closings: tuple[Symbol, Symbol], *, low: int, high: int | None) -> None:
         self._ir = ir
@@ -22,9 +25,17 @@ class Bracketed(Family):
         self._high = high
         self._most = max(low, 0 if high is None else high)
 
+    def start(self) -> Symbol:
+        """What follows the opening bracket."""
+        return self._ir.instance(self, self.first)
+
     def _signs_between(self) -> tuple[Symbol, ...]:
         """The comma and both closing brackets."""
         return (self._comma, *self._closings)
+
+    def _closing_ways(self) -> list[Sequence[Symbol]]:
+        """Either closing bracket alone, for :class:`cdplugin.ir.Whole`."""
+        return [(sign,) for sign in self._closings]
 
     def _lead(self, started: bool) -> tuple[Symbol, ...]:
         """What stands before the next one: a comma, unless it is the first."""
@@ -32,6 +43,3 @@ class Bracketed(Family):
 
     def _is_full(self, count: int) -> bool:
         return self._high is not None and count >= self._high
-
-    def nullable(self, value: Hashable) -> bool:
-        return False

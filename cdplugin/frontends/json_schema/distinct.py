@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from decimal import Decimal
 from sys import getsizeof
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ from cdplugin.expr import (
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.ir import Family, GrammarIR, Part, Symbol, TrackedLexeme, ValueReader, Whole
+from cdplugin.ir import GrammarIR, Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
@@ -164,7 +164,8 @@ class ByteNode(_Node):
 _NODE_BYTES, _EDGE_BYTES = 250, 500
 
 
-def _common(a: str, b: str) -> int:
+def common_length(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many items two sequences begin with that are alike."""
     n = 0
     while n < len(a) and n < len(b) and a[n] == b[n]:
         n += 1
@@ -183,7 +184,7 @@ def with_text(root: NodeT, text: str) -> NodeT:
             node = new(False, {})
             break
         label, below, _ = edge
-        common = _common(label, text)
+        common = common_length(label, text)
         path.append((node, label[:common]))
         node = below if common == len(label) else new(False, {}).having(label[common:], below)
         text = text[common:]
@@ -257,14 +258,18 @@ NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)
 # --- rules --------------------------------------------------------------------------------------------------------------------
 
 
-class Unique(Bracketed):
+_Place = tuple[bool, int, Seen | bool]
+
+
+class Unique(Bracketed[_Place]):
     """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` is kept as far as the bounds
-    ask for it.
+    ask for it. Where values are not known, ``seen`` is whether many are sure to be left.
 
     ``item``: an expression for the items; ``space``: the symbols before each; ``location``: the array's, for messages.
     """
 
     name = "distinct items"
+    first = (False, 0, NOTHING_SEEN)
 
     def __init__(
         self,
@@ -280,96 +285,44 @@ class Unique(Bracketed):
     ) -> None:
         super().__init__(ir, comma, closings, low=low, high=high)
         self._reader = ValueReader(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
-        self._lexeme, self._twin = ir.track(item, self._reader, "value")
+        self.lexemes = self._lexeme, self._twin = ir.track(item, self._reader, "value")
         self._space = tuple(space)
-        self._more = _More(ir, self)
-
-    @property
-    def lexemes(self) -> tuple[Symbol, Symbol]:
-        """The lexeme of an item that keeps its text, and its twin."""
-        return self._lexeme, self._twin
-
-    def start(self) -> Symbol:
-        """The items right after the opening bracket."""
-        return self._ir.instance(self, (False, 0, NOTHING_SEEN))
 
     def uses(self) -> Iterable[Symbol]:
-        return [*self._signs_between(), *self._space, self._lexeme, self._twin]
+        return [*self._signs_between(), *self._space, *self.lexemes]
 
-    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
-        assert isinstance(value, tuple)
+    def satisfiable(self, value: _Place, productive: Productive) -> bool:
         return value[1] >= self._low or (productive(self._lexeme) and all(map(productive, self._space)))
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
-        assert isinstance(value, tuple)
+    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         started, index, seen = value
-        yield from self._closing(index, started)
+        if index >= self._low:
+            yield (self._closings[started],)
         if self._is_full(index) or not productive(self._lexeme):
             return
         following = min(index + 1, self._most)
+        lead = (*self._lead(started), *self._space)
+        if isinstance(seen, bool):
+            yield (*lead, self._lexeme if seen else self._twin, self._ir.member(self, (True, following, seen)))
+            return
 
         def then(item: Hashable) -> Sequence[Part] | None:
             return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
-        rest = self._more.after(following, seen.count + 1 < self._reader.enough)
-        yield (*self._lead(started), *self._space, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
+        rest = self._ir.member(self, (True, following, seen.count + 1 < self._reader.enough))
+        yield (*lead, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
 
-    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
+    def whole(self, productive: Productive) -> Whole | None:
         """So many items as there must be, where fewer values are known; then an item may come, and the bracket."""
         item = (self._comma, *self._space, self._lexeme)
         if self._low * len(item) > _MOST_TOLD:
             return None
-        ways = [(sign,) for sign in self._closings]
+        ways = self._closing_ways()
         return Whole([*self._closings, *item * self._low], [*ways, item] if productive(self._lexeme) else ways, self._low)
 
-    def after_any(self, index: int, sure: bool) -> Iterable[Sequence[Part]]:
-        """What follows ``index`` items whatever they are."""
-        yield from self._closing(index, True)
-        if not self._is_full(index):
-            following = self._more.after(min(index + 1, self._most), sure)
-            yield (self._comma, *self._space, self._lexeme if sure else self._twin, following)
+    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
+        started, index, seen = value
+        return self._ir.member(self, (True, index, True)) if started and isinstance(seen, Seen) else None
 
-    def _closing(self, index: int, started: bool) -> Iterable[Sequence[Part]]:
-        if index >= self._low:
-            yield (self._closings[started],)
-
-    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
-        assert isinstance(value, tuple)
-        return self._more.after(value[1], True) if value[0] else None
-
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, tuple)
+    def remaining(self, value: _Place) -> int:
         return max(self._low - value[1], 0)
-
-
-class _More(Family):
-    """What follows an item whatever it is: any further items. A parameter is ``(index, whether many values are left)``."""
-
-    name = "items"
-
-    def __init__(self, ir: GrammarIR, items: Unique) -> None:
-        self._ir = ir
-        self._items = items
-
-    def after(self, index: int, sure: bool) -> Part:
-        return self._ir.member(self, (index, sure))
-
-    def uses(self) -> Iterable[Symbol]:
-        return self._items.uses()
-
-    def nullable(self, value: Hashable) -> bool:
-        return False
-
-    def whole(self, productive: Callable[[Symbol], bool]) -> Whole | None:
-        return self._items.whole(productive)
-
-    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
-        return True
-
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
-        assert isinstance(value, tuple)
-        return self._items.after_any(*value)
-
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, tuple)
-        return self._items.remaining((True, value[0]))

@@ -17,15 +17,13 @@ of any number of values is sure to be reached may always come; others are shadow
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
 from cdplugin.frontends.json_schema.distinct_values import (
-    KEY,
     NO_VALUES,
-    VALUE,
     Chain,
     Container,
     Typing,
@@ -33,12 +31,13 @@ from cdplugin.frontends.json_schema.distinct_values import (
     read_any,
     thawed,
 )
-from cdplugin.frontends.json_schema.members import Items
+from cdplugin.frontends.json_schema.members import Items, ItemsPlace
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
-from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol, Texts, TrackedLexeme
+from cdplugin.ir import Family, GrammarIR, Member, Part, Productive, Symbol, Texts, TrackedLexeme
 
-Productive = Callable[[Symbol], bool]
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 _SPARE = 600
 """More items and names than one token holds."""
@@ -50,6 +49,16 @@ _MOST_SURE, _MOST_KNOWN = 300, 20_000
 _PLACE_WORK = 300
 """Units of work for each of these places."""
 _STACK_BYTES, _STATE_BYTES = 120, 160
+
+
+def _kept(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """What ``make()`` gave for ``key``; a table that has grown too large begins anew."""
+    found = table.get(key)
+    if found is None:
+        if len(table) > _MOST_KNOWN:
+            table.clear()
+        found = table[key] = make()
+    return found
 
 
 class _Stack(Chain):
@@ -72,8 +81,22 @@ class _Between(NamedTuple):
     where these are not known, whether there are so few of them that a lexeme with many values has others left.
     """
 
-    place: Hashable
+    place: ItemsPlace
     values: Values | bool
+
+    @property
+    def known(self) -> Values:
+        """The values, where they are known."""
+        assert isinstance(self.values, Values)
+        return self.values
+
+    def is_roomy(self) -> bool:
+        """Whether a lexeme with many values has others left than the items have."""
+        return self.values if isinstance(self.values, bool) else self.values.count + _SPARE < _MANY
+
+    def unknown(self) -> _Between:
+        """The same after an item that is not known."""
+        return self._replace(values=self.is_roomy())
 
 
 class _Inside:
@@ -100,7 +123,10 @@ class _Inside:
         )
 
 
-class DistinctItems(Family):
+_Place = _Between | _Inside
+
+
+class DistinctItems(Family[_Place]):
     """The items of an array and its closing bracket. ``items``: what each may be. :meth:`finish` once all rules are made."""
 
     name = "distinct items"
@@ -154,20 +180,15 @@ class DistinctItems(Family):
     def uses(self) -> Iterable[Symbol]:
         return self._used
 
-    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
+    def satisfiable(self, value: _Place, productive: Productive) -> bool:
         between = value.after if isinstance(value, _Inside) else value
-        assert isinstance(between, _Between)
         return self._items.satisfiable(between.place, productive)
 
-    def nullable(self, value: Hashable) -> bool:
-        return False
-
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         self._productive = productive  # rules are made when it is settled
         if isinstance(value, _Inside):
             yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value))
             return
-        assert isinstance(value, _Between)
         typing = Typing.first(value.values) if isinstance(value.values, Values) else None
         for signs, place in self._items.ways(value.place, productive):
             if place is None:
@@ -210,18 +231,17 @@ class DistinctItems(Family):
         out.reverse()
         return out
 
-    def _expanded(self, family: Family, value: Hashable) -> Sequence[Sequence[Part]]:
+    def _expanded(self, family: Family[Any], value: Hashable) -> Sequence[Sequence[Part]]:
         """The rules of some family's member."""
-        key = (id(family), value)
-        rights = self._known.get(key)
-        if rights is None:
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
+
+        def expanded() -> Sequence[Sequence[Part]]:
             work = family.work
-            rights = self._known[key] = list(family.expand(value, self._productive))
+            rights = list(family.expand(value, self._productive))
             if family is not self:
                 self.work += family.work - work
-        return rights
+            return rights
+
+        return _kept(self._known, (id(family), value), expanded)
 
     def _step(self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool) -> Sequence[Part] | None:
         """The symbols up to the next text or the next choice, and what follows; None if nothing that differs can."""
@@ -229,7 +249,7 @@ class DistinctItems(Family):
         rest: _Stack | None = stack
         while rest is not None:
             top = rest.top
-            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+            if self._is_text(top):
                 if not parts or isinstance(top, TrackedLexeme):
                     text = self._text(rest, typing, after)
                     return None if text is None else (*parts, *text)
@@ -261,19 +281,9 @@ class DistinctItems(Family):
                 return None
             return self._ir.member(self, _Inside(stack, typing, after))
         if typing is None:
-            return self._ir.member(self, self._unknown(after))
-        assert isinstance(after.values, Values)
+            return self._ir.member(self, after.unknown())
         value = typing.complete()
-        return None if value in after.values else self._ir.member(self, after._replace(values=after.values.adding(value)))
-
-    def _unknown(self, after: _Between) -> _Between:
-        """The same after an item that is not known."""
-        return after._replace(values=self._is_roomy(after))
-
-    @staticmethod
-    def _is_roomy(after: _Between) -> bool:
-        """Whether a lexeme with many values has others left than the items have."""
-        return after.values if isinstance(after.values, bool) else after.values.count + _SPARE < _MANY
+        return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
     def _text(self, stack: _Stack, typing: Typing | None, after: _Between) -> Sequence[Part] | None:
         """A lexeme that keeps its text, and what follows."""
@@ -281,14 +291,13 @@ class DistinctItems(Family):
             return self._unknown_text(stack, after)
         top, written = stack.top, typing
         text = self._text_of(top)
-        kind = KEY if text.is_key else VALUE
         avoided = self._avoided(stack, written, after)
 
         def then(value: Hashable) -> Sequence[Part] | None:
             more = None if value in avoided else self._following(stack, value)
             if more is None:
                 return None
-            now = written.after((kind, value))
+            now = written.after((text.kind, value))
             if more[0] is not None:
                 return (*text.tail, self._ir.member(self, _Inside(more[0], now, after)))
             following = self._after(None, now, after)
@@ -298,7 +307,7 @@ class DistinctItems(Family):
         if isinstance(top, TrackedLexeme) and top.excluded is not None:
             besides = top.excluded.expression if isinstance(top.excluded, Texts) else top.excluded
             excluded = besides if excluded is None else alt(besides, excluded)
-        unknown = self._after(self._below(stack), None, self._unknown(after))
+        unknown = self._after(self._below(stack), None, after.unknown())
         assert unknown is not None
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
 
@@ -314,11 +323,14 @@ class DistinctItems(Family):
             return (text.plain, following)
         return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail, following)
 
+    def _is_text(self, top: Part) -> bool:
+        """Whether a symbol is a lexeme that keeps its text."""
+        return isinstance(top, TrackedLexeme) or top in self._signs.texts
+
     def _text_of(self, top: Part) -> Text:
-        if isinstance(top, TrackedLexeme):
-            return self._signs.texts[top.lexeme]
-        assert isinstance(top, int)
-        return self._signs.texts[top]
+        symbol = top.lexeme if isinstance(top, TrackedLexeme) else top
+        assert isinstance(symbol, int)
+        return self._signs.texts[symbol]
 
     def _following(self, stack: _Stack, value: Hashable) -> tuple[_Stack | None] | None:
         """What is to be written after a value of the lexeme on top; None if it must not have it."""
@@ -335,16 +347,20 @@ class DistinctItems(Family):
         """
         text = self._text_of(stack.top)
         out: set[Hashable] = set(typing.names()) if text.is_key else set()
-        if not typing.others or (self._is_roomy(after) and self._is_sure(self._below(stack))):
+        if not typing.others or (after.is_roomy() and self._is_sure(self._below(stack))):
             return out
-        kind = KEY if text.is_key else VALUE
-        for value in set(typing.expected_names() if text.is_key else typing.expected()) - out:
+        for value in self._expected(text, typing) - out:
             if isinstance(value, Container) and value not in text.constants:
                 continue
             more = self._following(stack, value)
-            if more is not None and not self._may_follow(more[0], typing.after((kind, value)), after):
+            if more is not None and not self._may_follow(more[0], typing.after((text.kind, value)), after):
                 out.add(value)
         return out
+
+    @staticmethod
+    def _expected(text: Text, typing: Typing) -> set[Hashable]:
+        """What the earlier values have where a text comes next."""
+        return set(typing.expected_names() if text.is_key else typing.expected())
 
     @staticmethod
     def _below(stack: _Stack) -> _Stack | None:
@@ -354,16 +370,14 @@ class DistinctItems(Family):
     def _may_follow(self, stack: _Stack | None, typing: Typing, after: _Between) -> bool:
         if stack is not None:
             return self._can_differ(stack, typing, after)
-        assert isinstance(after.values, Values)
-        return typing.complete() not in after.values
+        return typing.complete() not in after.known
 
     def _excluded(self, text: Text, typing: Typing, after: _Between, avoided: set[Hashable]) -> Expr | None:
         """The texts of what is avoided; of scalars that are items themselves those of all earlier ones."""
         parts: list[Expr] = []
         seen = NOTHING_SEEN
         if not typing.kind:
-            assert isinstance(after.values, Values)
-            seen = after.values.scalars
+            seen = after.known.scalars
         if text.reader.read is not read_any and text.plain is None and text.is_key and text.reader.plain is EMPTY:
             listed = text.listed() or {}
             texts = [spelling for value in avoided for spelling in listed.get(value, ())]
@@ -380,19 +394,11 @@ class DistinctItems(Family):
 
     def _can_differ(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
         """Whether what was written can go on to a value that is none of the earlier ones."""
-        assert isinstance(after.values, Values)
-        if not after.values.count or (not typing.others and typing.kind):
+        if not after.known.count or (not typing.others and typing.kind):
             return True
-        key = (stack, typing, after)
-        found = self._differs.get(key)
-        if found is None:
-            if len(self._differs) > _MOST_KNOWN:
-                self._differs.clear()
-            found = self._differs[key] = self._finds_another(stack, typing, after)
-        return found
+        return _kept(self._differs, (stack, typing, after), lambda: self._finds_another(stack, typing, after))
 
     def _finds_another(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
-        assert isinstance(after.values, Values)
         pending: list[tuple[_Stack | None, Typing]] = [(stack, typing)]
         for _ in range(_MOST_SEARCHED):
             if not pending:
@@ -400,7 +406,7 @@ class DistinctItems(Family):
             self.work += _PLACE_WORK
             one, written = pending.pop()
             if one is None:
-                if written.complete() not in after.values:
+                if written.complete() not in after.known:
                     return True
                 continue
             if self._is_used_up(one, written):
@@ -408,7 +414,7 @@ class DistinctItems(Family):
             if not written.others and written.kind:
                 return True
             top = one.top
-            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+            if self._is_text(top):
                 if self._differs_here(one, written, after, pending):
                     return True
             elif isinstance(top, int) and top in self._signs.events:
@@ -421,23 +427,21 @@ class DistinctItems(Family):
         self, stack: _Stack, typing: Typing, after: _Between, pending: list[tuple[_Stack | None, Typing]]
     ) -> bool:
         """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
-        assert isinstance(after.values, Values)
         text = self._text_of(stack.top)
-        kind = KEY if text.is_key else VALUE
-        expected: set[Hashable] = set(typing.expected_names() if text.is_key else typing.expected())
+        expected = self._expected(text, typing)
         taken = set(typing.names()) if text.is_key else set()
-        n_scalars = 0 if typing.kind else after.values.scalars.count
+        n_scalars = 0 if typing.kind else after.known.scalars.count
         if text.reader.enough > len(expected) + typing.count + n_scalars:
             return True
         for value in text.listed() or ():
-            if value in taken or (not typing.kind and value in after.values):
+            if value in taken or (not typing.kind and value in after.known):
                 continue
             more = self._following(stack, value)
             if more is None:
                 continue
             if value not in expected:
                 return True
-            pending.append((more[0], typing.after((kind, value))))
+            pending.append((more[0], typing.after((text.kind, value))))
         return False
 
     def _is_endless(self, text: Text) -> bool:
@@ -445,14 +449,7 @@ class DistinctItems(Family):
 
     def _is_sure(self, stack: _Stack | None) -> bool:
         """Whether a lexeme with any number of values can be reached, whatever the values of those before it."""
-        if stack is None:
-            return False
-        known = self._sure.get(stack)
-        if known is None:
-            if len(self._sure) > _MOST_KNOWN:
-                self._sure.clear()
-            known = self._sure[stack] = self._reaches_many(stack)
-        return known
+        return stack is not None and _kept(self._sure, stack, lambda: self._reaches_many(stack))
 
     def _reaches_many(self, stack: _Stack) -> bool:
         pending: list[_Stack | None] = [stack]
@@ -464,7 +461,7 @@ class DistinctItems(Family):
             if one is None:
                 continue
             top = one.top
-            if isinstance(top, TrackedLexeme) or top in self._signs.texts:
+            if self._is_text(top):
                 text = self._text_of(top)
                 if self._is_endless(text) and top != text.twin:
                     return True
@@ -478,15 +475,14 @@ class DistinctItems(Family):
                 pending += reversed(self._heads(one))
         return False
 
-    def _certain(self, value: Hashable, below: _Stack | None) -> list[_Stack | None]:
+    def _certain(self, value: _Place, below: _Stack | None) -> list[_Stack | None]:
         """What is sure to be possible from a member on, if it leads to a lexeme of any number of values."""
         if isinstance(value, _Inside):
             return [value.stack]
-        assert isinstance(value, _Between)
         ways = self._items.ways(value.place, self._productive)
         return [below if place is None else _Stack(signs[-1], None) for signs, place in ways]
 
-    def _member_on(self, stack: _Stack) -> tuple[Family, Hashable] | None:
+    def _member_on(self, stack: _Stack) -> tuple[Family[Any], Any] | None:
         """The family's member on top of a stack."""
         top = stack.top
         if isinstance(top, Member):
@@ -504,7 +500,7 @@ class DistinctItems(Family):
             if isinstance(stack.top, int) and stack.top in self._signs.events:
                 stack = stack.below
                 continue
-            if isinstance(stack.top, TrackedLexeme) or stack.top in self._signs.texts:
+            if self._is_text(stack.top):
                 return False
             heads = self._heads(stack)
             if len(heads) != 1:
@@ -514,7 +510,7 @@ class DistinctItems(Family):
 
     # Hints, and what is known before anything is written
 
-    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
+    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         if isinstance(value, _Inside):
             parts: list[Part] = []
             stack: _Stack | None = value.stack
@@ -525,14 +521,12 @@ class DistinctItems(Family):
                 stack = stack.below
             below = _pushed(parts, None)
             assert below is not None
-            return self._ir.member(self, _Inside(below, None, self._unknown(value.after)))
-        assert isinstance(value, _Between)
-        return None if value.place == self._items.first else self._ir.member(self, self._unknown(value))
+            return self._ir.member(self, _Inside(below, None, value.after.unknown()))
+        return None if value.place == self._items.first else self._ir.member(self, value.unknown())
 
-    def remaining(self, value: Hashable) -> int:
+    def remaining(self, value: _Place) -> int:
         if isinstance(value, _Inside):
             return self._items.remaining(value.after.place) + 1
-        assert isinstance(value, _Between)
         return self._items.remaining(value.place)
 
     def _check_count(self, item: Symbol | None, least: int) -> None:
@@ -548,7 +542,7 @@ class DistinctItems(Family):
                 found.add(typing.complete())
                 continue
             symbol = stack.top
-            if isinstance(symbol, TrackedLexeme) or symbol in self._signs.texts:
+            if self._is_text(symbol):
                 text = self._text_of(symbol)
                 listed = text.listed()
                 if listed is None:
@@ -557,11 +551,10 @@ class DistinctItems(Family):
                     reader.keyword, reader.location = reader.keyword or "uniqueItems", reader.location or self._location
                     return
                 taken = set(typing.names()) if text.is_key else set()
-                kind = KEY if text.is_key else VALUE
                 for value in listed:
                     more = None if value in taken else self._following(stack, value)
                     if more is not None:
-                        pending.append((more[0], typing.after((kind, value))))
+                        pending.append((more[0], typing.after((text.kind, value))))
             elif isinstance(symbol, int) and symbol in self._signs.events:
                 pending.append((stack.below, typing.after(self._signs.events[symbol])))
             else:

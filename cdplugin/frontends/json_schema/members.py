@@ -17,9 +17,7 @@ from typing import NamedTuple
 
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.ir import GrammarIR, Part, Symbol, TrackedLexeme, ValueReader, Whole
-
-Productive = Callable[[Symbol], bool]
+from cdplugin.ir import GrammarIR, Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 
 _MOST_COUNTED = 20_000
 """Symbols, up to which it is told what is enough for the members that bounds and conditions ask for."""
@@ -100,7 +98,10 @@ class BitSet(int):
     __eq__ = int.__eq__
 
 
-class Members(Bracketed):
+_Place = tuple[bool, int, int, int, tuple[int, ...], Seen | bool]
+
+
+class Members(Bracketed[_Place]):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
     A parameter is ``(started, seen, count, met, firm, names)``. ``ordered``: declared names come in their order, further ones
@@ -133,10 +134,7 @@ class Members(Bracketed):
         self._conditions = (1 << n_conditions) - 1
         self._final: _Usable | None = None
         self._n_groups = max((more.group for more in further), default=-1) + 1
-
-    def start(self) -> Symbol:
-        """The members right after the opening brace."""
-        return self._ir.instance(self, (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN))
+        self.first = (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN)
 
     def uses(self) -> Iterable[Symbol]:
         yield from self._signs_between()
@@ -150,13 +148,11 @@ class Members(Bracketed):
             if more.distinct is not None:
                 yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
 
-    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
-        assert isinstance(value, tuple)
+    def satisfiable(self, value: _Place, productive: Productive) -> bool:
         _, seen, count, met, firm, _ = value
         return self._can_close(seen, count, met, self._usable(productive), self._usable_further(productive, firm))
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
-        assert isinstance(value, tuple)
+    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, count, met, firm, names = value
         if self._final is None:  # rules are made when it is settled what is productive
             self._final = self._usable(productive)
@@ -207,13 +203,11 @@ class Members(Bracketed):
         rest = (key.colon, value, self._member(following, names.count + 1 < key.reader.enough))
         return (*key.space, TrackedLexeme(key.lexeme, names.expression, then, rest))
 
-    def representative(self, value: Hashable, of: Hashable = None) -> Part | None:
-        assert isinstance(value, tuple)
+    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         names = value[-1]
         return self._ir.member(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
 
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, tuple)
+    def remaining(self, value: _Place) -> int:
         _, seen, count, met, _, _ = value
         return max(self._missing(seen).bit_count() + (self._conditions & ~met).bit_count(), self._low - count)
 
@@ -224,7 +218,7 @@ class Members(Bracketed):
         if most > _MOST_COUNTED:
             return None
         enough, others = [*self._closings], list[Symbol]()
-        ways: list[Sequence[Symbol]] = [(sign,) for sign in self._closings]
+        ways = self._closing_ways()
         for i, values in self._usable(productive).values.items():
             entry = self._entries[i]
             symbols = [symbol for symbol, _ in values]
@@ -329,7 +323,10 @@ class Wanted:
     high: int | None
 
 
-class Items(Bracketed):
+ItemsPlace = tuple[bool, int, tuple[int, ...]]
+
+
+class Items(Bracketed[ItemsPlace]):
     """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
 
     A parameter is ``(started, index, counts)``; both are kept only as far as they matter. ``choices(i, matched)`` is the
@@ -356,12 +353,7 @@ class Items(Bracketed):
         self._wanted = wanted
         self._last = max(n_fixed, self._most)  # from here on, the index does not matter
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
-
-        self.first: Hashable = (False, 0, (0,) * len(wanted))
-
-    def start(self) -> Symbol:
-        """The items right after the opening bracket."""
-        return self._ir.instance(self, self.first)
+        self.first = (False, 0, (0,) * len(wanted))
 
     def counted(self) -> Iterator[tuple[Symbol | None, int]]:
         """Symbols of items, and how many values of each are enough for distinct items: then one is left wherever one must come.
@@ -383,18 +375,16 @@ class Items(Bracketed):
                 if symbol is not None:
                     yield symbol
 
-    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
-        assert isinstance(value, tuple)
+    def satisfiable(self, value: ItemsPlace, productive: Productive) -> bool:
         _, index, counts = value
         return self._can_close(index, counts, productive)
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: ItemsPlace, productive: Productive) -> Iterable[Sequence[Part]]:
         for signs, following in self.ways(value, productive):
             yield signs if following is None else (*signs, self._ir.member(self, following))
 
-    def ways(self, value: Hashable, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], Hashable]]:
+    def ways(self, value: ItemsPlace, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], ItemsPlace | None]]:
         """What may come: the closing bracket and None, or an item, with the comma before it, and the parameter after it."""
-        assert isinstance(value, tuple)
         started, index, counts = value
         if index >= self._low and self._enough(counts):
             yield (self._closings[started],), None
@@ -409,8 +399,7 @@ class Items(Bracketed):
             if after is not None and self._can_close(following, after, productive):
                 yield (*lead, symbol), (True, following, after)
 
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, tuple)
+    def remaining(self, value: ItemsPlace) -> int:
         _, index, counts = value
         needed = sum(max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True))
         return max(self._low - index, needed)
@@ -427,7 +416,7 @@ class Items(Bracketed):
         for row in [*rows[:-1], *[rows[-1]] * further]:
             enough += [symbol for item in row for symbol in (self._comma, item)]
         items = {symbol for row in rows for symbol in row}
-        return Whole(enough, [*((sign,) for sign in self._closings), *((self._comma, item) for item in sorted(items))])
+        return Whole(enough, [*self._closing_ways(), *((self._comma, item) for item in sorted(items))])
 
     def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
         out = []
@@ -520,10 +509,11 @@ def _fewest(need: Sequence[int], masks: Sequence[int]) -> int | None:
     return taken
 
 
-class Distinct(Bracketed):
+class Distinct(Bracketed[tuple[bool, int]]):
     """Distinct items out of a finite set, and the closing bracket. A parameter is ``(started, seen)``, ``seen`` a bit set."""
 
     name = "distinct items"
+    first = (False, 0)
 
     def __init__(
         self,
@@ -539,19 +529,13 @@ class Distinct(Bracketed):
         self._values = values
         self._room = len(values) if high is None else min(high, len(values))
 
-    def start(self) -> Symbol:
-        """The items right after the opening bracket."""
-        return self._ir.instance(self, (False, 0))
-
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._values]
 
-    def satisfiable(self, value: Hashable, productive: Productive) -> bool:
-        assert isinstance(value, tuple)
+    def satisfiable(self, value: tuple[bool, int], productive: Productive) -> bool:
         return self._can_close(value[1], self._usable(productive))
 
-    def expand(self, value: Hashable, productive: Productive) -> Iterable[Sequence[Part]]:
-        assert isinstance(value, tuple)
+    def expand(self, value: tuple[bool, int], productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen = value
         usable = self._usable(productive)
         if seen.bit_count() >= self._low:
@@ -568,10 +552,9 @@ class Distinct(Bracketed):
             return None
         items = [(self._comma, symbol) for symbol in self._values if productive(symbol)]
         needed = [symbol for item in items for symbol in item] if self._low else []
-        return Whole([*self._closings, *needed], [*((sign,) for sign in self._closings), *items])
+        return Whole([*self._closings, *needed], [*self._closing_ways(), *items])
 
-    def remaining(self, value: Hashable) -> int:
-        assert isinstance(value, tuple)
+    def remaining(self, value: tuple[bool, int]) -> int:
         return max(self._low - value[1].bit_count(), 0)
 
     def _usable(self, productive: Productive) -> int:

@@ -75,23 +75,14 @@ def _any_digits(count: int) -> Expr:
     return repeat(DIGIT, count, count)
 
 
-def _at_least(digits: str) -> Expr:
-    """Digit strings of the same length that are not below ``digits``."""
-    significant = digits.rstrip("0")
+def _bounded(digits: str, from_below: bool) -> Expr:
+    """Digit strings of the same length that are not below (``from_below``), or not above, ``digits``."""
+    significant = digits.rstrip("0" if from_below else "9")
     expr = _any_digits(len(digits) - len(significant))
     for i in range(len(significant) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), _any_digits(rest)))
-    return expr
-
-
-def _at_most(digits: str) -> Expr:
-    """Digit strings of the same length that are not above ``digits``."""
-    significant = digits.rstrip("9")
-    expr = _any_digits(len(digits) - len(significant))
-    for i in range(len(significant) - 1, -1, -1):
-        d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(0, d - 1), _any_digits(rest)))
+        others = _digits(d + 1, 9) if from_below else _digits(0, d - 1)
+        expr = alt(cat(_digits(d, d), expr), cat(others, _any_digits(rest)))
     return expr
 
 
@@ -107,9 +98,9 @@ def _between(low: str, high: str) -> Expr:
     return cat(
         prefix,
         alt(
-            cat(_digits(a, a), _at_least(low[split + 1 :])),
+            cat(_digits(a, a), _bounded(low[split + 1 :], from_below=True)),
             cat(_digits(a + 1, b - 1), _any_digits(rest)),
-            cat(_digits(b, b), _at_most(high[split + 1 :])),
+            cat(_digits(b, b), _bounded(high[split + 1 :], from_below=False)),
         ),
     )
 
@@ -133,7 +124,7 @@ def natural_range(low: int, high: int | None) -> Expr:
     first, last = str(low), str(high)
     if len(first) == len(last):
         return _between(first, last)
-    parts = [_at_least(first)]
+    parts = [_bounded(first, from_below=True)]
     if high == 10 ** len(last) - 1:
         return alt(*parts, cat(_NONZERO, repeat(DIGIT, len(first), len(last) - 1)))
     if len(first) + 1 < len(last):
@@ -265,11 +256,7 @@ def _scientific(low: Decimal, high: Decimal | None) -> Expr:
 
 
 _NATURAL = natural_range(0, None)
-MAGNITUDE = cat(
-    _NATURAL,
-    optional(cat(_POINT, _ANY_FRACTION)),
-    optional(_ANY_EXPONENT),
-)
+MAGNITUDE = cat(_NATURAL, optional(cat(_POINT, _ANY_FRACTION)), optional(_ANY_EXPONENT))
 """A number without its sign."""
 NUMBER = cat(optional(_MINUS), MAGNITUDE)
 INTEGER = cat(optional(_MINUS), _NATURAL)
@@ -468,26 +455,25 @@ def number_expr(
             -_EXACT_FLOAT if bottom is None else max(bottom, -_EXACT_FLOAT),
             _EXACT_FLOAT if top is None else min(top, _EXACT_FLOAT),
         )
-        parts = [wholes, cat(near, _POINT_ZEROS)]
-        parts.append(_large_wholes(low, high))
-        parts.append(cat(_MINUS, _large_wholes(_negated(high), _negated(low))))
+        negative = cat(_MINUS, _large_wholes(_negated(high), _negated(low)))
+        parts = [wholes, cat(near, _POINT_ZEROS), _large_wholes(low, high), negative]
         if (bottom is None or bottom <= 0) and (top is None or top >= 0):
             parts.append(ZERO_WITH_EXPONENT)
         return alt(*parts)
     first = None if low is None else _decimal_from(low)
     last = None if high is None else _decimal_to(high)
-    parts = [wholes]
     if (low is not None and first is None) or (high is not None and last is None):
         return wholes
-    if first is None or first <= 0:
-        if first is None and (last is None or last >= 0):
-            parts.append(cat(_MINUS, MAGNITUDE))
-        else:
-            nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
-            parts.append(cat(_MINUS, magnitudes_between(nearest, None if first is None else first.copy_negate())))
-    if last is None or last >= 0:
-        is_free = last is None and (first is None or first <= 0)
+    parts = [wholes]
+    may_be_negative, may_be_positive = first is None or first <= 0, last is None or last >= 0
+    if may_be_negative:
+        nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
+        is_free = first is None and may_be_positive
+        farthest = None if first is None else first.copy_negate()
+        parts.append(cat(_MINUS, MAGNITUDE if is_free else magnitudes_between(nearest, farthest)))
+    if may_be_positive:
+        is_free = last is None and may_be_negative
         parts.append(MAGNITUDE if is_free else magnitudes_between(_NOTHING if first is None else max(first, _NOTHING), last))
-    if (first is None or first <= 0) and (last is None or last >= 0):
+    if may_be_negative and may_be_positive:
         parts.append(ZERO_WITH_EXPONENT)
     return alt(*parts)

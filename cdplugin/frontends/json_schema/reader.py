@@ -7,7 +7,8 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -58,10 +59,8 @@ class Reader:
         self._pending: list[Subschema] = []
         self._known: dict[tuple[int, int, Scope], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
-        self.nothing = Subschema(False, "", self.documents.root)
-        self.nothing.types = 0
-        self.string = Subschema({"type": "string"}, "", self.documents.root)
-        self.string.types = STRING_BIT
+        self.nothing = Subschema(False, "", self.documents.root, types=0)
+        self.string = Subschema({"type": "string"}, "", self.documents.root, types=STRING_BIT)
         self.root = self.subschema(document, "", self.documents.root)
 
     def read_all(self) -> Subschema:
@@ -315,9 +314,7 @@ class Reader:
             raise self.wrong(sub, "multipleOf", "a number above 0", unit)
         if unit == 1:
             # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
-            twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
-            twin.types = ALL_TYPES & ~FRACTION_BIT
-            sub.after += (twin,)
+            sub.after += (sub.beside(types=ALL_TYPES & ~FRACTION_BIT),)
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
         else:
@@ -352,9 +349,7 @@ class Reader:
             if sub.values is None:
                 sub.values = [schema["const"]]
             else:  # both: `enum` here, `const` as a neighbour in the same place
-                twin = Subschema({"const": schema["const"]}, sub.pointer, sub.resource)
-                twin.values = [schema["const"]]
-                sub.after += (twin,)
+                sub.after += (sub.beside(values=[schema["const"]]),)
 
     def _read_in_place(self, sub: Subschema, schema: dict) -> None:
         own_seen = False
@@ -412,24 +407,22 @@ class Reader:
         )
         if not isinstance(value, dict):
             raise self.wrong(sub, keyword, f"an object of {expected}", value)
+        required: tuple[str, ...]
+        after: tuple[Subschema, ...]
         for name, condition in value.items():
-            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
-            present = Subschema({}, pointer, sub.resource)
-            present.types = OBJECT_BIT
-            present.object = ObjectPart()
-            present.object.required = (name,)
+            required, after = (name,), ()
             if isinstance(condition, list) and names_allowed and all(isinstance(v, str) for v in condition):
-                present.object.required = tuple(dict.fromkeys((name, *condition)))
+                required = tuple(dict.fromkeys((name, *condition)))
             elif isinstance(condition, (dict, bool)) and schemas_allowed:
-                then = self._child(sub, f"{keyword}/{escape_token(name)}", condition)
-                if then is self.anything:
+                after = (self._child(sub, f"{keyword}/{escape_token(name)}", condition),)
+                if after == (self.anything,):
                     continue
-                present.after = (then,)
             else:
                 raise self.wrong(sub, keyword, f"an object of {expected}", condition)
-            absent = Subschema({}, pointer, sub.resource)
-            absent.object = ObjectPart()
-            absent.object.properties[name] = self.nothing
+            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
+            absent = Subschema({}, pointer, sub.resource, object=ObjectPart(properties={name: self.nothing}))
+            has_name = ObjectPart(required=required)
+            present = Subschema({}, pointer, sub.resource, types=OBJECT_BIT, object=has_name, after=after)
             sub.choices += ((absent, present),)
 
     def _reference(self, sub: Subschema, reference: Any) -> Subschema:
@@ -479,3 +472,33 @@ _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "unevaluatedProperties": Reader._read_unevaluated,
     "unevaluatedItems": Reader._read_unevaluated,
 }
+
+
+def check_loops(subschemas: Iterable[Subschema]) -> None:
+    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
+    state: dict[Subschema, int] = {}
+    for root in subschemas:
+        if root.is_alone():
+            continue
+        stack: list[tuple[Subschema, bool]] = [(root, False)]
+        while stack:
+            sub, leave = stack.pop()
+            if leave:
+                state[sub] = 2
+                continue
+            if sub in state:
+                continue
+            state[sub] = 1
+            stack.append((sub, True))
+            below = (*sub.before, *sub.after, *chain(*sub.choices), *chain(*(item.members for item in sub.logic)))
+            for other in below:
+                mark = state.get(other)
+                if mark == 1:
+                    raise GrammarError(
+                        "$ref loop: the schema applies itself to the same value without end",
+                        location=sub.pointer,
+                        keyword="$ref",
+                        found=f"a way back to {other.pointer or 'the root'!r}",
+                    )
+                if mark is None:
+                    stack.append((other, False))

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, both
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item
-from cdplugin.frontends.json_schema.distinct_values import NOTHING, VALUE, Event, frozen, read_any
+from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING, VALUE, Event, frozen, read_any
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import texts_of
 from cdplugin.ir import GrammarIR, Symbol, ValueReader
@@ -37,6 +37,11 @@ class Text:
     constants: Sequence[Hashable] = ()
     _texts: dict[Hashable, list[bytes]] | None = None
     _is_listed: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of event that a value of it is."""
+        return KEY if self.is_key else VALUE
 
     def listed(self) -> dict[Hashable, list[bytes]] | None:
         """Values with texts; None if there are many. Not all values need be there, but those of the reader's plain texts."""

@@ -166,26 +166,17 @@ class Unevaluated:
         key = (sub, names, patterns)
         found = self._rests.get(key)
         if found is None:
-            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
-            found.object = ObjectPart()
-            found.object.properties = dict.fromkeys(names, self._anything)
-            found.object.patterns = tuple((pattern, self._anything) for pattern in patterns)
-            found.object.additional = below
+            declared = dict.fromkeys(names, self._anything)
+            described = tuple((pattern, self._anything) for pattern in patterns)
+            found = self._rests[key] = sub.beside(object=ObjectPart(declared, described, additional=below))
         return found
 
     def _items(self, sub: Subschema, below: Subschema, prefix: int, matching: tuple[Subschema, ...]) -> Subschema:
         key = (sub, prefix, matching)
         found = self._rests.get(key)
         if found is None:
-            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
-            found.array = ArrayPart()
-            found.array.prefix = (self._anything,) * prefix
-            if matching:
-                rest = Subschema({}, sub.pointer, sub.resource)
-                rest.choices = ((*matching, below),)
-                found.array.rest = rest
-            else:
-                found.array.rest = below
+            rest = sub.beside(choices=((*matching, below),)) if matching else below
+            found = self._rests[key] = sub.beside(array=ArrayPart((self._anything,) * prefix, rest))
         return found
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, repeat
-from cdplugin.frontends.lark.endings import Bytes
-from cdplugin.frontends.lark.terminals import nullable
+from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
+from cdplugin.frontends.lark.byte_sets import Bytes
 from cdplugin.ir import EXACT, LONGEST, GrammarIR, Symbol
 
 MOST_NODES = 2_000

@@ -12,7 +12,7 @@ from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import ALL_BYTES, Expr, alt, byte_class, byte_mask, cat, literal, repeat
 from cdplugin.frontends.json_schema.layout import gap
 from cdplugin.frontends.json_schema.options import Gaps, Options
-from cdplugin.frontends.lark.endings import Bytes
+from cdplugin.frontends.lark.byte_sets import Bytes
 from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.memory import bounded_cache
 

@@ -58,7 +58,7 @@ _SYMBOLS = re.compile(
     re.VERBOSE,
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\[^\n])*)"(i?)')
-_REGEX = re.compile(r"/((?:[^/\\\n]|\\[^\n])+)/([a-z]*)")
+_REGEX = re.compile(r"/((?:[^/\\]|\\[^\n])+)/([a-z]*)")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
 _SIMPLE |= {char: char for char in "\"\\/'"}
@@ -160,8 +160,9 @@ def unescape(source: Source, text: str, at: int) -> str:
 
 
 def _regex(source: Source, at: int) -> Symbol:
+    """Over several lines too, as with flag x. Where that finds no flags, a slash is missing on the first of them."""
     match = _REGEX.match(source.text, at)
-    if match is None:
+    if match is None or ("\n" in match.group(1) and not set(match.group(2)) <= set(_REGEX_FLAGS)):
         source.fail("a regular expression that does not end on its line", at, expected="a closing /", found=_rest(source, at))
     pattern, flags = match.groups()
     for i, flag in enumerate(flags):

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from cdplugin import expr
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted
+from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted, nullable
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
 from cdplugin.frontends.lark.definitions import Scope
@@ -212,44 +212,6 @@ _KEPT: list[Terminals] = []
 def common_expr(name: str) -> Expr:
     """The expression of ``common.name``; the same object in every grammar."""
     return _common()[name]
-
-
-def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
-    """Whether an expression matches the empty text. Looks only at parts that matter, with an explicit stack.
-
-    ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
-    """
-    done = {} if done is None else done
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        op, unknown = node.op, None
-        value = op in (expr.EPSILON_OP, expr.CAT_OP, expr.AND_OP)
-        if op == expr.LITERALS_OP:
-            value = node.args[0] == b""  # they are sorted
-        elif op == expr.REPEAT_OP and node.args[1] == 0:
-            value = True
-        elif op in (expr.NOT_OP, expr.REPEAT_OP):
-            unknown = None if node.args[0] in done else node.args[0]
-            value = unknown is None and done[node.args[0]] == (op == expr.REPEAT_OP)
-        elif op in (expr.CAT_OP, expr.AND_OP, expr.ALT_OP):
-            settles = op == expr.ALT_OP  # the answer of a part that settles that of the whole
-            for part in node.args:
-                known = done.get(part)
-                if known is settles:
-                    value, unknown = settles, None
-                    break
-                if known is None and unknown is None:
-                    unknown = part
-        if unknown is not None:
-            stack.append(unknown)
-            continue
-        done[node] = value
-        stack.pop()
-    return done[root]
 
 
 def without_empty(part: Expr) -> Expr:

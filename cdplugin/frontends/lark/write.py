@@ -7,19 +7,19 @@ the first lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr, repeat
+from cdplugin.expr import Expr, nullable, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
-from cdplugin.frontends.lark.terminals import nullable, without_empty
-from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Symbol, TokenSet
+from cdplugin.frontends.lark.terminals import without_empty
+from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
 _FUEL = 100_000
 _SIDE_WORK = 500  # units of work (Limits.max_step_work) of looking at a rule under some parameter
@@ -257,7 +257,12 @@ class Writer:
                 yield [self._member(part, member.parameter, False) for part in production.parts]
 
 
-class Parametric(Family):
+def _members_of(side: Sequence[Symbol | Member]) -> list[Member]:
+    """The members with a parameter in a right side."""
+    return [part for part in side if isinstance(part, Member) and part.parameter is not None]
+
+
+class Parametric(Family[Member]):
     """Rules with a parameter; a value is a :class:`Member`. Conditions filter what a member derives."""
 
     name = "rule with a parameter"
@@ -265,7 +270,7 @@ class Parametric(Family):
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._uses: dict[Symbol, None] = {}
-        self._productive: Callable[[Symbol], bool] = lambda symbol: True
+        self._productive: Productive = lambda symbol: True
         self._is_settled = False
         self._satisfiable = Search(self._satisfiable_sides, _FUEL, _MOST_FUEL)
         self._possible = Search(self._satisfiable_sides, _FUEL)
@@ -277,8 +282,7 @@ class Parametric(Family):
     def work(self) -> int:  # type: ignore[override]
         return self._writer.work
 
-    def captured(self, value: Hashable) -> Captured:
-        assert isinstance(value, Member)
+    def captured(self, value: Member) -> Captured:
         return self._writer.captured(value.rule)
 
     def add_use(self, symbol: Symbol) -> None:
@@ -288,33 +292,35 @@ class Parametric(Family):
     def uses(self) -> Iterable[Symbol]:
         return self._uses
 
-    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
-        assert isinstance(value, Member)
+    def satisfiable(self, value: Member, productive: Productive) -> bool:
         self._productive = productive
         self._satisfiable.forget_failures()
         return self._writer.decide(self._satisfiable, value)
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[grammar.Part]]:
-        assert isinstance(value, Member)
+    def expand(self, value: Member, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
         if not self._is_settled:  # rules are made when it is settled what is productive
             self._is_settled = True
             self._productive = productive
             self._satisfiable.forget_failures()
             self._satisfiable.left = None
         for side in self._writer.sides(value):
-            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
-            if all(self._writer.decide(self._satisfiable, member) for member in members):
-                others = [part for part in side if part not in members]
-                if all(productive(self._writer.symbol(part) if isinstance(part, Member) else part) for part in others):
-                    yield [self._writer.part(part) if isinstance(part, Member) else part for part in side]
+            can_end = all(self._writer.decide(self._satisfiable, member) for member in _members_of(side))
+            if can_end and all(map(productive, self._others(side))):
+                yield [self._writer.part(part) if isinstance(part, Member) else part for part in side]
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
         assert isinstance(member, Member)
         for side in self._writer.sides(member):
-            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
-            others = [self._writer.symbol(part) if isinstance(part, Member) else part for part in side if part not in members]
-            if all(map(self._productive, others)):
-                yield members
+            if all(map(self._productive, self._others(side))):
+                yield _members_of(side)
+
+    def _others(self, side: Sequence[Symbol | Member]) -> Iterable[Symbol]:
+        """The symbols of a right side but for members with a parameter."""
+        for part in side:
+            if not isinstance(part, Member):
+                yield part
+            elif part.parameter is None:
+                yield self._writer.symbol(part)
 
     def corners(self, member: Member, is_checked: bool) -> tuple[list[Member], list[Member]]:
         """The members that texts of ``member`` may begin with, and the others that it mentions.
@@ -324,8 +330,7 @@ class Parametric(Family):
         leading: list[Member] = []
         following: list[Member] = []
         for side in self._writer.sides(member):
-            members = [part for part in side if isinstance(part, Member) and part.parameter is not None]
-            if is_checked and not all(self._writer.decide(self._possible, one) for one in members):
+            if is_checked and not all(self._writer.decide(self._possible, one) for one in _members_of(side)):
                 continue
             at_start = True
             for part in side:
@@ -337,8 +342,7 @@ class Parametric(Family):
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
-    def nullable(self, value: Hashable) -> bool:
-        assert isinstance(value, Member)
+    def nullable(self, value: Member) -> bool:
         return self._writer.decide(self._nullable, value)
 
     def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:

@@ -9,7 +9,7 @@ may share a name. What cannot be enforced is refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -36,7 +36,7 @@ from cdplugin.frontends.repeats import Repeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
-from cdplugin.ir import Family, GrammarIR, Part, Symbol
+from cdplugin.ir import Family, GrammarIR, Part, Productive, Symbol
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import Pattern, parse
@@ -287,7 +287,7 @@ class _Writer:
         return out
 
 
-class _AnyOrder(Family):
+class _AnyOrder(Family[frozenset[int]]):
     """Parameters in any order; a value is the set of those that were there."""
 
     name = "parameters in any order"
@@ -305,18 +305,16 @@ class _AnyOrder(Family):
         """The parameters, and white space, which may be empty."""
         return [*self._parts, *self._further, self._last]
 
-    def nullable(self, value: Hashable) -> bool:
+    def nullable(self, value: frozenset[int]) -> bool:
         """Whether no more need come."""
-        return isinstance(value, frozenset) and self._required <= value
+        return self._required <= value
 
-    def satisfiable(self, value: Hashable, productive: Callable[[Symbol], bool]) -> bool:
+    def satisfiable(self, value: frozenset[int], productive: Productive) -> bool:
         """Whether all that must come can."""
-        assert isinstance(value, frozenset)
         return all(productive(self._parts[i]) for i in self._required - value)
 
-    def expand(self, value: Hashable, productive: Callable[[Symbol], bool]) -> Iterable[Sequence[Part]]:
+    def expand(self, value: frozenset[int], productive: Productive) -> Iterable[Sequence[Part]]:
         """One more, or the end."""
-        assert isinstance(value, frozenset)
         out: list[Sequence[Part]] = [
             [part, self._ir.member(self, value | {i})]
             for i, part in enumerate(self._parts)
@@ -327,7 +325,6 @@ class _AnyOrder(Family):
             out.append([self._last])
         return out
 
-    def remaining(self, value: Hashable) -> int:
+    def remaining(self, value: frozenset[int]) -> int:
         """How many must come."""
-        assert isinstance(value, frozenset)
         return len(self._required - value)
