@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope, signature
@@ -153,9 +152,8 @@ class Draft:
     def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
         self._count += 1
         if self._count > self._max_rules:
-            owner = self.rules[number].owner
             most = f"at most Limits.max_rules = {self._max_rules}"
-            raise LimitExceeded("too many rules", location=self.scope.source.where(owner.at), expected=most, found="more")
+            self.scope.source.exceed("too many rules", self.rules[number].owner.at, expected=most)
         self.rules[number].productions.append(Production(parts, condition))
 
     def _rule(self, name: str) -> int:

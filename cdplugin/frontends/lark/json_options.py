@@ -13,7 +13,7 @@ from cdplugin.expr import ALL_BYTES, Expr, alt, byte_class, byte_mask, cat, lite
 from cdplugin.frontends.json_schema.layout import gap
 from cdplugin.frontends.json_schema.options import Gaps, Options
 from cdplugin.frontends.lark.byte_sets import Bytes
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 from cdplugin.memory import bounded_cache
 
 _BOOLEANS = ("whitespace_flexible", "coerce_one_of", "lenient", "json_allow_general_unicode_escapes")
@@ -45,8 +45,7 @@ def json_options(source: Source, schema: dict, at: int) -> Guided:
     settings: dict[str, Any] = {}
     for key, setting in given.items():
         if key not in _KEYS:
-            found = shown(key) + suggestion(key, _KEYS)
-            source.fail("unknown option in x-guidance", at, expected="one of " + ", ".join(_KEYS), found=found)
+            source.unknown("unknown option in x-guidance", at, key, _KEYS)
         if setting is None and key in _OR_NULL:
             continue
         if not isinstance(setting, bool if key in _BOOLEANS else str):
