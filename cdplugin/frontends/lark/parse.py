@@ -455,9 +455,8 @@ class _Parser:
         self.skip_newlines()
         self.take("{", "'{' after %lark")
         if self.nested >= _MAX_NESTED_GRAMMARS:
-            self.source.exceed(
-                "grammars nested too deeply", start.at, expected=f"at most {_MAX_NESTED_GRAMMARS} levels of %lark"
-            )
+            most = f"at most {_MAX_NESTED_GRAMMARS} levels of %lark"
+            self.source.exceed("grammars nested too deeply", start.at, expected=most)
         self.nested += 1
         inner = self.grammar()
         self.nested -= 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cdplugin import expr
-from cdplugin.errors import GrammarError
+from cdplugin.errors import relocated
 from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted, nullable
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
@@ -81,10 +81,9 @@ class Terminals:
             return named[node.args[0]]
         if op == tree.TEXT:
             text, ignore_case = node.args
-            encoded = text.encode()
-            return (
-                self._caseless(source, text, node.at) if ignore_case else self._shared(("literal", text), expr.literal, encoded)
-            )
+            if ignore_case:
+                return self._caseless(source, text, node.at)
+            return self._shared(("literal", text), expr.literal, text.encode())
         if op == tree.REGEX:
             pattern, flags = node.args
             return self._regex(source, pattern, flags, node.at)
@@ -160,11 +159,9 @@ class Terminals:
     def _regex(self, source: Source, pattern: str, flags: str, at: int) -> Expr:
         made = self._made.get(("regex", pattern, flags))
         if made is None:
-            try:
-                made = _regex_expr(pattern, flags.replace("u", ""), self.limits)
-            except GrammarError as error:
-                raise _in_regex(source, error, at) from None
-            self._made["regex", pattern, flags] = made
+            where = source.where(at)
+            with relocated(lambda inner: f"{where} ({inner} of the regular expression)" if inner else where):
+                made = self._made["regex", pattern, flags] = _regex_expr(pattern, flags.replace("u", ""), self.limits)
         return made
 
 
@@ -180,12 +177,6 @@ def _regex_expr(pattern: str, flags: str, limits: Limits) -> Expr:
 def _caseless_char(char: str) -> Expr:
     """An ASCII character in either case, and what else folds to it (CaseFolding.txt)."""
     return UTF8.chars(fold_case(((ord(char), ord(char)),)))
-
-
-def _in_regex(source: Source, error: GrammarError, at: int) -> GrammarError:
-    """A regular expression's error, with the place in the grammar before the place in the pattern."""
-    where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
-    return error.amended(location=where)
 
 
 @lru_cache(maxsize=1)
