@@ -24,12 +24,13 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.heads import add_first_bytes
 from cdplugin.kernels.lexer.lexer import lexer_state
-from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable, push
-from cdplugin.kernels.regex.literals import add_literal_heads
+from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, word_of
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, word_of
 from cdplugin.kernels.store.byte_sets import fill_bytes
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -83,44 +84,12 @@ def simplified_state(h, state):
 
 
 @kernel
-def _add_first_bytes(h, e, out):
-    """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or a status.
-
-    Read off the structure, as :func:`cdplugin.kernels.lexer.heads._find_heads` does, but without a bound: a complement adds
-    all bytes.
-    """
-    head = header(h)
-    base = head[layout.STACK_TOP]
+def _add_first_bytes(h, e, own):
+    """Add the bytes that ``e`` may begin with to the set ``own``, or more; a status if that is negative."""
+    base = header(h)[layout.STACK_TOP]
     if push(h, e) < 0:
         return np.int64(statuses.GROW)
-    while head[layout.STACK_TOP] > base:
-        head[layout.STACK_TOP] -= 1
-        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
-        kind_ = kind_of(h, e)
-        if not spend(h, 1 + length_of(h, e)):
-            return np.int64(statuses.LIMIT_WORK)
-        if kind_ == layout.K_BYTES:
-            for i in range(4):
-                out[i] |= word_of(h, e, i)
-        elif kind_ == layout.K_LITERALS:
-            add_literal_heads(h, e, out, 256)
-        elif kind_ == layout.K_CAT:
-            if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(statuses.GROW)
-            if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return np.int64(statuses.GROW)
-        elif kind_ == layout.K_REPEAT:
-            if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(statuses.GROW)
-        elif kind_ == layout.K_ALT or kind_ == layout.K_AND:
-            for i in range(length_of(h, e)):
-                if push(h, word_of(h, e, i)) < 0:
-                    return np.int64(statuses.GROW)
-        elif kind_ == layout.K_NOT:
-            for i in range(4):
-                out[i] = np.int64(-1)
-    head[layout.STACK_TOP] = base
-    return np.int64(0)
+    return add_first_bytes(h, base, own, 256, layout.LOW_32)
 
 
 @kernel
@@ -183,14 +152,12 @@ def _without_complements(h, e, own):
     count = length_of(h, e)
     n_words = 0
     for i in range(count):
-        part = word_of(h, e, i)
-        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
-            n_words += 1
+        n_words += _denies_words(h, word_of(h, e, i))
     if n_words == 0 or n_words == count:
         return e
     for i in range(count):
         part = word_of(h, e, i)
-        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
+        if _denies_words(h, part):
             if _add_first_bytes(h, word_of(h, part, 0), own) < 0:
                 return np.int64(statuses.GROW)
         elif push(h, part) < 0:
@@ -198,3 +165,9 @@ def _without_complements(h, e, own):
     result = i64(h, layout.STACK)[base] if count - n_words == 1 else np.int64(make_and(h, base, count - n_words))
     header(h)[layout.STACK_TOP] = base
     return result
+
+
+@kernel
+def _denies_words(h, e):
+    """Whether ``e`` is the complement of words (:func:`simplified_state`)."""
+    return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN

@@ -30,18 +30,8 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import role_of, roles_of
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import (
-    has_room,
-    header,
-    i64,
-    intern,
-    intern_pair,
-    length_of,
-    memo_get,
-    pack,
-    sort_unique,
-    word_of,
-)
+from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, memo_get, pack, sort_unique, word_of
+from cdplugin.kernels.store.stack import intern_words
 
 _ID = lexer_layout.TEXT_BIT - 1
 
@@ -77,7 +67,7 @@ def _text(h, before, last):
     id, 0 for the empty one; ``last``: that byte and the lexer state after it. A linked list from the end, so equal texts share
     nodes.
     """
-    value = intern_pair(h, layout.K_TEXT, before, last)
+    value = intern_words(h, layout.K_TEXT, 2, before, last, 0, 0)
     return np.int64(value if value < 0 else lexer_layout.TEXT_BIT | value)
 
 

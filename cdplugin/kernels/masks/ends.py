@@ -11,7 +11,6 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     has_room,
@@ -24,6 +23,7 @@ from cdplugin.kernels.store.arena import (
     sort_unique,
     word_of,
 )
+from cdplugin.kernels.store.stack import push
 
 
 @kernel

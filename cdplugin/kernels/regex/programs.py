@@ -15,10 +15,10 @@ from cdplugin.kernels.regex.expressions import (
     make_literals,
     make_not,
     make_repeat,
-    push,
 )
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, u8
+from cdplugin.kernels.store.stack import push, push_pair
 
 LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS = -1, -2, -3, -4, -5, -6  # instructions besides the kinds of expressions
 FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
@@ -139,7 +139,7 @@ def _names(h, low, high, characters):
         first = offsets[i]
         shared = _shared(h, i) if i + 1 < high else np.int64(-1)
         if shared > depth:
-            if push(h, shared) < 0 or push(h, frame) < 0:
+            if push_pair(h, shared, frame) < 0:
                 return statuses.GROW
             frame = head[layout.STACK_TOP] - 2
             depth = shared
@@ -155,7 +155,7 @@ def _names(h, low, high, characters):
             frame = i64(h, layout.STACK)[frame + 1]
             depth = i64(h, layout.STACK)[frame] if frame >= base else np.int64(-1)
             if shared > depth:
-                if push(h, shared) < 0 or push(h, frame) < 0:
+                if push_pair(h, shared, frame) < 0:
                     return statuses.GROW
                 frame = head[layout.STACK_TOP] - 2
                 depth = shared

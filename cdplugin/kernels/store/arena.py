@@ -289,18 +289,6 @@ def intern(h, kind, start, count):
 
 
 @kernel
-def intern_pair(h, kind, first, second):
-    """:func:`intern` of two words that are not on the stack. They are written above ``STACK_TOP``, which stays where it is."""
-    top = header(h)[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 2):
-        return np.int64(statuses.GROW)
-    words = i64(h, layout.STACK)
-    words[top] = first
-    words[top + 1] = second
-    return np.int64(intern(h, kind, top, 2))
-
-
-@kernel
 def reindex(h):
     """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. No two values are equal, so
     nothing is compared.
