@@ -44,8 +44,9 @@ WALKER = Walker([*WORDS, *(word.upper() for word in WORDS)], SIGNS)
 SCHEMA = {"users": ["id", "name"], "orders": ["id", "user_id", "total price", "select"], 'we"ird': ["a.b", "ünï"]}
 BEGINNINGS = ["", "select ", "select a from ", "insert into t ", "update t set ", "create table t (", "select sum(a) over ("]
 BEGINNINGS += ["with x as (", "select case ", "alter table t ", "select a from t where a ", "select a from (t natural "]
-BEGINNINGS += ["insert into t values (1) on conflict ", "update t set a = 1 from ", "delete from t as x", "select max(a) filter"]
+BEGINNINGS += ["insert into t values (1) on conflict ", "update t set a = 1 from ", "delete from t as x "]
 BEGINNINGS += ["create table t (a int references u ", "create table t (a int constraint c ", "select a from t where (a, b) "]
+BEGINNINGS += ["select max(a) filter "]
 
 
 @pytest.fixture(scope="module")
