@@ -121,8 +121,7 @@ def _reach(h, row, base):
         if not spend(h, 4 + n_groups_of(h, base)):
             return np.int64(statuses.LIMIT_WORK)
         groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
+        for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
             # ENDS is read anew each time: advance and base_of may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
@@ -141,7 +140,7 @@ def _delta(h, bottom, start):
     length (ids, or ``AS_BITMASK``), or a status.
 
     The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
-    :func:`_fold` puts into it at the end. Small groups are walked here, with whole cursors.
+    are put into it at the end. Small groups are walked here, with whole cursors.
     """
     head = header(h)
     dense = False
@@ -154,21 +153,33 @@ def _delta(h, bottom, start):
             if status < 0:
                 return status
             dense = status == 1
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            # rows are memoised, so asking for one that _reach has made costs a look-up
-            small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
-            if small or head[layout.HAS_TRACKED]:
-                next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-                if next_row > 0 and (small or _has_shadow(h, next_row)):
-                    next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
-                if next_row < 0:
-                    return np.int64(next_row)
+        status = _walk_groups(h, row, base, False)
+        if status < 0:
+            return status
     if not dense:
         return np.int64(close_list(h, start))
-    _fold(h, start)
+    ids = start + head[layout.WORDS]
+    _add_list(h, ids, head[layout.TOKENS_USED] - ids, i32(h, layout.TOKEN_LISTS)[start:ids])
+    head[layout.TOKENS_USED] = ids
     return np.int64(mask_layout.AS_BITMASK)
+
+
+@kernel
+def _walk_groups(h, row, base, doubtful):
+    """Append the sure (or the ``doubtful``) tokens below those groups of a base that are walked for each row: those of at most
+    ``SMALL`` nodes, and those after which a shadow may come; 0 or a status.
+    """
+    groups = groups_of(h, base)
+    for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
+        small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
+        if small or header(h)[layout.HAS_TRACKED]:
+            # rows are memoised, so asking for one that _reach has made costs a look-up
+            next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
+            if next_row > 0 and (small or _has_shadow(h, next_row)):
+                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], doubtful)
+            if next_row < 0:
+                return np.int64(next_row)
+    return np.int64(0)
 
 
 @kernel
@@ -191,16 +202,9 @@ def _doubts(h, bottom, row, state):
         return np.int64(0)
     start = head[layout.TOKENS_USED]
     for at in range(bottom, head[layout.STACK_TOP], 2):
-        from_row = i64(h, layout.STACK)[at]
-        base = i64(h, layout.STACK)[at + 1]
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-            if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
-            if next_row < 0:
-                return np.int64(next_row)
+        status = _walk_groups(h, i64(h, layout.STACK)[at], i64(h, layout.STACK)[at + 1], True)
+        if status < 0:
+            return status
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
     # a pair that carries no text: what it leads to is the same for every cursor of the pair
@@ -276,18 +280,6 @@ def _add_base(h, base, start, dense):
                 tokens[used + i] = tokens[first + i]
             head[layout.TOKENS_USED] = used + length
     return np.int64(1 if dense else 0)
-
-
-@kernel
-def _fold(h, start):
-    """Put the ids that stand behind the bitmask at ``start`` into it, and drop them."""
-    head = header(h)
-    words = head[layout.WORDS]
-    tokens = i32(h, layout.TOKEN_LISTS)
-    for i in range(start + words, head[layout.TOKENS_USED]):
-        token = tokens[i]
-        tokens[start + (token >> 5)] |= np.int32(1 << (token & 31))
-    head[layout.TOKENS_USED] = start + words
 
 
 @kernel
