@@ -26,7 +26,7 @@ def find_alive(w):
     through the lattice does; nor if there are many dots. Cost: a set of dots for each pair (lexeme, node at which it ends).
     """
     head = whead(w)
-    words = head[ws.W_DOT_SET]
+    words = head[ws.W_TURN_SET]
     n_lexemes = head[ws.W_N_LEXEMES]
     width = head[ws.W_WIDTH]
     after = tab(w, ws.AFTER)
@@ -68,7 +68,7 @@ def last_unasked(w, beyond):
     facts.
     """
     head = whead(w)
-    words = head[ws.W_DOT_SET]
+    words = head[ws.W_TURN_SET]
     if head[ws.W_ALIVE] == 0:
         return beyond
     alive = tab(w, ws.ALIVE)
@@ -86,7 +86,7 @@ def take_alive(w, last):
     sets stay.
     """
     head = whead(w)
-    words = head[ws.W_DOT_SET]
+    words = head[ws.W_TURN_SET]
     if head[ws.W_ALIVE]:
         alive = tab(w, ws.ALIVE)
         following = tab(w, ws.NEXT_ALIVE)
@@ -98,4 +98,4 @@ def take_alive(w, last):
 def is_alive(w, node, dot):
     """Whether facts are looked for at a dot at a node."""
     head = whead(w)
-    return head[ws.W_ALIVE] == 0 or has_bit(tab(w, ws.ALIVE), node * head[ws.W_DOT_SET], dot)
+    return head[ws.W_ALIVE] == 0 or has_bit(tab(w, ws.ALIVE), node * head[ws.W_TURN_SET], tab(w, ws.TURN_OF)[dot])
