@@ -136,11 +136,11 @@ def _reach(h, row, base):
 
 @kernel
 def _delta(h, bottom, start):
-    """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length (ids, or ``AS_BITMASK``), or a status.
+    """Write the delta of the pairs ``STACK[bottom:top]`` as a token list from ``start`` on; its length (ids, or ``AS_BITMASK``)
+    or a status. The first pair's own base is no part of it.
 
-    The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
-    are put into it at the end. Small groups are walked here, with whole cursors.
+    The list begins as ids. Once a bitmask would be shorter, the list becomes one (``dense``); ids that come later stand behind
+    it and are folded in at the end. Small groups are walked here, with whole cursors.
     """
     head = header(h)
     dense = False
@@ -335,10 +335,9 @@ def _write_mask(h, number, out):
 
 @kernel
 def _add_doubts(h, number, pair, out):
-    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status.
+    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
 
-    Each is followed byte by byte from the pair, with its text: their number is small, since most tokens that reach a shadow
-    are sure.
+    Each doubt is followed byte by byte from the pair, with its text. They are few: most tokens that reach a shadow are sure.
     """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS

@@ -213,9 +213,10 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``, which goes on inside its lexemes.
+    """The cursor of two readings: a lexeme has ended (``next_row`` at its boundary), or goes on (the pair ``(row, rest)``).
 
-    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` (rows are united).
+    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest``: then the rows are
+    united.
     """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
