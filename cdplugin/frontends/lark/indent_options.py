@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdplugin.errors import shown
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 
 MOST_WIDTH = 256
 _MOST_TAB = 64
@@ -67,8 +67,7 @@ def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | N
     options = dict(_DEFAULTS)
     for key, setting in value.items():
         if key not in options:
-            found = shown(key) + suggestion(key, options)
-            source.fail("unknown option in %indent", at, expected="one of " + ", ".join(options), found=found)
+            source.unknown("unknown option in %indent", at, key, options)
         options[key] = setting
     names = {}
     for key, kind in _NAMES.items():

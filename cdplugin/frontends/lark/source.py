@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import NoReturn
 
-from cdplugin.errors import GrammarError, UnsupportedError, caret_context
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown
 
 
 class Source:
@@ -50,6 +50,16 @@ class Source:
         raise UnsupportedError(
             message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
         )
+
+    def exceed(self, message: str, at: int, *, expected: str, found: str = "more") -> NoReturn:
+        """Raise ``LimitExceeded``: ``expected`` says at most how much."""
+        context = caret_context(self.text, at)
+        raise LimitExceeded(message, location=self.where(at), expected=expected, found=found, context=context)
+
+    def unknown(self, message: str, at: int, name: object, known: Iterable[str]) -> NoReturn:
+        """Raise ``GrammarError`` for a name that is not among those that are ``known``."""
+        listed = list(known)
+        self.fail(message, at, expected="one of " + ", ".join(listed), found=shown(name) + suggestion(str(name), listed))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

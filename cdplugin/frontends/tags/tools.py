@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, shown
+from cdplugin.errors import GrammarError, relocated, shown
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import utf8
@@ -159,10 +159,8 @@ def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
     """The arguments of a tool, written."""
     content = read_format({"type": "json_schema", "json_schema": parameters, "style": style}, "", 0)
     content.at = at.removesuffix("/parameters")
-    try:
+    with relocated(lambda where: where.replace(content.at + "/json_schema", at, 1)):
         symbols = writer.write(content, ())
-    except GrammarError as problem:
-        raise problem.amended(location=problem.location.replace(content.at + "/json_schema", at, 1)) from None
     return Format("symbols", at, {"symbols": symbols})
 
 

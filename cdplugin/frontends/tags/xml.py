@@ -32,7 +32,7 @@ from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.source import escape_token
-from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
@@ -86,7 +86,7 @@ class _Writer:
         self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]), limits)
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
-        self._repeats = Repeats(ir)
+        self._repeats = SymbolRepeats(ir)
 
     def write(self) -> Symbol:
         schema = self.values.resolve(self.values.root, self.at)
