@@ -47,6 +47,8 @@ _WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS, {})
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
 
+_NO_STOPS = np.zeros(1, np.int64)
+
 _LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
 
 
@@ -342,6 +344,19 @@ class Arena(Values):
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
 
+    def evaluate(self, words: Sequence[int], n_results: int) -> tuple[int, list[int]]:
+        """The expression that a program makes (:mod:`cdplugin.kernels.regex.programs`), and the results that it keeps; in an
+        arena that is in use. Raises :class:`LimitExceeded`.
+        """
+        self.reserve(layout.VISIT_STAMPS, n_results)
+        self.reserve(layout.STACK, 2 * len(words))
+        self.tables[layout.STACK][: len(words)] = words
+        expression = self.call(kernels.OP_EVALUATE, len(words))
+        stamps = self.tables[layout.VISIT_STAMPS]
+        results = stamps[:n_results].tolist()
+        stamps[:n_results] = 0
+        return expression, results
+
     def _lend_stack(self, items: int) -> None:
         """Put a larger stack in the place of the arena's, without its content, in pages that others have had: fresh memory is
         slow. Raises :class:`LimitExceeded`.
@@ -573,9 +588,8 @@ class Arena(Values):
         work = int(head[layout.WORK_DONE] + head[layout.WORK_GRANTED] - head[layout.WORK_LEFT])
         return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
 
-    def mask(self, cursor: int) -> np.ndarray:
-        """The mask row of a cursor, without stop tokens. The caller holds the lock."""
+    def mask(self, cursor: int, stops: np.ndarray = _NO_STOPS) -> np.ndarray:
+        """The mask row of a cursor. ``stops``: int64, a count and the tokens that end a text. The caller holds the lock."""
         row = np.zeros((self.vocab.size + 31) // 32, np.int32)
-        no_stops = np.zeros(1, np.int64)
-        self.call(kernels.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        self.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
         return row

@@ -145,9 +145,8 @@ def _begun(
         number = numbers[symbol]
         record = records[number]
         first = len(records) + len(begun)
-        if (
-            symbol in ir.tracked
-        ):  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+        if symbol in ir.tracked:
+            # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:

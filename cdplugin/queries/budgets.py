@@ -271,8 +271,7 @@ class Budgets:
         """
         known = self._last_places
         if known is None or known[0] != cursor:
-            row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
-            self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
+            row = self._arena.mask(cursor, self._stops)
             rest = row.copy()
             leave_out(rest, self._stop_list)
             known = self._last_places = (cursor, row, *successors(self._arena, cursor, rest))

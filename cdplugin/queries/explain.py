@@ -9,7 +9,6 @@ from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.queries.captures import Rules
@@ -88,16 +87,11 @@ def _several(names: list[str]) -> str:
 # --- places: (row, lexer state) ---------------------------------------------------------------------------------------------
 
 
-def _matched(arena: Arena, state: int) -> list[int]:
-    """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
-    return arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST))
-
-
 def after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     """The places right after the LONGEST lexemes that match at a cursor."""
     out = []
     for row, state in arena.pairs(cursor):
-        for lexeme in _matched(arena, state):
+        for lexeme in arena.longest(state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
             starts = (arena.of_row(after, parser_layout.R_START), arena.of_row(after, parser_layout.R_LONGEST))
             out += [(after, start) for start in starts if start]
@@ -127,7 +121,7 @@ def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the LONGEST lexemes that match at a cursor, skips apart."""
     names: dict[str, None] = {}
     for _, state in arena.pairs(cursor):
-        for lexeme in _matched(arena, state):
+        for lexeme in arena.longest(state):
             if not arena.of_lexeme(lexeme, layout.X_IS_SKIP):
                 names[lexeme_name(arena, tables, lexeme)] = None
     return list(names)

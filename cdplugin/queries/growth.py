@@ -519,8 +519,7 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
     def spelled(expression: int) -> int:
         word = endings.word(expression)
         if word:
-            data = np.frombuffer(word, np.uint8)
-            found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+            found = endings.spelled(word, stops)
             return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
         length = max(1, endings.costs.of_expression(expression))
         return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
