@@ -62,13 +62,7 @@ def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | N
     if len(given) > 1:
         source.fail("%indent is written twice", given[1][1], found=f"another one in line {source.line(given[0][1])}")
     value, at = given[0]
-    if not isinstance(value, dict):
-        source.fail("what follows %indent", at, expected="an object", found=type(value).__name__)
-    options = dict(_DEFAULTS)
-    for key, setting in value.items():
-        if key not in options:
-            source.unknown("unknown option in %indent", at, key, options)
-        options[key] = setting
+    options = _DEFAULTS | source.options("what follows %indent", at, value, _DEFAULTS, "%indent")
     names = {}
     for key, kind in _NAMES.items():
         names[_text(source, at, key, options[key])] = kind

@@ -40,12 +40,8 @@ def json_options(source: Source, schema: dict, at: int) -> Guided:
     given = schema.get("x-guidance")
     if given is None:
         return Guided(schema, Options())
-    if not isinstance(given, dict):
-        source.fail("x-guidance", at, expected="an object", found=type(given).__name__)
     settings: dict[str, Any] = {}
-    for key, setting in given.items():
-        if key not in _KEYS:
-            source.unknown("unknown option in x-guidance", at, key, _KEYS)
+    for key, setting in source.options("x-guidance", at, given, _KEYS, "x-guidance").items():
         if setting is None and key in _OR_NULL:
             continue
         if not isinstance(setting, bool if key in _BOOLEANS else str):

@@ -27,11 +27,7 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
     """The options of all ``%llguidance`` statements; later ones win. What cannot be enforced is refused by name."""
     out = GrammarOptions()
     for value, at in given:
-        if not isinstance(value, dict):
-            source.fail("what follows %llguidance", at, expected="an object", found=type(value).__name__)
-        for key, setting in value.items():
-            if key not in _KNOWN:
-                source.unknown("unknown option in %llguidance", at, key, _KNOWN)
+        for key, setting in source.options("what follows %llguidance", at, value, _KNOWN, "%llguidance").items():
             if key in _BOOLEANS and not isinstance(setting, bool):
                 source.fail(f"option {key}", at, expected="true or false", found=shown(setting))
             if key == "allow_invalid_utf8" and setting:
