@@ -198,7 +198,7 @@ class InfillGrammar:
             if arena.tables[layout.RULE_HEADS][done] == layout.NOT_EXPANDED:
                 expander(done)
             done += 1
-        return expander._n_dots, len(expander._nullable)
+        return expander.n_dots, len(expander._nullable)
 
     def _set_rules(self) -> None:
         tables, work = self.arena.tables, self.workspace
