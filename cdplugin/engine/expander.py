@@ -76,9 +76,9 @@ class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
     One per arena: numbers of members that the static tables do not have are the arena's own. ``n_static_rules``,
-    ``n_static_dots``: how many rules and dots these tables have; ``n_rules``, ``n_dots``: with those made so far, which come
-    after them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it notes; ``members``: the other members, by
-    number.
+    ``n_static_dots``: how many rules and dots these tables have; ``n_rules``, ``n_dots``: with those made so far, which follow
+    them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it notes; ``members``: the
+    other members, by number.
     """
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
