@@ -22,16 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
-from cdplugin.frontends.json_schema.distinct_values import (
-    NO_VALUES,
-    Chain,
-    Container,
-    Hashed,
-    Typing,
-    Values,
-    read_any,
-    thawed,
-)
+from cdplugin.frontends.json_schema.distinct_values import NO_VALUES, Chain, Container, Hashed, Typing, Values, read_any, thawed
 from cdplugin.frontends.json_schema.members import Items, ItemsPlace
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
