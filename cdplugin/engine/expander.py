@@ -233,20 +233,10 @@ class Expander:
         n_words = 2 * len(rights)
         dots, words = np.empty((3, n_dots), np.int64), np.empty(n_words + 2 * len(symbols), np.int64)
         lists, corners = words[:n_words], words[n_words:]
-        n_corners = kernels.lay_out(
-            np.full(len(rights), nonterminal),
-            offsets,
-            symbols,
-            tables[layout.NULLABLE],
-            self._n_dots,
-            self._n_rules,
-            self._n_corners,
-            tables[layout.RULE_HEADS],
-            tables[layout.CORNER_HEADS],
-            dots.reshape(-1),
-            lists,
-            corners,
-        )
+        known = (tables[layout.NULLABLE], self._n_dots, self._n_rules, self._n_corners)
+        heads = (tables[layout.RULE_HEADS], tables[layout.CORNER_HEADS])
+        lefts = np.full(len(rights), nonterminal)
+        n_corners = kernels.lay_out(lefts, offsets, symbols, *known, *heads, dots.reshape(-1), lists, corners)
         self._append_dots(dots)
         self._append(layout.RULE_LISTS, 2 * self._n_rules, lists)
         self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])

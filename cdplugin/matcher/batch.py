@@ -106,7 +106,7 @@ def _fill_groups(groups: list[_Group], bitmask: Any) -> None:
                     error = error or caught
                     rows[job] = (*rows[job][:3], None)
             for matcher, _, row, budget in rows:
-                if budget is not None and (budget < matcher._enough or len(matcher._tokens) > matcher._until):
+                if budget is not None and not matcher._is_far(budget, 0):
                     try:
                         matcher._fit(arena, row, budget)
                     except Exception as caught:

@@ -156,11 +156,10 @@ class Vocabulary:
             warnings.warn(f"{vocab.label}: {text}; {remedy}", VocabularyWarning, stacklevel=3)
         return vocab
 
-    def __copy__(self) -> Vocabulary:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Vocabulary:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Vocabulary:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
         names = (self.special_tokens, self.eos_token_ids, self.added_tokens, self.unreadable_token_ids)

@@ -164,20 +164,18 @@ class Unevaluated:
 
     def _properties(self, sub: Subschema, below: Subschema, names: tuple[str, ...], patterns: tuple[str, ...]) -> Subschema:
         key = (sub, names, patterns)
-        found = self._rests.get(key)
-        if found is None:
+        if key not in self._rests:
             declared = dict.fromkeys(names, self._anything)
             described = tuple((pattern, self._anything) for pattern in patterns)
-            found = self._rests[key] = sub.beside(object=ObjectPart(declared, described, additional=below))
-        return found
+            self._rests[key] = sub.beside(object=ObjectPart(declared, described, additional=below))
+        return self._rests[key]
 
     def _items(self, sub: Subschema, below: Subschema, prefix: int, matching: tuple[Subschema, ...]) -> Subschema:
         key = (sub, prefix, matching)
-        found = self._rests.get(key)
-        if found is None:
+        if key not in self._rests:
             rest = sub.beside(choices=((*matching, below),)) if matching else below
-            found = self._rests[key] = sub.beside(array=ArrayPart((self._anything,) * prefix, rest))
-        return found
+            self._rests[key] = sub.beside(array=ArrayPart((self._anything,) * prefix, rest))
+        return self._rests[key]
 
 
 def holding(sub: Subschema, holds: Callable[[Subschema], bool]) -> Iterable[Subschema]:

@@ -26,6 +26,7 @@ from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.numbers import EXACT_FLOAT
 from cdplugin.frontends.json_schema.numbers import number_expr as number_between
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import Subschema
@@ -33,7 +34,6 @@ from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
 
-_EXACT_FLOAT = 1 << 53
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
@@ -43,7 +43,7 @@ def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, float):
         return (value, int(value)) if value.is_integer() else (value,)
-    return (value, float(value)) if abs(value) <= _EXACT_FLOAT else (value,)
+    return (value, float(value)) if abs(value) <= EXACT_FLOAT else (value,)
 
 
 def integer_expr(value: int, integral_floats: bool) -> Expr:
