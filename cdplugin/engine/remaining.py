@@ -1,8 +1,8 @@
-"""What is left of a finite lexeme without some of its texts, in an arena: a tree that is copied along the path of one text.
+"""A finite lexeme without some of its texts, in an arena: a tree that is copied along the path of each text taken away.
 
-The lexeme is a set of literals, of which the kernels keep a table. A node of the tree is an alternation of bytes with what
-follows each, and a part of which nothing was taken is still the table's. So taking a text away costs as much as the text
-branches from others, and a derivative of what is left is one alternative.
+The lexeme is a set of literals in the kernels' table. A node of the tree is an alternation of bytes, each with what follows it.
+A part that has lost nothing stays the table's. So taking a text away costs as many nodes as there are branches on its path, and
+a derivative of what is left is one alternative.
 """
 
 from __future__ import annotations

@@ -83,13 +83,7 @@ class Lexemes:
         rewrite = self.rewrite
         if rewrite.keys().isdisjoint(right):
             return tuple(right)
-        out: list[Symbol] = []
-        for symbol in right:
-            if symbol in rewrite:
-                out += rewrite[symbol]
-            else:
-                out.append(symbol)
-        return tuple(out)
+        return tuple([part for symbol in right for part in rewrite.get(symbol, (symbol,))])
 
     def replace(self, lexeme: Symbol, by: tuple[Symbol, ...]) -> None:
         """Let ``by`` stand for ``lexeme`` from now on, also in what already stands for others."""

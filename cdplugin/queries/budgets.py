@@ -6,9 +6,9 @@ length kept for every cursor that it passes. A token fits a budget if the ending
 with an ending in hand, and the next token of that ending fits at the next step: a text never runs into a place from which it
 cannot end in time.
 
-An ending is a shortest text in its fewest tokens. A longer text may take fewer; where that would make a token fit, it is
-looked for, best first over tokens, as far as :data:`SEARCH_GAP` and :data:`SEARCH_WORK` go. Beyond them a token for which an
-ending exists may be missed.
+An ending is a shortest text in its fewest tokens. A longer text may take fewer tokens. Where that would make a token fit, a
+best-first search over tokens looks for one, within :data:`SEARCH_GAP` and :data:`SEARCH_WORK`. Beyond these, a token may be
+left out although an ending exists.
 """
 
 from __future__ import annotations
@@ -144,11 +144,12 @@ class Budgets:
     def quiet(
         self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int = 0
     ) -> tuple[int, int, Seen | None]:
-        """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
+        """``(enough, until, seen)``: a budget of ``enough`` tokens fits every token, as long as the text has at most ``until``
+        tokens; ``seen``: what is known of a place in the text.
 
         ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. ``row``:
-        the address of the mask, 0 where none is at hand. Where every token has to be looked at, the budget is more than the one
-        asked for, and the tokens fewer than the text's.
+        the address of the mask, 0 where none is at hand. Where every token has to be looked at, ``enough`` is more than the
+        budget asked for, and ``until`` less than the text's tokens (:data:`ALWAYS`).
         """
         for growth in self._growths():
             found = growth.steps(cursor, budget - self.last, tokens, seen, row)
@@ -192,8 +193,8 @@ class Budgets:
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
     def profile(self, cursor: int) -> Profile:
-        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` and :class:`EngineError` where not
-        even one ending is found.
+        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` or :class:`EngineError` where no
+        ending is found.
         """
         known = self._profiles.get(cursor)
         if known is None:

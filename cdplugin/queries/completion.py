@@ -186,8 +186,8 @@ class Endings:
                 self._arena.account.note("endings", self.nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
-        """What ``follow`` makes of the fewest tokens for what :meth:`find` found; where that is nothing, of one for each byte:
-        where tokens are counted, others are another text. ``stops``: int64, a count and the tokens that are never text.
+        """What ``follow`` makes of an ending: of the fewest tokens that spell it; where that is None, of one token for each
+        byte, which matters where a grammar counts tokens. ``stops``: int64, a count and the tokens that are never text.
         """
         edges = self.find(cursor)
         found = follow(_tokens(edges, lambda text: self._fewest(text, stops)))

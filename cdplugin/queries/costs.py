@@ -307,10 +307,10 @@ class Costs:
         return self._arena.has_flag(e, expressions.NULLABLE)
 
     def _lexeme(self, lexeme: int) -> int:
-        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
-        needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short. Of names
-        that come once each, the longest: were the shortest counted each time, a search would go astray when the short ones
-        are used up.
+        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token.
+
+        A lexeme with a fence counts one more, as it mostly needs a space beside it; otherwise a search looks at many ways that
+        are too short. Of names that may come once each, the longest counts: the short ones are soon used up.
         """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
             return 0
@@ -441,12 +441,13 @@ class Costs:
         self._stale = self._stale or stale
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
-        """The cost of a nonterminal in a rule of ``left``; rules are made, those near an end first, until some derivation ends.
+        """The cost of a nonterminal in a rule of ``left``. Makes late rules, those near an end first, until some derivation
+        ends.
 
-        A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
-        come in any order has a million of those, none of which helps to find what a required property may hold. Each member
-        of a family puts the others of it off by one, else all the subsets of an object's names would come before an object
-        inside it that has more names.
+        Members that follow one of their own family and are no nearer to an end come last. An object with 20 properties in any
+        order has a million of these, and none tells what a required property may hold. Each member that gets rules moves the
+        others of its family back by one. Otherwise all subsets of an object's names would come before an inner object with
+        more names.
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:

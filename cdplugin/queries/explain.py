@@ -23,14 +23,12 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
     vocab = arena.vocab
     if cursor == TERMINATED:
         return f"token {token_id} comes after the end of the text"
-    if token_id in stop_token_ids:
-        if arena.call(kernels.OP_ACCEPTS, cursor):
-            return f"token {token_id} ends the text and is allowed here"
-        if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
-            return f"token {token_id}{_named(vocab, token_id)} is allowed"
-        return f"token {token_id} would end the text, which is not complete: expected {expected(arena, tables, cursor)}"
+    if token_id in stop_token_ids and arena.call(kernels.OP_ACCEPTS, cursor):
+        return f"token {token_id} ends the text and is allowed here"
     if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
         return f"token {token_id}{_named(vocab, token_id)} is allowed"
+    if token_id in stop_token_ids:
+        return f"token {token_id} would end the text, which is not complete: expected {expected(arena, tables, cursor)}"
     text = vocab.tokens[token_id]
     if text is None:
         if token_id not in vocab.special_tokens.values():

@@ -10,10 +10,10 @@ opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.pars
 
 A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
 
-The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
-away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
-lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
-may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
+Costs are counted in bytes at first, each a token of its own: this is quickly known, and enough where the budget is really far
+away. Where it is not, costs are counted in tokens: those of an ending of the fewest bytes, since such endings are found, with
+each lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For other lexemes, and for what a lexeme that
+has begun may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.

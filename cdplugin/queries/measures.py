@@ -69,8 +69,8 @@ class Measures:
         self._end = end
 
     def _measured(self, known: np.ndarray, first: int, end: int) -> np.ndarray:
-        """The records up to ``end``, in place or, where there is no room, in a larger array: by a half, as few are asked for at
-        a time.
+        """The records up to ``end``: in place, or, where there is no room, in an array that is larger by a half, since each
+        call adds a few.
         """
         out = known
         if len(known) < end * MEASURE_WORDS:

@@ -293,14 +293,10 @@ def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> 
         hidden = [model.IsControl(i) or model.IsUnknown(i) or model.IsUnused(i) for i in range(size)]
         pieces = [model.id_to_piece(i) for i in range(size)]
         special = {pieces[i]: i for i in range(size) if hidden[i]}
-        tokens = [
-            None
-            if hidden[i]
-            else bytes([int(pieces[i][1:5], 16)])
-            if model.IsByte(i)
-            else pieces[i].replace("\u2581", " ").encode()
-            for i in range(size)
-        ]
+        texts = (
+            bytes([int(p[1:5], 16)]) if model.IsByte(i) else p.replace("\u2581", " ").encode() for i, p in enumerate(pieces)
+        )
+        tokens = [None if is_hidden else text for is_hidden, text in zip(hidden, texts)]
 
         def check(source: TokenSource) -> None:
             check_decoding(source, inner.decode, model.id_to_piece, lossy=False)

@@ -35,13 +35,12 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def simplified_state(h, state):
-    """The state whose base that of ``state`` is made from: without LONGEST lexemes that are finite; without EXACT ones that are
-    words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
-    left; or a status.
+    """The state from whose mask base that of ``state`` is made; or a status.
 
-    Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out. A *word* is an expression
-    that is finite and thin: at most ``FEW`` bytes go on from anywhere, so its spellings are few nodes of the trie. Memoised in
-    L_SIMPLIFIED.
+    It drops finite LONGEST lexemes, EXACT lexemes that are words, and words that other EXACT lexemes exclude. ``state`` itself
+    where there is nothing to drop, or nothing would be left. A *word* is an expression that is finite and thin: at most ``FEW``
+    bytes go on from anywhere, so its spellings are few nodes of the trie. L_OWN notes the first bytes of what is dropped: only
+    by these may the two states lead to different ones. Memoised in L_SIMPLIFIED.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
@@ -102,12 +101,11 @@ def _begins_spelled(h, e):
 
 @kernel
 def _without_exceptions(h, e, own):
-    """``e`` without ``& ~F``, ``F`` words spelled out, on its first two parts; or a status. The bytes by which the two may
-    differ are added to ``own``.
+    """``e`` without the words that its first two parts exclude (``& ~F``); or a status. Adds the bytes by which the two
+    expressions may differ to ``own``.
 
-    The first two parts of a concatenation, because a key stands behind its quotation mark: ``" ([^"]* & ~name) "``. A
-    difference in the second part shows only after the first, so the bytes that may begin the first are noted for it; where the
-    first may be empty, that is all bytes.
+    Two parts, because a key follows its quotation mark: ``" ([^"]* & ~name) "``. A difference in the second part shows only
+    after the first, so the first bytes of the first part are added for it; all bytes, where the first part may be empty.
     """
     if kind_of(h, e) != layout.K_CAT:
         return _without_complements(h, e, own)

@@ -8,10 +8,10 @@ equal texts are one value. When ``k`` ends, the owner says which *value* the tex
 however they are spelt) and how each rule goes on after that value (``NEED_REST``); both are memoised. The owner makes a rule
 for what follows, in which later lexemes of the kind match anything but that value, so no dead end arises.
 
-In *masks* texts play no part: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows, which
-stands for any value: in it, the next lexeme of the kind is a *shadow* that matches seen values too. Tokens that get into a
-shadow are sure if so much text may come there that other values are bound to remain; the few others are decided one by one by
-following them (:mod:`cdplugin.kernels.masks.masks`).
+*Masks* ignore texts: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows as for any value. In
+it, the next lexeme of the kind is a *shadow*, which matches values that were seen, too. A token that gets into a shadow is sure
+if so much text may come there that some other value remains. The few other tokens are decided one by one, by following them
+(:mod:`cdplugin.kernels.masks.masks`).
 
 The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_TRACKED``):
 

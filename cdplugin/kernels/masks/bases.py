@@ -227,9 +227,9 @@ def _new_base(h, state, ends, simplified, parent):
 
 @kernel
 def _set_apart(h, start):
-    """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status.
+    """Move the tokens to take away from the list at ``start`` to the stack; how many, or a status.
 
-    :func:`_walk_beside` writes both kinds into one list: tokens to add to the parent's, and tokens to take away from them.
+    :func:`_walk_beside` writes one list: ``t`` is a token to add to the parent's tokens, ``~t`` one to take away from them.
     """
     head = header(h)
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -419,13 +419,13 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 
 @kernel
 def _walk_beside(h, state, simplified, node, begun):
-    """Append what tells the base of ``state`` from that of ``simplified``: tokens ``t`` that it has and the other has not,
-    ``~t`` the other way round, and the ends at which other lexemes end, or none. 0 or a status.
+    """Append the differences between the bases of ``state`` and ``simplified``: ``t`` for a token that only the first has,
+    ``~t`` for one that only the second has, and the ends at nodes where different lexemes end. 0 or a status.
 
-    Two states are stepped side by side, and the walk goes down only where they differ: where both are in the same state, what
-    is below is the same. An end at a node where they differ stands for the other's end there; one that scans nothing only
-    takes it away. So an end is noted at each node whose state keeps a LONGEST match, in case a ``BEFORE`` comes below it, and
-    is completed then. L_OWN makes nearly all siblings equal by one look-up.
+    The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
+    An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out to
+    end only below its node (``BEFORE``), so an end is noted at each node whose state has such a match, and completed when the
+    ``BEFORE`` comes. L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)

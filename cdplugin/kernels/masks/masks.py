@@ -121,8 +121,7 @@ def _reach(h, row, base):
         if not spend(h, 4 + n_groups_of(h, base)):
             return np.int64(statuses.LIMIT_WORK)
         groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
+        for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
             # ENDS is read anew each time: advance and base_of may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
@@ -137,11 +136,11 @@ def _reach(h, row, base):
 
 @kernel
 def _delta(h, bottom, start):
-    """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length (ids, or ``AS_BITMASK``), or a status.
+    """Write the delta of the pairs ``STACK[bottom:top]`` as a token list from ``start`` on; its length (ids, or ``AS_BITMASK``)
+    or a status. The first pair's own base is no part of it.
 
-    The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
-    :func:`_fold` puts into it at the end. Small groups are walked here, with whole cursors.
+    The list begins as ids. Once a bitmask would be shorter, the list becomes one (``dense``); ids that come later stand behind
+    it and are folded in at the end. Small groups are walked here, with whole cursors.
     """
     head = header(h)
     dense = False
@@ -154,21 +153,33 @@ def _delta(h, bottom, start):
             if status < 0:
                 return status
             dense = status == 1
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            # rows are memoised, so asking for one that _reach has made costs a look-up
-            small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
-            if small or head[layout.HAS_TRACKED]:
-                next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-                if next_row > 0 and (small or _has_shadow(h, next_row)):
-                    next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
-                if next_row < 0:
-                    return np.int64(next_row)
+        status = _walk_groups(h, row, base, False)
+        if status < 0:
+            return status
     if not dense:
         return np.int64(close_list(h, start))
-    _fold(h, start)
+    ids = start + head[layout.WORDS]
+    _add_list(h, ids, head[layout.TOKENS_USED] - ids, i32(h, layout.TOKEN_LISTS)[start:ids])
+    head[layout.TOKENS_USED] = ids
     return np.int64(mask_layout.AS_BITMASK)
+
+
+@kernel
+def _walk_groups(h, row, base, doubtful):
+    """Append the sure (or the ``doubtful``) tokens below those groups of a base that are walked for each row: those of at most
+    ``SMALL`` nodes, and those after which a shadow may come; 0 or a status.
+    """
+    groups = groups_of(h, base)
+    for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
+        small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
+        if small or header(h)[layout.HAS_TRACKED]:
+            # rows are memoised, so asking for one that _reach has made costs a look-up
+            next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
+            if next_row > 0 and (small or _has_shadow(h, next_row)):
+                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], doubtful)
+            if next_row < 0:
+                return np.int64(next_row)
+    return np.int64(0)
 
 
 @kernel
@@ -191,16 +202,9 @@ def _doubts(h, bottom, row, state):
         return np.int64(0)
     start = head[layout.TOKENS_USED]
     for at in range(bottom, head[layout.STACK_TOP], 2):
-        from_row = i64(h, layout.STACK)[at]
-        base = i64(h, layout.STACK)[at + 1]
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-            if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
-            if next_row < 0:
-                return np.int64(next_row)
+        status = _walk_groups(h, i64(h, layout.STACK)[at], i64(h, layout.STACK)[at + 1], True)
+        if status < 0:
+            return status
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
     # a pair that carries no text: what it leads to is the same for every cursor of the pair
@@ -279,18 +283,6 @@ def _add_base(h, base, start, dense):
 
 
 @kernel
-def _fold(h, start):
-    """Put the ids that stand behind the bitmask at ``start`` into it, and drop them."""
-    head = header(h)
-    words = head[layout.WORDS]
-    tokens = i32(h, layout.TOKEN_LISTS)
-    for i in range(start + words, head[layout.TOKENS_USED]):
-        token = tokens[i]
-        tokens[start + (token >> 5)] |= np.int32(1 << (token & 31))
-    head[layout.TOKENS_USED] = start + words
-
-
-@kernel
 def _add_list(h, start, length, out):
     """OR a token list (``length`` ids from ``start`` on, or a bitmask) into the mask row ``out``."""
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -343,10 +335,9 @@ def _write_mask(h, number, out):
 
 @kernel
 def _add_doubts(h, number, pair, out):
-    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status.
+    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
 
-    Each is followed byte by byte from the pair, with its text: their number is small, since most tokens that reach a shadow
-    are sure.
+    Each doubt is followed byte by byte from the pair, with its text. They are few: most tokens that reach a shadow are sure.
     """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS

@@ -87,11 +87,8 @@ def start_of(h, row):
     EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs. A start
     state with lexemes that track their values carries the empty text, and so is in a set, too.
     """
-    exact = exact_start_of(h, row)
-    longest = longest_start_of(h, row)
-    # one of the two states is 0, so their sum is the other
-    if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
-        return single(row, exact + longest, accepts_of(h, row))
+    if not has_role(h, exact_start_of(h, row), layout.TRACKS):
+        return textless_start(h, row)
     base = header(h)[layout.STACK_TOP]
     status = add_boundary(h, base, row)
     return status if status < 0 else cursor_of(h, base, accepts_of(h, row))
@@ -103,7 +100,7 @@ def textless_start(h, row):
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
     accepts = accepts_of(h, row)
-    if exact == 0 or longest == 0:
+    if exact == 0 or longest == 0:  # so their sum is the other
         return single(row, exact + longest, accepts)
     base = header(h)[layout.STACK_TOP]
     if add_pair(h, base, row, exact) < 0 or add_pair(h, base, row, longest) < 0:
@@ -216,9 +213,10 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``, which goes on inside its lexemes.
+    """The cursor of two readings: a lexeme has ended (``next_row`` at its boundary), or goes on (the pair ``(row, rest)``).
 
-    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` (rows are united).
+    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest``: then the rows are
+    united.
     """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)

@@ -77,7 +77,6 @@ from cdplugin.kernels.store.arena import (
     length_of,
     memo_get,
     memo_put,
-    offset_of,
     pack,
     set_aux,
     sort_stack,
@@ -389,22 +388,15 @@ def _start_state(h, items, waited, n_waited, field):
         first = first_lexemes(h, nonterminal)
         if first < 0:
             return first
-        count = length_of(h, first)
-        if not spend(h, 4 + count):
+        if not spend(h, 4 + length_of(h, first)):
             return statuses.LIMIT_WORK
-        if not has_room(h, layout.STACK, head[layout.STACK_TOP] + count):
-            return statuses.GROW
-        words = i64(h, layout.STACK)
-        data = i64(h, layout.DATA)
-        offset = offset_of(h, first)
         # K_FIRST is sorted by lexeme, so repetitions of one stand together
         previous = np.int64(-1)
-        for i in range(count):
-            lexeme = data[offset + i] >> 32
-            if lexeme != previous:
-                words[head[layout.STACK_TOP]] = lexeme
-                head[layout.STACK_TOP] += 1
-                previous = lexeme
+        for i in range(length_of(h, first)):
+            lexeme = word_of(h, first, i) >> 32
+            if lexeme != previous and push(h, lexeme) < 0:
+                return statuses.GROW
+            previous = lexeme
     count = sort_stack(h, base, head[layout.STACK_TOP] - base)
     if marked:
         count = only_after_skips(h, items, base, count)

@@ -39,9 +39,7 @@ def prepare(h, n_words):
     head = header(h)
     stack = i64(h, layout.STACK)
     head[layout.STACK_TOP] = n_words
-    packed = np.empty(n_words, np.int64)
-    for i in range(n_words):
-        packed[i] = stack[i]
+    packed = stack[:n_words].copy()
     n_rules, n_symbols = packed[parser_layout.P_RULES], packed[parser_layout.P_SYMBOLS]
     n, n_lexemes = packed[parser_layout.P_NONTERMINALS], packed[parser_layout.P_LEXEMES]
     at = parser_layout.PACKED_WORDS + n_rules

@@ -109,15 +109,8 @@ def _decide(h, e, fuel):
     if flags & IS_EMPTY:
         return 0
     # without a graph: only where another question has measured it
-    status = by_length(h, e, 0)
-    if status == UNDECIDED:
-        status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
-        if status != statuses.LIMIT_FUEL:
-            return status
-        return _decide_by_length(h, e, FEW_NODES, fuel)
-    if status >= 0:
-        _mark(h, e, status)
-    return status
+    status = _decide_by_length(h, e, 0, min(fuel, _IN_BREADTH))
+    return _decide_by_length(h, e, FEW_NODES, fuel) if status == statuses.LIMIT_FUEL else status
 
 
 @kernel

@@ -125,8 +125,8 @@ def _measure(h, start, body, most_nodes):
     """Memoise ``2 n + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an end. Returns
     the number of ``start``, ``_TOO_LARGE``, or a status.
 
-    Where a graph is too large, that is memoised as well, for all of its nodes that were met. Every node is a ``start`` of its
-    own later, when text has been read, so all of them are answered.
+    All nodes are answered, because each becomes a ``start`` of its own once text has been read. A graph that is too large is
+    memoised as such for all nodes that were met.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
