@@ -138,13 +138,7 @@ class Arrays(Writing):
                 if item.scalar is not None and not (item.arrays or item.objects or item.constants):
                     return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
         items = Items(
-            self.ir,
-            choice,
-            n_fixed,
-            self._comma,
-            brackets,
-            wanted=[Wanted(least, most) for _, least, most in wanted],
-            **bounds,
+            self.ir, choice, n_fixed, self._comma, brackets, wanted=[Wanted(least, most) for _, least, most in wanted], **bounds
         )
         if not unique:
             return items.start()

@@ -165,10 +165,7 @@ def international_name(alphabet: Alphabet, dot: Expr, labels: int, composed: boo
     size = alt(*(repeat(alphabet.chars(((0, top),)), 1, longest) for longest, top in LABEL_SIZES))
     ascii_size = repeat(alphabet.chars(_ASCII), 1, 62)
     names = []
-    for label, plain in (
-        (ltr_label, "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"),
-        (rtl_label, "[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*"),
-    ):
+    for label, plain in ((ltr_label, "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"), (rtl_label, "[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")):
         either = alt(both(label, size), both(match(plain, alphabet), ascii_size))
         names.append(cat(either, repeat(cat(dot, either), 0, labels - 1)))
     return alt(*names)

@@ -20,22 +20,8 @@ import math
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import overload
 
-from cdplugin.expr import (
-    EMPTY,
-    Expr,
-    alt,
-    both,
-    byte_class,
-    byte_range,
-    cat,
-    complement,
-    counted,
-    literal,
-    optional,
-    repeat,
-)
+from cdplugin.expr import EMPTY, Expr, alt, both, byte_class, byte_range, cat, complement, counted, literal, optional, repeat
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
 from cdplugin.memory import bounded_cache, fixed_cache
@@ -330,12 +316,8 @@ def _multiple_expr(
     return alt(*parts)
 
 
-@overload
-def _negated(bound: Bound) -> Bound: ...
-@overload
-def _negated(bound: None) -> None: ...
-def _negated(bound: Bound | None) -> Bound | None:
-    return None if bound is None else (-bound[0], bound[1])
+def _negated(bound: Bound) -> Bound:
+    return (-bound[0], bound[1])
 
 
 def _double_from(bound: Bound) -> float:
@@ -450,10 +432,9 @@ def number_expr(
             return wholes
         # With a point the text is read as a double: only where those are exact do the bounds hold.
         near = integer_range(
-            -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT),
-            EXACT_FLOAT if top is None else min(top, EXACT_FLOAT),
+            -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT), EXACT_FLOAT if top is None else min(top, EXACT_FLOAT)
         )
-        negative = cat(MINUS, _large_wholes(_negated(high), _negated(low)))
+        negative = cat(MINUS, _large_wholes(high and _negated(high), low and _negated(low)))
         parts = [wholes, cat(near, POINT_ZEROS), _large_wholes(low, high), negative]
         if (bottom is None or bottom <= 0) and (top is None or top >= 0):
             parts.append(ZERO_WITH_EXPONENT)

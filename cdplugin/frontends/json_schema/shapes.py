@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
@@ -86,6 +86,19 @@ class Place:
     def pointer(self) -> str:
         """Where the schema says what this place holds (the first of several)."""
         return self.parts[0].pointer if self.parts else ""
+
+
+class _Scalars(NamedTuple):
+    """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
+
+    parts: dict[Expr, None]
+    texts: set[bytes]
+    numbers: dict[bool, list[int | float]]
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """All of them."""
+        fixed = [number_expr(listed, integral_floats) for integral_floats, listed in self.numbers.items()]
+        return tuple(dict.fromkeys((*self.parts, *fixed, *([literals(self.texts)] if self.texts else []))))
 
 
 class Shaper:
@@ -248,20 +261,15 @@ class Shaper:
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
-        scalars: dict[Expr, None] = {}
-        texts: set[bytes] = set()
-        numbers: dict[bool, list[int | float]] = {}
+        scalars = _Scalars({}, set(), {})
         try:
             for alternative in alternatives:
-                self._split_types(place, alternative, scalars, texts, numbers)
+                self._split_types(place, alternative, scalars)
         except LimitExceeded as error:
             raise located(error, place.pointer) from None
-        for integral_floats, listed in numbers.items():
-            scalars[number_expr(listed, integral_floats)] = None
-        if texts:
-            scalars[literals(texts)] = None
-        if scalars:
-            place.scalar = self._union(tuple(scalars))
+        expressions = scalars.expressions()
+        if expressions:
+            place.scalar = self._union(expressions)
         return place
 
     def _union(self, parts: tuple[Expr, ...]) -> Expr:
@@ -273,18 +281,11 @@ class Shaper:
             found = self._unions[key] = alt(*parts)
         return found
 
-    def _split_types(
-        self,
-        place: Place,
-        alternative: Alternative,
-        scalars: dict[Expr, None],
-        texts: set[bytes],
-        numbers: dict[bool, list[int | float]],
-    ) -> None:
-        """Add what an alternative allows. ``texts``, ``numbers`` (by ``integral_floats``): fixed ones, of all alternatives."""
+    def _split_types(self, place: Place, alternative: Alternative, scalars: _Scalars) -> None:
+        """Add what an alternative allows."""
         finite = shortest_values(alternative)
         if finite is not None:
-            self._split_values(place, alternative, finite, scalars, texts, numbers)
+            self._split_values(place, alternative, finite, scalars)
             return
         types = types_of(alternative)
         if not types:
@@ -299,28 +300,20 @@ class Shaper:
         if types & STRING_BIT:
             found = merged_string(alternative)
             if found is not EMPTY:
-                scalars[found] = None
+                scalars.parts[found] = None
         if types & NUMBER_BITS:
             found = merged_number(alternative, types & NUMBER_BITS)
             if found is not EMPTY:
-                scalars[found] = None
+                scalars.parts[found] = None
         words = types & (NULL_BIT | BOOLEAN_BITS)
         if words:
-            scalars[LITERAL_WORDS[words]] = None
+            scalars.parts[LITERAL_WORDS[words]] = None
         if types & ARRAY_BIT:
             place.arrays.append(tuple(s for s in alternative if s.array is not None))
         if types & OBJECT_BIT:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
-    def _split_values(
-        self,
-        place: Place,
-        alternative: Alternative,
-        values: list[Any],
-        scalars: dict[Expr, None],
-        texts: set[bytes],
-        numbers: dict[bool, list[int | float]],
-    ) -> None:
+    def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: _Scalars) -> None:
         only_types = all(
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
@@ -330,7 +323,7 @@ class Shaper:
         only_types = only_types and all(s.unevaluated == (None, None) for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
-            texts.update(spelling for value in values for spelling in spellings(value))
+            scalars.texts.update(spelling for value in values for spelling in spellings(value))
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
@@ -351,7 +344,7 @@ class Shaper:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 fitting = [one for one in typed(value, integral_floats) if fits(one)]
                 if fitting:
-                    numbers.setdefault(integral_floats, []).extend(fitting)
+                    scalars.numbers.setdefault(integral_floats, []).extend(fitting)
                 continue
             if not fits(value):
                 continue
@@ -360,10 +353,10 @@ class Shaper:
                     constant = self._logician.constant(alternative[0], value)
                     (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
                 else:
-                    scalars[compound_expr(value, self._layout, integral_floats)] = None
+                    scalars.parts[compound_expr(value, self._layout, integral_floats)] = None
                     place.constants.append(value)
             else:
-                texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
+                scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
 
     # Alternatives
 

@@ -15,19 +15,7 @@ from itertools import product
 from typing import Any
 
 from cdplugin.errors import GrammarError, UnsupportedError, shown
-from cdplugin.expr import (
-    Expr,
-    alt,
-    both,
-    byte_class,
-    cat,
-    complement,
-    literal,
-    literals,
-    negate_ranges,
-    repeat,
-    utf8_ranges,
-)
+from cdplugin.expr import Expr, alt, both, byte_class, cat, complement, literal, literals, negate_ranges, repeat, utf8_ranges
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.matching import finds
