@@ -43,45 +43,25 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOME = {
-    "GrammarLogitsProcessor": "cdplugin.adapters.hf.processor",
-    "allocate_token_bitmask": "cdplugin.bitmask",
-    "apply_token_bitmask_inplace": "cdplugin.bitmask",
-    "Compiler": "cdplugin.compiler",
-    "BudgetError": "cdplugin.errors",
-    "CdpluginError": "cdplugin.errors",
-    "EngineError": "cdplugin.errors",
-    "GrammarError": "cdplugin.errors",
-    "LimitExceeded": "cdplugin.errors",
-    "UnsupportedError": "cdplugin.errors",
-    "VocabularyError": "cdplugin.errors",
-    "GAP": "cdplugin.infill.parts",
-    "Infill": "cdplugin.infill.session",
-    "InfillSession": "cdplugin.infill.session",
-    "Slots": "cdplugin.infill.parts",
-    "Limits": "cdplugin.limits",
-    "fill_next_token_bitmasks": "cdplugin.matcher",
-    "Grammar": "cdplugin.matcher",
-    "Matcher": "cdplugin.matcher",
-    "PartialJson": "cdplugin.queries.partial_json",
-    "partial_json": "cdplugin.queries.partial_json",
-    "Choice": "cdplugin.specs.base",
-    "JsonObject": "cdplugin.specs.base",
-    "JsonSchema": "cdplugin.specs.base",
-    "Regex": "cdplugin.specs.base",
-    "Spec": "cdplugin.specs.base",
-    "Lark": "cdplugin.specs.lark",
-    "After": "cdplugin.specs.tags",
-    "StructuralTag": "cdplugin.specs.tags",
-    "TOOL_FORMATS": "cdplugin.specs.tags",
-    "ToolFormat": "cdplugin.specs.tags",
-    "Tools": "cdplugin.specs.tags",
-    "Template": "cdplugin.specs.template",
-    "Ebnf": "cdplugin.specs.text",
-    "Gbnf": "cdplugin.specs.text",
-    "Vocabulary": "cdplugin.vocab.vocabulary",
+_NAMES = {
+    "cdplugin.adapters.hf.processor": "GrammarLogitsProcessor",
+    "cdplugin.bitmask": "allocate_token_bitmask apply_token_bitmask_inplace",
+    "cdplugin.compiler": "Compiler",
+    "cdplugin.errors": "BudgetError CdpluginError EngineError GrammarError LimitExceeded UnsupportedError VocabularyError",
+    "cdplugin.infill.parts": "GAP Slots",
+    "cdplugin.infill.session": "Infill InfillSession",
+    "cdplugin.limits": "Limits",
+    "cdplugin.matcher": "fill_next_token_bitmasks Grammar Matcher",
+    "cdplugin.queries.partial_json": "PartialJson partial_json",
+    "cdplugin.specs.base": "Choice JsonObject JsonSchema Regex Spec",
+    "cdplugin.specs.lark": "Lark",
+    "cdplugin.specs.tags": "After StructuralTag TOOL_FORMATS ToolFormat Tools",
+    "cdplugin.specs.template": "Template",
+    "cdplugin.specs.text": "Ebnf Gbnf",
+    "cdplugin.vocab.vocabulary": "Vocabulary",
 }
-"""The module of each public name."""
+"""The public names, by module."""
+_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "GAP",

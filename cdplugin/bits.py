@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 
@@ -21,3 +23,11 @@ def packed_bits(flags: np.ndarray, word: type = np.int32) -> np.ndarray:
 def bit_members(row: np.ndarray, size: int | None = None) -> np.ndarray:
     """The numbers of the bits that are set, ascending, as int64[...]; ``size``: only those below."""
     return np.flatnonzero(bit_flags(row, size))
+
+
+def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
+    """Have a row of a bitmask, 32-bit words, allow just some tokens."""
+    words = row.view(np.uint32)
+    words[:] = 0
+    for token in tokens:
+        words[token >> 5] |= np.uint32(1 << (token & 31))

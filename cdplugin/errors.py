@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _MOST_SHOWN = 4_000
@@ -106,6 +106,15 @@ class GrammarError(CdpluginError, ValueError):
         if self.context:
             text += "\n" + self.context
         return text
+
+
+@contextlib.contextmanager
+def relocated(where: Callable[[str], str]) -> Iterator[None]:
+    """A context in which a :class:`GrammarError` gets another location: ``where(its own, maybe empty)``."""
+    try:
+        yield
+    except GrammarError as error:
+        raise error.amended(location=where(error.location)) from None
 
 
 class UnsupportedError(GrammarError):

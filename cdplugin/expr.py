@@ -122,6 +122,44 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
     return total
 
 
+def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
+    """Whether an expression matches the empty text. Looks only at parts that matter, with an explicit stack.
+
+    ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
+    """
+    done = {} if done is None else done
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        op, unknown = node.op, None
+        value = op in (EPSILON_OP, CAT_OP, AND_OP)
+        if op == LITERALS_OP:
+            value = node.args[0] == b""  # they are sorted
+        elif op == REPEAT_OP and node.args[1] == 0:
+            value = True
+        elif op in (NOT_OP, REPEAT_OP):
+            unknown = None if node.args[0] in done else node.args[0]
+            value = unknown is None and done[node.args[0]] == (op == REPEAT_OP)
+        elif op in (CAT_OP, AND_OP, ALT_OP):
+            settles = op == ALT_OP  # the answer of a part that settles that of the whole
+            for part in node.args:
+                known = done.get(part)
+                if known is settles:
+                    value, unknown = settles, None
+                    break
+                if known is None and unknown is None:
+                    unknown = part
+        if unknown is not None:
+            stack.append(unknown)
+            continue
+        done[node] = value
+        stack.pop()
+    return done[root]
+
+
 def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
     """:func:`~cdplugin.memory.bounded_cache` for a function that gives a large tree for a small (positional, hashable)
     argument: a compilation is charged for its nodes (:mod:`cdplugin.tally`), and has the same object each time.

@@ -41,6 +41,16 @@ def test_many_names_of_all_lengths_in_any_order(n: int) -> None:
     assert len(json.loads(text)) == n and len(text) == sum(map(len, names)) + 6 * n + 1
 
 
+@pytest.mark.parametrize(("n", "kinds"), [(38, 1), (50, 10), (80, 30)])
+def test_many_names_of_many_kinds_in_any_order(n: int, kinds: int) -> None:
+    """At each place the rules of all other orders were made, to compare endings that are as long."""
+    properties = {f"name_{7 * i}": {"type": ["string", "null"], "maxLength": 10 + i % kinds} for i in range(n)}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    found = ending(cd.JsonSchema(schema, property_order="any"), b"", 40_000_000)
+    text = b"".join(VOCAB.tokens[token] or b"" for token in found)
+    assert json.loads(text) == dict.fromkeys(properties, "") and len(text) == sum(map(len, properties)) + 6 * n + 1
+
+
 @pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])
 def test_objects_in_any_order_inside_others(outer: int, inner: int) -> None:
     """An object with more names than the one around it: all subsets of the outer names that wait for it were looked at."""

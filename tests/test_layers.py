@@ -46,7 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.keywords": {*GROUND, "regex"},
     "frontends.free_text": {*GROUND, "frontends.keywords", "frontends.spelling"},
     "frontends.json_schema": {*GROUND, "regex", "frontends.productive", "frontends.repeats"},
-    "frontends.lark": {*GROUND, "regex", "frontends.json_schema", "frontends.productive"},
+    "frontends.lark": {*GROUND, "regex", "frontends.json_schema", "frontends.productive", "frontends.repeats"},
     "frontends.bnf": {*GROUND, "regex", "frontends.lark", "frontends.free_text", "frontends.productive", "frontends.repeats"},
     "frontends.tags": {
         *GROUND,
@@ -85,7 +85,7 @@ ARROWS: dict[str, set[str]] = {
     "adapters.vllm": {*GROUND, "adapters.serving", "bitmask", "compiler", "matcher", "specs", "vocab"},
     "adapters.vllm_logits": {"adapters.vllm"},
     "adapters.sglang": {*GROUND, "adapters.serving", "bitmask", "matcher", "package", "vocab"},
-    "adapters.contexts": {"errors", "adapters.prefixes", "bitmask", "matcher"},
+    "adapters.contexts": {"bits", "errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
     "adapters.llama_cpp": {"bits", "errors", "adapters.contexts", "vocab"},
     "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "memory", "specs", "vocab"},

@@ -43,12 +43,16 @@ SIGNS = [
 WALKER = Walker([*WORDS, *(word.upper() for word in WORDS)], SIGNS)
 SCHEMA = {"users": ["id", "name"], "orders": ["id", "user_id", "total price", "select"], 'we"ird': ["a.b", "ünï"]}
 BEGINNINGS = ["", "select ", "select a from ", "insert into t ", "update t set ", "create table t (", "select sum(a) over ("]
-BEGINNINGS += ["with x as (", "select case ", "alter table t ", "select a from t where a "]
+BEGINNINGS += ["with x as (", "select case ", "alter table t ", "select a from t where a ", "select a from (t natural "]
+BEGINNINGS += ["insert into t values (1) on conflict ", "update t set a = 1 from ", "delete from t as x "]
+BEGINNINGS += ["create table t (a int references u ", "create table t (a int constraint c ", "select a from t where (a, b) "]
+BEGINNINGS += ["select max(a) filter "]
 
 
 @pytest.fixture(scope="module")
 def database() -> sqlite3.Connection:
     out = sqlite3.connect(":memory:")
+    out.execute("CREATE TABLE k (a PRIMARY KEY, b)")
     for table, columns in [*SCHEMA.items(), ("t", ["a", "b", "c", "d"])]:
         listed = ", ".join('"' + column + '"' for column in columns)
         out.execute(f'CREATE TABLE "{table.replace(chr(34), 2 * chr(34))}" ({listed})')
@@ -95,6 +99,25 @@ def fault(database: sqlite3.Connection, text: str) -> str:
         "ALTER TABLE t ADD COLUMN z INTEGER DEFAULT 0",
         "ALTER TABLE t RENAME COLUMN a TO q",
         "ALTER TABLE t DROP COLUMN b",
+        "SELECT x.a FROM (t AS x JOIN t AS y ON x.a = y.a) NATURAL LEFT JOIN t CROSS JOIN (t), ((SELECT 1 AS n)) AS z",
+        "SELECT a FROM (WITH x AS (SELECT a FROM t) SELECT a FROM x) WHERE a IN (WITH y AS (SELECT 1) SELECT * FROM y)",
+        "WITH x AS (SELECT 1 AS n) INSERT INTO t (a) SELECT n FROM x",
+        "WITH x AS (SELECT 1 AS n) UPDATE t AS y SET a = x.n FROM x WHERE y.b = x.n RETURNING a, b AS c",
+        "WITH x AS (SELECT 1 AS n) DELETE FROM t AS y WHERE y.a IN (SELECT n FROM x) RETURNING *",
+        "INSERT INTO t WITH x AS (SELECT a, b, c, d FROM t) SELECT * FROM x",
+        "INSERT INTO t (a) VALUES (1) ON CONFLICT DO NOTHING RETURNING a",
+        "INSERT INTO k (a, b) VALUES (1, 2) ON CONFLICT (a) DO UPDATE SET b = 3 WHERE b < 3",
+        "SELECT a FROM t WHERE (a, b) IN (SELECT c, d FROM t) AND (a, b) = (1, 2) AND (a, b) < (c, d)",
+        "SELECT a FROM t WHERE a LIKE '10!%' ESCAPE '!' AND b IS NOT TRUE",
+        "SELECT count(*) FILTER (WHERE a > 1), sum(a) FILTER (WHERE b) OVER (ROWS 2 PRECEDING) FROM t",
+        "SELECT sum(a) OVER (PARTITION BY b ORDER BY c RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM t",
+        "CREATE TEMPORARY TABLE n (a INTEGER CONSTRAINT p PRIMARY KEY, b DOUBLE PRECISION, c DATETIME, "
+        "d INT REFERENCES t (a) ON DELETE SET NULL ON UPDATE CASCADE, CONSTRAINT u UNIQUE (a, b), CONSTRAINT h CHECK (a > 0), "
+        "CONSTRAINT f FOREIGN KEY (a, b) REFERENCES t (c, d) ON DELETE NO ACTION)",
+        "CREATE TABLE main.n AS SELECT 1",
+        "CREATE TEMP VIEW v AS SELECT 1",
+        "BEGIN TRANSACTION",
+        "commit;",
     ],
 )
 def test_statements(text: str, database: sqlite3.Connection) -> None:
@@ -123,6 +146,16 @@ def test_statements(text: str, database: sqlite3.Connection) -> None:
         "CREATE TABLE n ()",
         "SELECT a FROM t; SELECT b FROM t",
         "SELECT a FROM select",
+        "SELECT a FROM (t JOIN) AS x",
+        "SELECT a FROM t NATURAL t",
+        "SELECT sum(a) FILTER (a > 1) FROM t",
+        "SELECT a FROM t WHERE (a, b IN (SELECT 1, 2)",
+        "SELECT sum(a) OVER (ROWS) FROM t",
+        "UPDATE t SET a = 1 RETURNING",
+        "INSERT INTO t VALUES (1) ON CONFLICT DO UPDATE",
+        "CREATE TABLE n (a INT CONSTRAINT)",
+        "CREATE TABLE n (a INT REFERENCES t ON DELETE)",
+        "BEGIN COMMIT",
     ],
 )
 def test_refuses(text: str, database: sqlite3.Connection) -> None:

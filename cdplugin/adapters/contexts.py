@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers
+from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers, checked_grammars
 from cdplugin.bitmask import bitmask_words
+from cdplugin.bits import allow_only
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
 
@@ -54,7 +55,7 @@ class ContextMasks:
             raise ValueError(f"max_new_tokens: expected a positive integer, found {max_new_tokens!r}")
         if on_error not in ("raise", "end"):
             raise ValueError(f"on_error: expected 'raise' or 'end', found {on_error!r}")
-        self.grammars = checked_grammars(grammars)
+        self.grammars = checked_grammars(list(grammars))
         first = next((grammar for grammar in self.grammars if grammar is not None), None)
         self.size: int = first.vocab.size if first is not None else 0
         self._ends = tuple(first.vocab.eos_token_ids) if first is not None else ()
@@ -90,10 +91,8 @@ class ContextMasks:
                 self.error = error
                 level = logging.WARNING if isinstance(error, CdpluginError) else logging.ERROR
                 logger.log(level, "cdplugin: the text ends here: %s", error, exc_info=level == logging.ERROR)
-        self._bitmask[:] = 0
-        words = self._bitmask.view(np.uint32)
-        for token in self._ends:
-            words[:, token >> 5] |= np.uint32(1 << (token & 31))
+        for row in self._bitmask:
+            allow_only(row, self._ends)
         return self._bitmask, [row for row in range(rows) if self.grammars[row * len(self.grammars) // rows] is not None]
 
     def _fill(self, ids: np.ndarray) -> list[int]:
@@ -127,19 +126,17 @@ class ContextMasks:
         )
 
 
-def checked_grammars(grammars: Sequence[Any]) -> list[Any]:
-    """Compiled grammars of one vocabulary, or None. Raises ``TypeError`` and ``ValueError``."""
-    listed = list(grammars)
-    if not listed:
-        raise ValueError("grammars: expected at least one, found none")
-    vocab = None
-    for place, grammar in enumerate(listed):
-        if grammar is None:
-            continue
-        if not callable(getattr(grammar, "matcher", None)) or not hasattr(grammar, "vocab"):
-            hint = "; compile a spec with cdplugin.Compiler" if hasattr(grammar, "to_ir") else ""
-            raise TypeError(f"grammar {place}: expected a compiled cdplugin.Grammar, found {type(grammar).__name__}{hint}")
-        if vocab is not None and grammar.vocab.fingerprint != vocab.fingerprint:
-            raise ValueError(f"grammar {place}: expected the vocabulary of the grammars before it, found another one")
-        vocab = grammar.vocab
-    return listed
+class OneText:
+    """What the hosts' processors share: the masks of one text, of another one after :meth:`reset`."""
+
+    def __init__(self, grammar: Any, max_new_tokens: int | None, on_error: str) -> None:
+        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error=on_error)
+
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong under ``on_error="end"``, after which the text could only end."""
+        return self._masks.error
+
+    def reset(self) -> None:
+        """Expect a new prompt."""
+        self._masks.reset()

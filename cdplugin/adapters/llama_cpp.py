@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.adapters.contexts import OneText
 from cdplugin.bits import bit_flags
 from cdplugin.errors import CdpluginError, VocabularyError, needs_extra
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -61,7 +61,7 @@ def _piece(vocab: Any, token: int) -> bytes:
     raise VocabularyError(f"token {token}: expected at most {_LONGEST} bytes")
 
 
-class GrammarLogitsProcessor:
+class GrammarLogitsProcessor(OneText):
     """A logits processor for one text; for another one after :meth:`reset`. Never raises while it masks (see above).
 
     ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give llama.cpp's ``max_tokens`` the
@@ -69,16 +69,7 @@ class GrammarLogitsProcessor:
     """
 
     def __init__(self, grammar: Any, max_new_tokens: int | None = None) -> None:
-        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error="end")
-
-    @property
-    def error(self) -> Exception | None:
-        """What went wrong, after which the text could only end."""
-        return self._masks.error
-
-    def reset(self) -> None:
-        """Expect a new prompt."""
-        self._masks.reset()
+        super().__init__(grammar, max_new_tokens, "end")
 
     def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Scores, float32, ``(vocabulary,)``, with the forbidden tokens at minus infinity; ``input_ids``: the whole context."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdplugin.adapters.contexts import ContextMasks
+from cdplugin.adapters.contexts import OneText
 from cdplugin.errors import needs_extra
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -37,7 +37,7 @@ def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
     return Vocabulary.from_huggingface(inner, vocab_size=size, eos_token_ids=None if ends is None else sorted(ends))
 
 
-class GrammarLogitsProcessor:
+class GrammarLogitsProcessor(OneText):
     """A logits processor for one text; for another one after :meth:`reset`.
 
     ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give mlx-lm's ``max_tokens`` the
@@ -49,16 +49,7 @@ class GrammarLogitsProcessor:
     """
 
     def __init__(self, grammar: Any, max_new_tokens: int | None = None, *, on_error: str = "raise") -> None:
-        self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error=on_error)
-
-    @property
-    def error(self) -> Exception | None:
-        """What went wrong under ``on_error="end"``."""
-        return self._masks.error
-
-    def reset(self) -> None:
-        """Expect a new prompt."""
-        self._masks.reset()
+        super().__init__(grammar, max_new_tokens, on_error)
 
     def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
         """Logits, ``(1, vocabulary)`` or ``(vocabulary,)``, with the forbidden tokens at minus infinity.

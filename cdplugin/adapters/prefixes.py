@@ -39,6 +39,25 @@ DEAD = 5
 _REMEMBERED = 2
 
 
+def checked_grammars(grammar: Any) -> list[Any]:
+    """A compiled grammar, or several and None, as a list, all of one vocabulary. Raises ``TypeError`` and ``ValueError``."""
+    grammars = list(grammar) if isinstance(grammar, (list, tuple)) else [grammar]
+    if not grammars:
+        raise ValueError("grammar: expected at least one, found an empty list")
+    vocab = None
+    for place, one in enumerate(grammars):
+        where = f"grammar[{place}]" if isinstance(grammar, (list, tuple)) else "grammar"
+        if one is None and isinstance(grammar, (list, tuple)):
+            continue
+        if not callable(getattr(one, "matcher", None)) or not hasattr(one, "vocab"):
+            hint = "; compile a spec with cdplugin.Compiler" if hasattr(one, "to_ir") else ""
+            raise TypeError(f"{where}: expected a compiled cdplugin.Grammar, found {type(one).__name__}{hint}")
+        if vocab is not None and one.vocab is not vocab and one.vocab.fingerprint != vocab.fingerprint:
+            raise ValueError(f"{where}: expected the vocabulary of the grammars before it, found another one")
+        vocab = vocab or one.vocab
+    return grammars
+
+
 class RowTracker:
     """One generation: the ids of its rows, and a matcher for each that has a grammar.
 

@@ -1,4 +1,4 @@
-"""The public path of the logits processor: ``logits_processors=["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"]``."""
+"""Another path of the logits processor: ``logits_processors=["cdplugin.adapters.vllm_logits:GrammarLogitsProcessor"]``."""
 
 from __future__ import annotations
 

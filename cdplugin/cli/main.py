@@ -91,12 +91,10 @@ def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int |
             if token is None or not matcher.accept_token(token):
                 return offset, token
         return None
-    try:
-        tokens = vocab.encode(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise CommandError(f"a tokenizer reads UTF-8: found byte {data[error.start]:#04x} at {error.start}") from None
+    from cdplugin.cli.trace import tokens_of
+
     offset = 0
-    for token in tokens:
+    for token in tokens_of(vocab, data):
         if not matcher.accept_token(token):
             inside = re.search(r"byte (\d+) of token", matcher.explain(token))
             return offset + (int(inside.group(1)) if inside else 0), token

@@ -47,6 +47,8 @@ _WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS, {})
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
 
+_NO_STOPS = np.zeros(1, np.int64)
+
 _LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
 
 
@@ -119,17 +121,7 @@ class Arena(Values):
     """
 
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
-        self.vocab = vocab
-        self.limits = limits
-        self.lock = threading.Lock()
-        self.over_budget = self.is_fresh = self._stretched = False
-        self._broken_by: LimitExceeded | None = None
-        self.start = 0
-        self._limit = "max_step_work"
-        self.expand: Expand | None = None
-        self.tracker: ValueTracker | None = None
-        self.account: Account | None = None
-        self.notes = Notes(0)
+        self._begin(vocab, limits, Notes(0))
         self._block: Block | None = None
         self._spans: list[np.ndarray] = []  # what is copied into a clone's block: where that is zeros, and anywhere else
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
@@ -145,6 +137,18 @@ class Arena(Values):
         self._set_vocabulary()
         with Notice(kernels.engine):
             self.call(kernels.OP_CONSTANTS)
+
+    def _begin(self, vocab: Vocabulary, limits: Limits, notes: Notes) -> None:
+        """Set what every arena begins with, made or cloned, besides its tables."""
+        self.vocab, self.limits, self.notes = vocab, limits, notes
+        self.lock = threading.Lock()
+        self.over_budget = self.is_fresh = self._stretched = False
+        self._broken_by: LimitExceeded | None = None
+        self._limit = "max_step_work"
+        self.start = 0
+        self.expand: Expand | None = None
+        self.tracker: ValueTracker | None = None
+        self.account: Account | None = None
 
     def _set_vocabulary(self) -> None:
         vocab, head = self.vocab, self.header
@@ -204,14 +208,8 @@ class Arena(Values):
         """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
         assert self._block is not None
         other = object.__new__(Arena)
-        other.vocab, other.limits, other.lock = self.vocab, self.limits, threading.Lock()
+        other._begin(self.vocab, self.limits, self.notes)
         other.max_bytes = self.max_bytes
-        other._limit = "max_step_work"
-        other.over_budget, other.start, other.expand, other.tracker = False, 0, None, None
-        other.is_fresh = other._stretched = False
-        other._broken_by = None
-        other.account = None
-        other.notes = self.notes
         other.header = self.header.copy()
         other.address = address_of(other.header)
         memory, is_zero = pages.acquire(len(self._block.memory))
@@ -264,9 +262,9 @@ class Arena(Values):
         return late + _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
 
     def note_size(self) -> None:
-        """Compare the bytes with the budget, and tell :attr:`account`: whenever tables, or what comes late, have grown.
+        """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables, or late rules, have grown.
 
-        An arena in which the next doubling of a hashed table has no room is over it, too: a step that asked for it would fail
+        An arena without room for the next doubling of a hashed table is over budget, too: a step that needed it would fail
         because of what others have left there.
         """
         nbytes = self.nbytes
@@ -279,8 +277,8 @@ class Arena(Values):
             self.account.note("arena", nbytes)
 
     def stretch(self) -> None:
-        """Take what one step may take more as room for all: one text, followed alone, has outgrown the budget, and would in any
-        other arena.
+        """Let all steps use the room that one step may take beyond the budget: a single text has outgrown it, and would outgrow
+        any other arena.
         """
         if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
             self._stretched, self.over_budget = True, False
@@ -304,10 +302,16 @@ class Arena(Values):
         result = kernels.engine(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
+    def call_known(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int | None:
+        """:meth:`call`; None where rules of families' members would have to be made first, which are not."""
+        result = kernels.engine(self.address, op, a, b, c)
+        if result < 0:
+            result = self.finish(result, op, a, b, c, statuses.NEED_RULES)
+        return None if result < 0 else result
+
     def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
-        """The answer (int64) of an operation that takes a question from the bottom of the stack, by the number of its words,
-        and leaves so many words above it as its result says. The arena may grow by ``more_bytes`` for it; its stack is as large
-        as before afterwards.
+        """Put a question at the bottom of the stack, run an operation on it, and return its answer (int64): the words above the
+        question, as many as the result says. The arena may grow by ``more_bytes`` for it. Its stack keeps its size.
         """
         n_words = len(question)
         before = None if layout.STACK in self._pages else self.tables[layout.STACK]
@@ -335,9 +339,22 @@ class Arena(Values):
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
 
+    def evaluate(self, words: Sequence[int], n_results: int) -> tuple[int, list[int]]:
+        """The expression that a program makes (:mod:`cdplugin.kernels.regex.programs`), and the results that it keeps; in an
+        arena that is in use. Raises :class:`LimitExceeded`.
+        """
+        self.reserve(layout.VISIT_STAMPS, n_results)
+        self.reserve(layout.STACK, 2 * len(words))
+        self.tables[layout.STACK][: len(words)] = words
+        expression = self.call(kernels.OP_EVALUATE, len(words))
+        stamps = self.tables[layout.VISIT_STAMPS]
+        results = stamps[:n_results].tolist()
+        stamps[:n_results] = 0
+        return expression, results
+
     def _lend_stack(self, items: int) -> None:
-        """Put a larger stack in the place of the arena's, without its content, in pages that others have had: fresh memory is
-        slow. Raises :class:`LimitExceeded`.
+        """Replace the stack by a larger, empty one. Its pages have been in use before, since fresh memory is slow. Raises
+        :class:`LimitExceeded`.
         """
         if not self._has_bytes((layout.STACK,), items):
             self.over_budget = True
@@ -349,15 +366,17 @@ class Arena(Values):
     def _too_large(self) -> LimitExceeded:
         return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
-    def finish(self, result: int, op: int, a: int, b: int, c: int) -> int:
-        """Go on with an operation that asked for something (a negative ``result``) until it has a result: the rest of
-        :meth:`call`, for a matcher that calls the kernel itself, since a call more is felt at each token.
+    def finish(self, result: int, op: int, a: int, b: int, c: int, unless: int = 0) -> int:
+        """Give an operation what its status (a negative ``result``) asks for, until it has a result: the rest of :meth:`call`.
+
+        Matchers call the kernel themselves, then this if need be: one call less at each token. ``unless``: a status that is a
+        result, too.
         """
         head = self.header
         held = head[layout.HOLDS_WORK]
         head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already
         try:
-            while result < 0:
+            while result < 0 and result != unless:
                 self.recover(result)
                 result = kernels.engine(self.address, op, a, b, c)
         finally:
@@ -565,9 +584,8 @@ class Arena(Values):
         work = int(head[layout.WORK_DONE] + head[layout.WORK_GRANTED] - head[layout.WORK_LEFT])
         return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
 
-    def mask(self, cursor: int) -> np.ndarray:
-        """The mask row of a cursor, without stop tokens. The caller holds the lock."""
+    def mask(self, cursor: int, stops: np.ndarray = _NO_STOPS) -> np.ndarray:
+        """The mask row of a cursor. ``stops``: int64, a count and the tokens that end a text. The caller holds the lock."""
         row = np.zeros((self.vocab.size + 31) // 32, np.int32)
-        no_stops = np.zeros(1, np.int64)
-        self.call(kernels.OP_FILL, cursor, row.ctypes.data, no_stops.ctypes.data)
+        self.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
         return row

@@ -94,9 +94,8 @@ def lexeme_table(
     By the IR's numbers: ``lexeme_numbers`` (-1: not used), ``lexemes``, what they are, and ``expressions_of``, the arena's ids
     of these.
 
-    A lexeme has numbers beside its own where that it has begun tells it from one that has not: if it matches the empty string
-    (which a LONGEST one then does not count as a match at its start), if its tokens are counted, and if it keeps its text
-    (:mod:`cdplugin.kernels.lexer.tracked`).
+    A lexeme that has begun gets a number of its own in three cases: it matches the empty string (at its start, a LONGEST lexeme
+    does not count that as a match), its tokens are counted, or it tracks its value (:mod:`cdplugin.kernels.lexer.tracked`).
     """
     used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
     lexings = {*map(ir.lexings.__getitem__, used)}
@@ -145,9 +144,8 @@ def _begun(
         number = numbers[symbol]
         record = records[number]
         first = len(records) + len(begun)
-        if (
-            symbol in ir.tracked
-        ):  # a shadow; after it, its number once it has begun, and the one under which those that keep end
+        if symbol in ir.tracked:
+            # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
             if not twin:

@@ -63,10 +63,11 @@ def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
 
 
 def release(blocks: list[np.ndarray]) -> None:
-    """Hand blocks from :func:`acquire` on; the list is emptied. A block that something still refers to is left to Python.
+    """Keep blocks from :func:`acquire` for the next user; empties the list. A block that something still refers to is left to
+    Python.
 
-    Where too many wait, those go whose size nobody has asked for for longest: else what large grammars left would stay for
-    good, and every grammar after them would have fresh pages.
+    Where too many wait, those go whose size was asked for least recently. Otherwise what large grammars left would stay for
+    good, and every later grammar would take fresh pages.
     """
     global _kept
     with _lock:

@@ -1,8 +1,8 @@
-"""What is left of a finite lexeme without some of its texts, in an arena: a tree that is copied along the path of one text.
+"""A finite lexeme without some of its texts, in an arena: a tree that is copied along the path of each text taken away.
 
-The lexeme is a set of literals, of which the kernels keep a table. A node of the tree is an alternation of bytes with what
-follows each, and a part of which nothing was taken is still the table's. So taking a text away costs as much as the text
-branches from others, and a derivative of what is left is one alternative.
+The lexeme is a set of literals in the kernels' table. A node of the tree is an alternation of bytes, each with what follows it.
+A part that has lost nothing stays the table's. So taking a text away costs as many nodes as there are branches on its path, and
+a derivative of what is left is one alternative.
 """
 
 from __future__ import annotations
@@ -85,9 +85,7 @@ class Remaining:
         for above in range(depth - 1, -1, -1):
             words += (layout.K_CAT, 2, KEEP, above)
             _alternatives([expression for byte, (expression, _) in path[above][1].items() if byte != text[above]], 1, words)
-        expression = self._evaluate(words, depth)
-        kept = self._arena.tables[layout.VISIT_STAMPS][:depth].tolist()
-        self._arena.tables[layout.VISIT_STAMPS][:depth] = 0  # they are stamps otherwise
+        expression, kept = self._arena.evaluate(words, depth)
         new = _Node(node.low, node.high, node.count - 1, expression if not depth else EMPTY, edges)
         self.nbytes += _NODE_BYTES + getsizeof(edges)
         for above in range(depth - 1, -1, -1):
@@ -113,21 +111,11 @@ class Remaining:
                 edges[byte] = EMPTY, _Node(low, high, high - low, after, None)
             low = high
         if edges:
-            self._evaluate([*words, layout.K_ALT, len(edges)], len(edges))
-            kept = self._arena.tables[layout.VISIT_STAMPS][: len(edges)].tolist()
+            _, kept = self._arena.evaluate([*words, layout.K_ALT, len(edges)], len(edges))
             edges = {byte: (expression, after) for expression, (byte, (_, after)) in zip(kept, edges.items(), strict=True)}
-            self._arena.tables[layout.VISIT_STAMPS][: len(edges)] = 0
         node.edges = edges
         self.nbytes += getsizeof(edges) + 2 * _NODE_BYTES * len(edges)
         return edges
-
-    def _evaluate(self, words: list[int], n_kept: int) -> int:
-        """The expression that a program makes; what it keeps is in ``VISIT_STAMPS``."""
-        arena = self._arena
-        arena.reserve(layout.VISIT_STAMPS, n_kept)
-        arena.reserve(layout.STACK, 2 * len(words))
-        arena.tables[layout.STACK][: len(words)] = words
-        return arena.call(kernels.OP_EVALUATE, len(words))
 
 
 def _alternatives(expressions: list[int], n_before: int, words: list[int]) -> None:

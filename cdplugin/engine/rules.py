@@ -39,7 +39,6 @@ STATIC_TABLES = (
 )
 """In the order in which :func:`cdplugin.kernels.parser.rules.arrange` writes them."""
 
-
 KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
 """How lexemes end, as their records have it."""
 SEARCH_BYTES = 32 << 20
@@ -84,13 +83,7 @@ class Lexemes:
         rewrite = self.rewrite
         if rewrite.keys().isdisjoint(right):
             return tuple(right)
-        out: list[Symbol] = []
-        for symbol in right:
-            if symbol in rewrite:
-                out += rewrite[symbol]
-            else:
-                out.append(symbol)
-        return tuple(out)
+        return tuple([part for symbol in right for part in rewrite.get(symbol, (symbol,))])
 
     def replace(self, lexeme: Symbol, by: tuple[Symbol, ...]) -> None:
         """Let ``by`` stand for ``lexeme`` from now on, also in what already stands for others."""
@@ -220,20 +213,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~lexemes.rewritten((skip,))[0]
     numbers, lexeme_numbers = np.empty(len(ir.names), np.int64), np.empty(len(ir.lexemes), np.int64)
-    out = kernels.arrange(
-        lefts,
-        offsets,
-        symbols,
-        missing,
-        start,
-        family_of,
-        np.array(uses_at, np.int64),
-        np.array(uses, np.int64),
-        skip_of,
-        nullable,
-        numbers,
-        lexeme_numbers,
-    )
+    used_by = (family_of, np.array(uses_at, np.int64), np.array(uses, np.int64))
+    out = kernels.arrange(lefts, offsets, symbols, missing, start, *used_by, skip_of, nullable, numbers, lexeme_numbers)
     n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True)
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
@@ -288,21 +269,11 @@ def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.n
     lefts: list[int] = []
     lengths: list[int] = [0]
     symbols: list[int] = []
-    for left, right in dict.fromkeys(lexemes.rules):
+    rules = ((left, lexemes.rewritten(right)) for left, right in dict.fromkeys(ir.rules))
+    for left, right in chain(dict.fromkeys(lexemes.rules), rules):
         lefts.append(left)
         lengths.append(len(right))
         symbols += right
-    stands_for = lexemes.rewrite.get
-    for left, right in dict.fromkeys(ir.rules):
-        size = len(symbols)
-        for symbol in right:
-            parts = stands_for(symbol)
-            if parts is None:
-                symbols.append(symbol)
-            else:
-                symbols += parts
-        lefts.append(left)
-        lengths.append(len(symbols) - size)
     return np.array(lefts, np.int64), np.cumsum(np.array(lengths, np.int64)), np.array(symbols, np.int64)
 
 

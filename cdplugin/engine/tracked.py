@@ -19,6 +19,7 @@ from cdplugin.expr import Expr
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, Texts, TrackedLexeme
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.expressions import EMPTY
+from cdplugin.kernels.regex.programs import CONSTANT, KEEP, LOAD
 from cdplugin.kernels.store import layout
 
 _MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
@@ -176,16 +177,16 @@ class Builder:
     def without(self, expression: int, excluded: Expr) -> int:
         """``expression & ~excluded``."""
         self._alive.append(excluded)
-        words: list[int] = [-3, expression]
+        words: list[int] = [CONSTANT, expression]
         fresh: dict[int, int] = {}
         pending: list[tuple[Expr, bool]] = [(excluded, False)]
         while pending:
             node, visited = pending.pop()
             op, args, key = node.op, node.args, id(node)
             if key in self._known:
-                words += (-3, self._known[key])
+                words += (CONSTANT, self._known[key])
             elif key in fresh:
-                words += (-1, fresh[key])
+                words += (LOAD, fresh[key])
             elif op in (expr.EMPTY_OP, expr.EPSILON_OP):
                 words.append(layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY)
             elif op == expr.BYTES_OP:
@@ -200,20 +201,13 @@ class Builder:
                 else:
                     words += (KINDS[op], len(args))
                 fresh[key] = len(fresh)
-                words += (-2, fresh[key])
+                words += (KEEP, fresh[key])
             else:
                 pending.append((node, True))
                 pending += [(child, False) for child in reversed(args) if isinstance(child, Expr)]
         words += (layout.K_NOT, layout.K_AND, 2)
-        arena = self._arena
-        arena.reserve(layout.VISIT_STAMPS, len(fresh))
-        arena.reserve(layout.STACK, 2 * len(words))
-        arena.tables[layout.STACK][: len(words)] = words
-        result = arena.call(kernels.OP_EVALUATE, len(words))
-        marks = arena.tables[layout.VISIT_STAMPS]
-        for key, slot in fresh.items():
-            self._known[key] = int(marks[slot])
-        marks[: len(fresh)] = 0  # they are stamps otherwise
+        result, made = self._arena.evaluate(words, len(fresh))
+        self._known.update(zip(fresh, made, strict=True))
         return result
 
 
@@ -229,8 +223,8 @@ def _emit_literals(texts: Sequence[bytes], words: list[int]) -> None:
     words += (layout.K_ALT, len(texts))
 
 
-def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
-    """A lower bound on how many texts of printable ASCII an expression has, at most ``most``."""
+def count_words(arena: Arena, expression: int) -> int:
+    """A lower bound on how many texts of printable ASCII an expression has, at most :data:`MOST_COUNTED`."""
     total = 0
     level = {expression: 1}
     after: dict[int, Counter[int]] = {}
@@ -239,13 +233,13 @@ def count_words(arena: Arena, expression: int, most: int = MOST_COUNTED) -> int:
         for state, ways in level.items():
             if state not in after:
                 if len(after) >= _MOST_STATES:
-                    return min(total, most)
+                    return min(total, MOST_COUNTED)
                 after[state] = Counter(arena.call(kernels.OP_DERIVE, state, byte) for byte in range(0x20, 0x7F))
             for child, times in after[state].items():
-                following[child] = min(following.get(child, 0) + ways * times, most)
+                following[child] = min(following.get(child, 0) + ways * times, MOST_COUNTED)
         following.pop(EMPTY, None)
         level = following
         total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY)
-        if total >= most or not level:
+        if total >= MOST_COUNTED or not level:
             break
-    return min(total, most)
+    return min(total, MOST_COUNTED)

@@ -7,6 +7,7 @@ import numpy as np
 from cdplugin.engine.blocks import Tables
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.regex.expressions import PURE
 from cdplugin.kernels.store import layout
 
 
@@ -30,6 +31,14 @@ class Values:
         """The flags of many expressions at once (int64)."""
         return self.tables[layout.VALUES][values * layout.VALUE_WORDS + layout.V_FLAGS]
 
+    def has_flag(self, expression: int, flag: int) -> bool:
+        """Whether an expression has a flag (:mod:`cdplugin.kernels.regex.expressions`)."""
+        return bool(self.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS] & flag)
+
+    def is_pure(self, expression: int) -> bool:
+        """Whether an expression has neither ``&`` nor ``~``."""
+        return self.has_flag(expression, PURE)
+
     def of_state(self, state: int, field: int) -> int:
         """A field ``L_…`` of a lexer state's record."""
         return int(self.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + field])
@@ -45,6 +54,10 @@ class Values:
     def open_words(self, state: int) -> list[int]:
         """What is open in a lexer state, ``lexeme << 32 | expression`` each; nothing in state 0."""
         return self.sequence(self.of_state(state, lexer_layout.L_VALUE))
+
+    def longest(self, state: int) -> list[int]:
+        """The LONGEST lexemes that match in a lexer state, so that they end if the next byte does not go on with them."""
+        return self.sequence(self.of_state(state, lexer_layout.L_LONGEST))
 
     def items(self, row: int) -> list[int]:
         """The kernel items of a row, ``dot << 32 | origin`` each."""

@@ -92,12 +92,7 @@ def dispatch_text(
 
 
 def dispatch_tokens(
-    ir: GrammarIR,
-    tags: Sequence[tuple[TokenSet, Sequence[Symbol]]],
-    free: TokenSet,
-    *,
-    loop: bool = True,
-    end: bool = True,
+    ir: GrammarIR, tags: Sequence[tuple[TokenSet, Sequence[Symbol]]], free: TokenSet, *, loop: bool = True, end: bool = True
 ) -> Symbol:
     """Any tokens of ``free``, a trigger token, what follows it, and (``loop``) so on. Returns a nonterminal."""
     start = ir.nonterminal("free tokens")

@@ -1,8 +1,13 @@
-"""Which nonterminals derive anything: each rule counts what it still needs (Hopcroft and Ullman, 7.1.1)."""
+"""Which nonterminals derive anything: each rule counts what it still needs (Hopcroft and Ullman, 7.1.1); and rules in an order
+in which those that they mention come first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 class Productive:
@@ -46,3 +51,20 @@ class Productive:
                 if not self.missing[number] and left not in self.known:
                     self.known.add(left)
                     ready.append(left)
+
+
+def leaves_first(mentioned: Mapping[Name, Set[Name]], solve: Callable[[Name], bool]) -> None:
+    """Call ``solve`` with each rule once it was true of all others that the rule mentions."""
+    users: dict[Name, list[Name]] = {name: [] for name in mentioned}
+    missing = {name: len(others - {name}) for name, others in mentioned.items()}
+    for name, others in mentioned.items():
+        for other in others - {name}:
+            users[other].append(name)
+    ready = [name for name, count in missing.items() if not count]
+    while ready:
+        name = ready.pop()
+        if solve(name):
+            for user in users[name]:
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)

@@ -2,86 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
+from typing import Generic, TypeVar
+
 from cdplugin.ir import GrammarIR, Symbol
 
 CHAIN = 32
 """Counts up to this are a chain of rules, larger ones are written by doubling."""
+Item = TypeVar("Item", bound=Hashable)
 
 
-class Repeats:
-    """Writes repetitions into ``ir``; equal ones are written once. A repeated symbol may derive the empty text.
+class Repeats(Generic[Item]):
+    """Writes repetitions; equal ones are written once. A repeated symbol may derive the empty text.
 
-    ``name``: what its nonterminals are called in messages.
+    ``new()``: a new nonterminal; ``rule(left, right)`` writes a rule.
     """
 
-    def __init__(self, ir: GrammarIR, name: str = "") -> None:
-        self.ir = ir
-        self._name = name
-        self._known: dict[tuple[str, Symbol, int], Symbol] = {}
+    def __init__(self, new: Callable[[], Item], rule: Callable[[Item, Sequence[Item]], None]) -> None:
+        self._new = new
+        self._rule = rule
+        self._known: dict[tuple[str, Item, int], Item] = {}
 
-    def many(self, symbol: Symbol, low: int, high: int | None) -> Symbol:
-        """``symbol`` at least ``low`` and at most ``high`` times (``None``: no bound)."""
+    def parts(self, symbol: Item, low: int, high: int | None) -> list[Item]:
+        """``symbol`` at least ``low`` and at most ``high`` times (``None``: no bound), as a sequence."""
         parts = self.exactly(symbol, low)
         if high is None:
             parts.append(self.star(symbol))
         elif high > low:
             parts.append(self._at_most(symbol, high - low))
-        if len(parts) == 1 and parts[0] >= 0:
-            return parts[0]
-        out = self.ir.nonterminal()
-        self.ir.rule(out, parts)
-        return out
+        return parts
 
-    def star(self, symbol: Symbol) -> Symbol:
+    def star(self, symbol: Item) -> Item:
         """Any number of times. Recursion on the right: the parser's states then do not depend on how many there were."""
         loop, new = self._nonterminal("star", symbol, 0)
         if new:
-            self.ir.rule(loop, [])
-            self.ir.rule(loop, [symbol, loop])
+            self._rule(loop, [])
+            self._rule(loop, [symbol, loop])
         return loop
 
-    def exactly(self, symbol: Symbol, count: int) -> list[Symbol]:
+    def exactly(self, symbol: Item, count: int) -> list[Item]:
         """``count`` times, as a sequence."""
         if count <= CHAIN:
             return [symbol] * count
         return [self._power(symbol, n) for n in range(count.bit_length() - 1, -1, -1) if count >> n & 1]
 
-    def _nonterminal(self, kind: str, symbol: Symbol, n: int) -> tuple[Symbol, bool]:
+    def _nonterminal(self, kind: str, symbol: Item, n: int) -> tuple[Item, bool]:
         found = self._known.get((kind, symbol, n))
         if found is not None:
             return found, False
-        found = self._known[kind, symbol, n] = self.ir.nonterminal(self._name)
+        found = self._known[kind, symbol, n] = self._new()
         return found, True
 
-    def _at_most(self, symbol: Symbol, count: int) -> Symbol:
+    def _at_most(self, symbol: Item, count: int) -> Item:
         if count > CHAIN:
             (out,) = self.fewer(symbol, count + 1)
             return out
-        rest: list[Symbol] = []
+        rest: list[Item] = []
         for n in range(1, count + 1):
             longer, new = self._nonterminal("at most", symbol, n)
             if new:
-                self.ir.rule(longer, [])
-                self.ir.rule(longer, [symbol, *rest])
+                self._rule(longer, [])
+                self._rule(longer, [symbol, *rest])
             rest = [longer]
         return rest[0]
 
-    def _power(self, symbol: Symbol, exponent: int) -> Symbol:
+    def _power(self, symbol: Item, exponent: int) -> Item:
         """Exactly 2**exponent times."""
         out = symbol
         for n in range(1, exponent + 1):
             double, new = self._nonterminal("power", symbol, n)
             if new:
-                self.ir.rule(double, [out, out])
+                self._rule(double, [out, out])
             out = double
         return out
 
-    def fewer(self, symbol: Symbol, count: int) -> list[Symbol]:
+    def fewer(self, symbol: Item, count: int) -> list[Item]:
         """Fewer than ``count`` times, one way for each number: the binary digits of ``count`` from the lowest.
 
         Fewer than ``2**n + rest``: fewer than ``2**n``, or ``2**n`` and then fewer than ``rest``.
         """
-        smaller: list[Symbol] | None = None
+        smaller: list[Item] | None = None
         for n in range(count.bit_length()):
             if not count >> n & 1:
                 continue
@@ -89,19 +89,36 @@ class Repeats:
             if smaller is None:
                 smaller = below
                 continue
-            both = self.ir.nonterminal(self._name)
-            self.ir.rule(both, below)
-            self.ir.rule(both, [self._power(symbol, n), *smaller])
+            both = self._new()
+            self._rule(both, below)
+            self._rule(both, [self._power(symbol, n), *smaller])
             smaller = [both]
         return smaller or []
 
-    def _below_power(self, symbol: Symbol, exponent: int) -> list[Symbol]:
+    def _below_power(self, symbol: Item, exponent: int) -> list[Item]:
         """Fewer than 2**exponent times."""
-        below: list[Symbol] = []
+        below: list[Item] = []
         for n in range(1, exponent + 1):
             found, new = self._nonterminal("below", symbol, n)
             if new:
-                self.ir.rule(found, below)
-                self.ir.rule(found, [self._power(symbol, n - 1), *below])
+                self._rule(found, below)
+                self._rule(found, [self._power(symbol, n - 1), *below])
             below = [found]
         return below
+
+
+class SymbolRepeats(Repeats[Symbol]):
+    """Writes repetitions into ``ir``. ``name``: what its nonterminals are called in messages."""
+
+    def __init__(self, ir: GrammarIR, name: str = "") -> None:
+        super().__init__(lambda: ir.nonterminal(name), ir.rule)
+        self._ir = ir
+
+    def many(self, symbol: Symbol, low: int, high: int | None) -> Symbol:
+        """:meth:`parts` as one symbol, a nonterminal."""
+        parts = self.parts(symbol, low, high)
+        if len(parts) == 1 and parts[0] >= 0:
+            return parts[0]
+        out = self._ir.nonterminal()
+        self._ir.rule(out, parts)
+        return out

@@ -51,10 +51,7 @@ def python(*, max_width: int = 96) -> Lark:
 
 
 def sql(
-    tables: Mapping[str, Iterable[str]],
-    *,
-    aliases: Iterable[str] = _sql.ALIASES,
-    functions: Iterable[str] | None = None,
+    tables: Mapping[str, Iterable[str]], *, aliases: Iterable[str] = _sql.ALIASES, functions: Iterable[str] | None = None
 ) -> Lark:
     """:data:`SQL` over the tables and columns of a schema.
 

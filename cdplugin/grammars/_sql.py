@@ -31,6 +31,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
     lines = [
         "table: TABLE | ALIAS",
         "local_table: TABLE",
+        "created: ALIAS",
         "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *_qualified(tables, reserved)]),
         "qualifier: TABLE | ALIAS",
         "column_name: COLUMN | ALIAS",

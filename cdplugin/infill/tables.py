@@ -189,8 +189,8 @@ class InfillGrammar:
         if not isinstance(expander, Expander):
             return len(arena.tables[layout.DOT_SYMBOL]), len(arena.tables[layout.NULLABLE])
         done = 0
-        while done < len(expander._nullable):
-            if len(expander._nullable) > MOST_RULE_INSTANCES:
+        while done < expander.n_nonterminals:
+            if expander.n_nonterminals > MOST_RULE_INSTANCES:
                 raise LimitExceeded(
                     "infilling: the grammar makes rules on demand, and there are too many to make all of them",
                     expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
@@ -198,7 +198,7 @@ class InfillGrammar:
             if arena.tables[layout.RULE_HEADS][done] == layout.NOT_EXPANDED:
                 expander(done)
             done += 1
-        return expander._n_dots, len(expander._nullable)
+        return expander.n_dots, expander.n_nonterminals
 
     def _set_rules(self) -> None:
         tables, work = self.arena.tables, self.workspace
@@ -207,19 +207,23 @@ class InfillGrammar:
         index = np.where(symbols[dots] >= 0, symbols[dots], self.n_nonterminals - 2 - symbols[dots])
         n_symbols = self.n_nonterminals + self.n_lexemes
         work.set(ws.SYMBOL_HEADS, np.searchsorted(np.sort(index), np.arange(n_symbols + 1)))
-        work.set(ws.SYMBOL_DOTS, dots[np.argsort(index, kind="stable")])
+        turns = np.append(dots[np.argsort(index, kind="stable")], np.flatnonzero(symbols == -1))
+        work.set(ws.SYMBOL_DOTS, turns)
+        work.set(ws.TURN_OF, np.argsort(turns))
         is_first = np.ones(self.n_dots, np.int64)
         is_first[1:] = symbols[:-1] == -1
         work.set(ws.IS_FIRST, is_first)
-        passes = np.zeros(64 * ((self.n_dots + 63) // 64), np.uint8)
-        passes[dots] = tables[layout.DOT_NULL_REST][dots + 1]
+        head = work.header
+        head[ws.W_DOT_SET] = (self.n_dots + 63) // 64
+        head[ws.W_TURN_SET] = (len(dots) + 63) // 64
+        passes = np.zeros(64 * int(head[ws.W_TURN_SET]), np.uint8)
+        passes[: len(dots)] = tables[layout.DOT_NULL_REST][turns[: len(dots)] + 1]
         work.set(ws.PASSES, np.packbits(passes, bitorder="little").view(np.int64))
         firsts = np.flatnonzero(is_first)
         lefts = tables[layout.DOT_LEFT][firsts]
         work.set(ws.FIRST_HEADS, np.searchsorted(np.sort(lefts), np.arange(self.n_nonterminals + 1)))
         work.set(ws.FIRST_DOTS, firsts[np.argsort(lefts, kind="stable")])
         self._set_follows(symbols, firsts, lefts)
-        head = work.header
         head[ws.W_N_SYMBOLS_NT] = self.n_nonterminals
         head[ws.W_N_LEXEMES] = self.n_lexemes
         head[ws.W_N_DOTS] = self.n_dots
@@ -294,9 +298,8 @@ class InfillGrammar:
         return ranks
 
     def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
-        """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.infill.alive`), as bit sets."""
+        """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.infill.alive`), as bit sets by turn."""
         words = (self.n_dots + 63) // 64
-        self.workspace.header[ws.W_DOT_SET] = words
         if self.n_dots > MOST_DOTS_ALIVE:
             self.workspace.set(ws.AFTER, np.zeros(0, np.int64))
             return
@@ -334,8 +337,12 @@ class InfillGrammar:
         for dot, symbol in enumerate(symbols):
             if symbol < -1:
                 behind[-2 - symbol] |= after[dot + 1]
-        data = b"".join(found.to_bytes(8 * words, "little") for found in behind)
-        self.workspace.set(ws.AFTER, np.frombuffer(data, np.int64))
+        data = np.frombuffer(b"".join(found.to_bytes(8 * words, "little") for found in behind), np.uint8)
+        by_dot = np.unpackbits(data.reshape(len(behind), 8 * words), axis=1, bitorder="little")
+        by_turn = np.zeros((len(behind), 64 * int(self.workspace.header[ws.W_TURN_SET])), np.uint8)
+        turns = self.workspace.tables[ws.SYMBOL_DOTS][: np.count_nonzero(np.array(symbols) != -1)]
+        by_turn[:, : len(turns)] = by_dot[:, turns]
+        self.workspace.set(ws.AFTER, np.packbits(by_turn, axis=1, bitorder="little").view(np.int64).ravel())
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""

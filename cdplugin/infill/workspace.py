@@ -62,6 +62,7 @@ _INITIAL = {
 _RULES = (
     ws.SYMBOL_HEADS,
     ws.SYMBOL_DOTS,
+    ws.TURN_OF,
     ws.IS_FIRST,
     ws.FIRST_HEADS,
     ws.FIRST_DOTS,
@@ -81,6 +82,7 @@ _RULE_WORDS = (
     ws.W_MOST_CLASSES,
     ws.W_SET,
     ws.W_DOT_SET,
+    ws.W_TURN_SET,
 )
 
 

@@ -26,10 +26,11 @@ from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
-from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable, push
+from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable
 from cdplugin.kernels.regex.programs import evaluate
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, set_flags, spend
+from cdplugin.kernels.store.stack import intern_words, push_pair
 
 (
     OP_CONSTANTS,  # intern EMPTY, EPSILON and ALL as ids 1, 2 and 3
@@ -80,26 +81,21 @@ def _constants(h):
 @kernel
 def _root(h):
     """The start cursor: that of the row with the item ``(0, {})``, ``S' -> • S END``, row 1; or a status."""
-    head = header(h)
     if not has_room(h, layout.STACK, 4):
         return statuses.GROW
     origin = intern(h, layout.K_ORIGIN, 0, 0)
     if origin < 0:
         return origin
     i64(h, layout.STACK)[0] = pack(0, origin)  # dot 0: S' -> . S END
-    head[layout.STACK_TOP] = 1
-    row = make_row(h, 0, 1)
+    header(h)[layout.STACK_TOP] = 1
+    row = make_row(h, 0)
     return start_of(h, row) if row > 0 else row
 
 
 @kernel
 def _scan(h, row, lexeme):
     """The row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
-    if not has_room(h, layout.STACK, 4):
-        return statuses.GROW
-    i64(h, layout.STACK)[0] = lexeme
-    header(h)[layout.STACK_TOP] = 1
-    accepted = intern(h, layout.K_ACCEPTED, 0, 1)
+    accepted = intern_words(h, layout.K_ACCEPTED, 1, lexeme, 0, 0, 0)
     return accepted if accepted < 0 else advance(h, row, accepted)
 
 
@@ -201,7 +197,7 @@ def edges(h, cursor, bytes_address, count):
             if words[k] == after:
                 is_new = False
                 break
-        if is_new and (push(h, np.int64(i)) < 0 or push(h, after) < 0):
+        if is_new and push_pair(h, np.int64(i), after) < 0:
             return np.int64(statuses.GROW)
     return (head[layout.STACK_TOP] - base) >> 1
 

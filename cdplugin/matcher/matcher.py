@@ -30,14 +30,11 @@ from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_MOST_STOP_SETS = 4
-"""Sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same."""
-_ENDING_STEPS = 2
-"""Times ``Limits.max_step_work`` that looking for one ending may take."""
-_NEAR_STEPS = 16
-"""Masks after one whose budget was near, for which it is not asked again whether it is far away."""
+_MOST_STOP_SETS = 4  # sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same
+_ENDING_STEPS = 2  # times Limits.max_step_work that looking for one ending may take
+_NEAR_STEPS = 16  # masks after one whose budget was near, for which it is not asked again whether it is far away
+# tokens for which a text that is followed once more is granted what one step is, and how many times that at most
 _REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
-"""Tokens for which a text that is followed once more is granted what one step is, and how many times that at most."""
 
 
 class Grammar:
@@ -59,7 +56,8 @@ class Grammar:
         self._budgets: dict[bytes, budgets.Budgets] = {}  # by stop tokens
         self.account = Account()
         self.account.note("rules", tables.nbytes)
-        self._count(arena)
+        arena.account = self.account
+        arena.note_size()
         forking.watch(self)
 
     def after_fork(self) -> None:
@@ -69,11 +67,10 @@ class Grammar:
             arena.lock = threading.Lock()
             arena.abandon()
 
-    def __copy__(self) -> Grammar:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Grammar:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Grammar:
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
         raise TypeError("a Grammar cannot be pickled: pickle its spec and its Vocabulary or Compiler, and compile it there")
@@ -82,11 +79,6 @@ class Grammar:
     def nbytes(self) -> int:
         """Bytes that the grammar takes now: rules, states, masks, and what is known of endings."""
         return self.account.nbytes
-
-    def _count(self, arena: Arena) -> None:
-        """Have an arena's growth counted from now on."""
-        arena.account = self.account
-        arena.note_size()
 
     def counters(self) -> dict[str, int]:
         """Counts of the engine's work and states so far (see :meth:`cdplugin.engine.arena.Arena.counters`)."""
@@ -120,17 +112,16 @@ class Grammar:
                     arena.account, self._endings, self._budgets = None, None, {}
                     self.account.note("endings", 0)
                     self.account.note("budgets", 0)
-                    self._count(fresh)
-                    fresh.is_fresh = True
+                    fresh.account, fresh.is_fresh = self.account, True
+                    fresh.note_size()
                     self._arena = fresh
         return self._arena
 
     def _endings_in(self, arena: Arena) -> completion.Endings:
         """What is known of short endings in the present arena, whose lock the caller holds."""
-        endings = self._endings
-        if endings is None or endings.arena is not arena:
-            endings = self._endings = completion.Endings(arena)
-        return endings
+        if self._endings is None or self._endings.arena is not arena:
+            self._endings = completion.Endings(arena)
+        return self._endings
 
     def _budgets_in(self, arena: Arena, stops: np.ndarray) -> budgets.Budgets:
         """What is known of endings in tokens, for some stop tokens. The caller holds the arena's lock."""
@@ -236,15 +227,19 @@ class Matcher:
     def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int]], budget: int) -> int:
         """How many leading tokens, which are allowed at their places, fit a budget."""
         last = len(places) - 1
-        if budget - last >= self._enough and len(self._tokens) + last <= self._until:
+        if self._is_far(budget, last):
             return len(places)
         with arena.lock:
             known = self._grammar._budgets_in(arena, self._stops)
             self._enough, self._until, self._seen = known.quiet(self._cursors[-1], budget, self._tokens, self._seen)
-            if budget - last >= self._enough and len(self._tokens) + last <= self._until:
+            if self._is_far(budget, last):
                 return len(places)
             fits = (known.allows(cursor, token, budget - i) for i, (cursor, token) in enumerate(places))
             return next((i for i, does in enumerate(fits) if not does), len(places))
+
+    def _is_far(self, budget: int, ahead: int) -> bool:
+        """Whether it is known that every token fits a budget, here and after ``ahead`` tokens."""
+        return budget - ahead >= self._enough and len(self._tokens) + ahead <= self._until
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
@@ -275,16 +270,13 @@ class Matcher:
         other._partial = None
         return other
 
-    def __copy__(self) -> Matcher:
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Matcher:
         return self.fork()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Matcher:
-        return self.fork()
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
-        raise TypeError(
-            "a Matcher cannot be pickled: pickle its spec and its tokens, compile the spec there and follow the tokens"
-        )
+        raise TypeError("a Matcher cannot be pickled: pickle its spec and tokens, compile the spec there and follow the tokens")
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
@@ -366,12 +358,8 @@ class Matcher:
         if not was_known:
             known.tell(self._grammar.account)
         if least > budget:
-            raise BudgetError(
-                f"a budget of {budget} tokens: expected at least {least}, the length of the shortest legal ending that "
-                f"was found{' with its stop token' if known.last else ''}",
-                budget,
-                least,
-            )
+            ending = f"the shortest legal ending that was found{' with its stop token' if known.last else ''}"
+            raise BudgetError(f"a budget of {budget} tokens: expected at least {least}, the length of {ending}", budget, least)
 
     def forced_tokens(self, canonical: bool = False, *, limit: int = 256) -> list[int]:
         """The tokens that must come now, one after the other; the matcher stays where it is.
@@ -386,9 +374,8 @@ class Matcher:
         arena, cursor = self._place()
         with arena.lock:
             endings = self._grammar._endings_in(arena)
-        step = functools.partial(self._step, arena)
-        position = forced.Position(arena, cursor, self._tokens[-forced.CONTEXT :], self._stops, step, endings)
-        return position.canonical_tokens(limit)
+        step, tokens = functools.partial(self._step, arena), self._tokens[-forced.CONTEXT :]
+        return forced.Position(arena, cursor, tokens, self._stops, step, endings).canonical_tokens(limit)
 
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
@@ -409,9 +396,8 @@ class Matcher:
             found = self._find_ending(arena, cursor)
         if found is None:
             raise EngineError(completion.NOT_FOLLOWED)
-        ending = found
-        self._ending = (len(self._tokens), ending)
-        return ending.copy()
+        self._ending = (len(self._tokens), found)
+        return found.copy()
 
     def enough_tokens(self) -> int:
         """A number of tokens, without the stop token, in which the text can surely end.
@@ -433,9 +419,8 @@ class Matcher:
         Raises as :meth:`shortest_completion` does.
         """
         arena, cursor = self._place()
-        if after is None:
-            return self._can_end(arena, cursor, budget)
-        cursor = self._step(arena, cursor, integer("token id", after))
+        if after is not None:
+            cursor = self._step(arena, cursor, integer("token id", after))
         return cursor != 0 and self._can_end(arena, cursor, budget)
 
     def ends_within(self, budget: int) -> Callable[[int], bool]:
@@ -473,8 +458,16 @@ class Matcher:
 
     def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
         """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
-        endings = self._grammar._endings_in(arena)
-        return endings.followed(cursor, self._stops, lambda tokens: tokens if self._ends(arena, cursor, tokens) else None)
+
+        def follow(token_ids: list[int]) -> list[int] | None:
+            after = cursor
+            for token in token_ids:
+                after = self._follow(arena, after, token)
+                if after == 0:
+                    return None
+            return token_ids if after == TERMINATED or arena.call(kernels.OP_ACCEPTS, after) else None
+
+        return self._grammar._endings_in(arena).followed(cursor, self._stops, follow)
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.
@@ -546,22 +539,14 @@ class Matcher:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _ends(self, arena: Arena, cursor: int, token_ids: list[int]) -> bool:
-        """Whether the text may end after these tokens. The caller holds the arena's lock."""
-        for token in token_ids:
-            cursor = self._follow(arena, cursor, token)
-            if cursor == 0:
-                return False
-        return cursor == TERMINATED or bool(arena.call(kernels.OP_ACCEPTS, cursor))
-
     def _here(self) -> tuple[Arena, StaticTables, int]:
         """The grammar's present arena, its tables, and the cursor."""
         arena, cursor = self._place()
         return arena, self._grammar._tables, cursor
 
     def _check(self, token_id: int) -> None:
-        if not 0 <= token_id < self._grammar.vocab.size:
-            raise ValueError(f"token id: expected 0 to {self._grammar.vocab.size - 1}, found {token_id}")
+        if not 0 <= token_id < self._size:
+            raise ValueError(f"token id: expected 0 to {self._size - 1}, found {token_id}")
 
     def _place(self) -> tuple[Arena, int]:
         """The grammar's present arena, and the cursor in it."""
@@ -597,8 +582,7 @@ class Matcher:
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
         """The cursor after a token; 0 if it is not allowed."""
-        if not 0 <= token_id < self._size:
-            self._check(token_id)
+        self._check(token_id)
         with arena.lock:
             return self._follow(arena, cursor, token_id)
 

@@ -6,9 +6,9 @@ length kept for every cursor that it passes. A token fits a budget if the ending
 with an ending in hand, and the next token of that ending fits at the next step: a text never runs into a place from which it
 cannot end in time.
 
-An ending is a shortest text in its fewest tokens. A longer text may take fewer; where that would make a token fit, it is
-looked for, best first over tokens, as far as :data:`SEARCH_GAP` and :data:`SEARCH_WORK` go. Beyond them a token for which an
-ending exists may be missed.
+An ending is a shortest text in its fewest tokens. A longer text may take fewer tokens. Where that would make a token fit, a
+best-first search over tokens looks for one, within :data:`SEARCH_GAP` and :data:`SEARCH_WORK`. Beyond these, a token may be
+left out although an ending exists.
 """
 
 from __future__ import annotations
@@ -148,11 +148,12 @@ class Budgets:
     def quiet(
         self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int = 0
     ) -> tuple[int, int, Seen | None]:
-        """A budget in which every token fits, up to so many tokens of the text; and what is known of a place in it.
+        """``(enough, until, seen)``: a budget of ``enough`` tokens fits every token, as long as the text has at most ``until``
+        tokens; ``seen``: what is known of a place in the text.
 
         ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. ``row``:
-        the address of the mask, 0 where none is at hand. Where every token has to be looked at, the budget is more than the one
-        asked for, and the tokens fewer than the text's.
+        the address of the mask, 0 where none is at hand. Where every token has to be looked at, ``enough`` is more than the
+        budget asked for, and ``until`` less than the text's tokens (:data:`ALWAYS`).
         """
         for growth in self._growths():
             found = growth.steps(cursor, budget - self.last, tokens, seen, row)
@@ -175,7 +176,7 @@ class Budgets:
                 self._most_after.clear()
             try:
                 with self._arena.one_budget(GRANT):
-                    row = self._row_at(cursor)
+                    row = self._arena.mask(cursor, self._stops)
                     growth.leave_deep(cursor, row, levels)
                     leave_out(row, self._stop_list)
                     known = max(map(growth.left, successors(self._arena, cursor, row)[0]), default=0)
@@ -183,12 +184,6 @@ class Budgets:
                 known = FAR
             self._most_after[cursor, levels] = known
         return known
-
-    def _row_at(self, cursor: int) -> np.ndarray:
-        """The mask row of a cursor."""
-        row = np.zeros((self._arena.vocab.size + 31) // 32, np.int32)
-        self._arena.call(kernels.OP_FILL, cursor, row.ctypes.data, self._stops.ctypes.data)
-        return row
 
     def _growths(self) -> Iterator[Growth]:
         """The bounds that there are, the one that is known soonest first."""
@@ -236,8 +231,8 @@ class Budgets:
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
     def profile(self, cursor: int) -> Profile:
-        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` and :class:`EngineError` where not
-        even one ending is found.
+        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` or :class:`EngineError` where no
+        ending is found.
         """
         known = self._profiles.get(cursor)
         if known is None:
@@ -315,7 +310,7 @@ class Budgets:
         """
         known = self._last_places
         if known is None or known[0] != cursor:
-            row = self._row_at(cursor)
+            row = self._arena.mask(cursor, self._stops)
             rest = row.copy()
             leave_out(rest, self._stop_list)
             known = self._last_places = (cursor, row, *successors(self._arena, cursor, rest))

@@ -20,10 +20,8 @@ import numpy as np
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Budget, Costs
@@ -188,8 +186,8 @@ class Endings:
                 self._arena.account.note("endings", self.nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
-        """What ``follow`` makes of the fewest tokens for what :meth:`find` found; where that is nothing, of one for each byte:
-        where tokens are counted, others are another text. ``stops``: int64, a count and the tokens that are never text.
+        """What ``follow`` makes of an ending: of the fewest tokens that spell it; where that is None, of one token for each
+        byte, which matters where a grammar counts tokens. ``stops``: int64, a count and the tokens that are never text.
         """
         edges = self.find(cursor)
         found = follow(_tokens(edges, lambda text: self._fewest(text, stops)))
@@ -198,10 +196,14 @@ class Endings:
             found = follow(_tokens(edges, lambda text: self._singly(text, banned)))
         return found
 
+    def spelled(self, text: bytes, stops: np.ndarray) -> int:
+        """How few tokens spell a text, which are left on the stack; or ``NOT_SPELT`` plus a place."""
+        data = np.frombuffer(text, np.uint8)
+        return self._arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+
     def _fewest(self, text: bytes, stops: np.ndarray) -> list[int]:
         """The fewest tokens that spell a text. Raises :class:`EngineError` where none do."""
-        data = np.frombuffer(text, np.uint8)
-        found = self._arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        found = self.spelled(text, stops)
         if found >= mask_layout.NOT_SPELT:
             raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
         return self._arena.tables[layout.STACK][:found].tolist()
@@ -305,7 +307,9 @@ class Endings:
         return None
 
     def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
-        """The edges of a cursor from which ``estimate`` bytes are left."""
+        """The edges of a cursor from which ``estimate`` bytes are left. Where one that is known is as near an end as that, what
+        is not known comes after it: rules would be made to find an ending that is no shorter.
+        """
         words = None if by_tokens else self._words_at(cursor)
         if not self._arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
             return [
@@ -314,14 +318,19 @@ class Endings:
             ]
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
+        nearest = 0
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
             unknown = left >= FAR
             if unknown or self.costs.is_bound:
                 left = max(0 if unknown else left, estimate - cost, 0)
+            elif cost + left <= estimate:
+                nearest = min(nearest or left, left)
             found.append((edge, after, cost, left, unknown))
-        return found
+        return [
+            (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
+        ]
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)
@@ -427,8 +436,7 @@ class Endings:
         """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
         if root in self._words:
             return self._words[root] is not None
-        pure = self._arena.flags(np.array([root]))[0] & expressions.PURE
-        return bool(pure) and self.costs.of_expression(root) <= _LONGEST_WORD
+        return self._arena.is_pure(root) and self.costs.of_expression(root) <= _LONGEST_WORD
 
     def word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
@@ -505,7 +513,7 @@ class Endings:
         out: dict[int, int] = {}
         for row, state in self._arena.pairs(cursor):
             states = [state]
-            for lexeme in arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST)):
+            for lexeme in arena.longest(state):
                 after = arena.call(kernels.OP_SCAN, row, lexeme)
                 states.append(arena.of_row(after, parser_layout.R_START))
             for one in states:

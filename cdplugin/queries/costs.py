@@ -34,7 +34,6 @@ _PRINTABLE = range(0x20, 0x7F)
 _LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
-
 # Units of work (Limits.max_step_work), measured, of what is done in Python: one step of the search, looking at what follows a
 # nonterminal, at an item there, at a lexeme of a lexer state, at an expression's derivatives, at a node of an expression, and
 # taking in one rule.
@@ -169,7 +168,12 @@ class Costs:
                 if not lexemes[record + layout.X_IS_SKIP]:
                     symbol = int(lexemes[record + layout.X_SYMBOL])
                     del lexemes
-                    after = self._arena.call(kernels.OP_SCAN, row, symbol)
+                    scan = self._arena.call if self._demand else self._arena.call_known
+                    found = scan(kernels.OP_SCAN, row, symbol)
+                    if found is None:
+                        self._unsure = True
+                        return FAR
+                    after = found
                 known = min(known, total((bytes_left, self.of_row(after))))
             if known < FAR:
                 self._of_pair[key] = known
@@ -177,15 +181,15 @@ class Costs:
         return known
 
     def _match(self, word: int) -> tuple[int, bool]:
-        """What a lexeme that is open (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
+        """What an open lexeme (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
         expression = word & layout.LOW_32
-        return self._structure(expression), not self.is_pure(expression) and expression not in self._looked_for
+        return self._structure(expression), not self._arena.is_pure(expression) and expression not in self._looked_for
 
     # --- expressions ----------------------------------------------------------------------------------------------------------
 
     def of_expression(self, expression: int) -> int:
         """Length of the shortest match, looked for with ``&`` and ``~`` too."""
-        if not self.is_pure(expression) and expression not in self._looked_for:
+        if not self._arena.is_pure(expression) and expression not in self._looked_for:
             self._look_into(expression)
         return self._structure(expression)
 
@@ -197,7 +201,7 @@ class Costs:
         pending = [root]
         while pending:
             e = pending.pop()
-            if e in self._looked_for or self.is_pure(e):
+            if e in self._looked_for or self._arena.is_pure(e):
                 continue
             self._looked_for.add(e)
             kind = self._arena.kind(e)
@@ -211,19 +215,12 @@ class Costs:
         for e in around:
             self._of_expression.pop(e, None)
 
-    def is_pure(self, expression: int) -> bool:
-        """Whether an expression has neither ``&`` nor ``~``."""
-        return bool(self._flags(expression) & expressions.PURE)
-
-    def _flags(self, expression: int) -> int:
-        return int(self._arena.tables[layout.VALUES][expression * layout.VALUE_WORDS + layout.V_FLAGS])
-
     def _structure(self, root: int) -> int:
         """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
         arena, known = self._arena, self._of_expression
         if root in known:
             return known[root]
-        if self.is_pure(root):
+        if self._arena.is_pure(root):
             return self.measures.least(root)
         bounds: dict[int, int] = {}
         pending = [root]
@@ -234,14 +231,14 @@ class Costs:
                 continue
             kind = arena.kind(e)
             words = arena.sequence(e)
-            parts = (
-                words if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND) else words[:1] if kind == layout.K_REPEAT else []
-            )
+            parts: list[int] = []
+            if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_REPEAT):
+                parts = words[:1] if kind == layout.K_REPEAT else words
             costs: list[int] = []
             missing: list[int] = []
             for part in parts:
                 cost = known.get(part, bounds.get(part))
-                if cost is not None or self.is_pure(part):
+                if cost is not None or self._arena.is_pure(part):
                     costs.append(self.measures.least(part) if cost is None else cost)
                 else:
                     missing.append(part)
@@ -257,7 +254,7 @@ class Costs:
             elif kind == layout.K_REPEAT:
                 bound = min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
             elif kind == layout.K_NOT:
-                bound = 0 if self._flags(e) & expressions.NULLABLE else 1
+                bound = 0 if arena.has_flag(e, expressions.NULLABLE) else 1
             else:
                 bound = 0 if kind == layout.K_EPSILON else FAR
             bounds[e] = bound
@@ -280,7 +277,7 @@ class Costs:
                 return FAR
             bound, _, taken, e = heappop(pending)
             exact = e in self._looked_for and e != root
-            if exact or self._flags(e) & expressions.NULLABLE:
+            if exact or arena.has_flag(e, expressions.NULLABLE):
                 found = taken + (self._structure(e) if exact else 0)
                 while e != root:
                     self._of_expression[e] = found - depth[e]
@@ -311,13 +308,13 @@ class Costs:
                     break
             else:
                 return False
-        return bool(self._flags(e) & expressions.NULLABLE)
+        return self._arena.has_flag(e, expressions.NULLABLE)
 
     def _lexeme(self, lexeme: int) -> int:
-        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token. One with a fence
-        needs a space on one of its sides, most often: without it, a search looks at too many ways that are too short. Of names
-        that come once each, the longest: were the shortest counted each time, a search would go astray when the short ones
-        are used up.
+        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token.
+
+        A lexeme with a fence counts one more, as it mostly needs a space beside it; otherwise a search looks at many ways that
+        are too short. Of names that may come once each, the longest counts: the short ones are soon used up.
         """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
             return 0
@@ -448,12 +445,13 @@ class Costs:
         self._stale = self._stale or stale
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
-        """The cost of a nonterminal in a rule of ``left``; rules are made, those near an end first, until some derivation ends.
+        """The cost of a nonterminal in a rule of ``left``. Makes late rules, those near an end first, until some derivation
+        ends.
 
-        A member that follows one of its own family and is no nearer to an end comes last: an object with 20 properties that may
-        come in any order has a million of those, none of which helps to find what a required property may hold. Each member
-        of a family puts the others of it off by one, else all the subsets of an object's names would come before an object
-        inside it that has more names.
+        Members that follow one of their own family and are no nearer to an end come last. An object with 20 properties in any
+        order has a million of these, and none tells what a required property may hold. Each member that gets rules moves the
+        others of its family back by one. Otherwise all subsets of an object's names would come before an inner object with
+        more names.
         """
         expander: Any = self._arena.expand
         if self._arena.header[layout.HAS_TRACKED]:

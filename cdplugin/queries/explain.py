@@ -9,7 +9,6 @@ from cdplugin.engine.arena import Arena
 from cdplugin.engine.static_tables import StaticTables
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.queries.captures import Rules
@@ -24,14 +23,12 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
     vocab = arena.vocab
     if cursor == TERMINATED:
         return f"token {token_id} comes after the end of the text"
-    if token_id in stop_token_ids:
-        if arena.call(kernels.OP_ACCEPTS, cursor):
-            return f"token {token_id} ends the text and is allowed here"
-        if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
-            return f"token {token_id}{_named(vocab, token_id)} is allowed"
-        return f"token {token_id} would end the text, which is not complete: expected {expected(arena, tables, cursor)}"
+    if token_id in stop_token_ids and arena.call(kernels.OP_ACCEPTS, cursor):
+        return f"token {token_id} ends the text and is allowed here"
     if arena.header[layout.HAS_TERMINALS] and arena.call(kernels.OP_ACCEPT, cursor, token_id, 0):
         return f"token {token_id}{_named(vocab, token_id)} is allowed"
+    if token_id in stop_token_ids:
+        return f"token {token_id} would end the text, which is not complete: expected {expected(arena, tables, cursor)}"
     text = vocab.tokens[token_id]
     if text is None:
         if token_id not in vocab.special_tokens.values():
@@ -88,16 +85,11 @@ def _several(names: list[str]) -> str:
 # --- places: (row, lexer state) ---------------------------------------------------------------------------------------------
 
 
-def _matched(arena: Arena, state: int) -> list[int]:
-    """The LONGEST lexemes that match in a state, so that they end if the next byte does not go on with them."""
-    return arena.sequence(arena.of_state(state, lexer_layout.L_LONGEST))
-
-
 def after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
     """The places right after the LONGEST lexemes that match at a cursor."""
     out = []
     for row, state in arena.pairs(cursor):
-        for lexeme in _matched(arena, state):
+        for lexeme in arena.longest(state):
             after = arena.call(kernels.OP_SCAN, row, lexeme)
             starts = (arena.of_row(after, parser_layout.R_START), arena.of_row(after, parser_layout.R_LONGEST))
             out += [(after, start) for start in starts if start]
@@ -127,7 +119,7 @@ def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
     """Names of the LONGEST lexemes that match at a cursor, skips apart."""
     names: dict[str, None] = {}
     for _, state in arena.pairs(cursor):
-        for lexeme in _matched(arena, state):
+        for lexeme in arena.longest(state):
             if not arena.of_lexeme(lexeme, layout.X_IS_SKIP):
                 names[lexeme_name(arena, tables, lexeme)] = None
     return list(names)

@@ -10,10 +10,10 @@ opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.pars
 
 A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
 
-The unit is the byte at first, each one a token of its own, which is quickly known and enough where the budget is really far
-away. Where it is not, costs are the tokens of an ending of the fewest bytes (since these are the endings that are found), each
-lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For others, and for what a lexeme that has begun
-may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
+Costs are counted in bytes at first, each a token of its own: this is quickly known, and enough where the budget is really far
+away. Where it is not, costs are counted in tokens: those of an ending of the fewest bytes, since such endings are found, with
+each lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For other lexemes, and for what a lexeme that
+has begun may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
 
 The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
 (:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
@@ -335,7 +335,7 @@ class Growth(Costs):
 
     def _match(self, word: int) -> tuple[int, bool]:
         expression = word & layout.LOW_32
-        if self.is_pure(expression):
+        if self._arena.is_pure(expression):
             left = self._structure(expression)
         else:
             meeting = self._unit.meetings.rest(expression)
@@ -583,8 +583,7 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
     def spelled(expression: int) -> int:
         word = endings.word(expression)
         if word:
-            data = np.frombuffer(word, np.uint8)
-            found = arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+            found = endings.spelled(word, stops)
             return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
         length = max(1, endings.costs.of_expression(expression))
         return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR

@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.regex.expressions import PURE
 from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
 
@@ -70,8 +69,8 @@ class Measures:
         self._end = end
 
     def _measured(self, known: np.ndarray, first: int, end: int) -> np.ndarray:
-        """The records up to ``end``, in place or, where there is no room, in a larger array: by a half, as few are asked for at
-        a time.
+        """The records up to ``end``: in place, or, where there is no room, in an array that is larger by a half, since each
+        call adds a few.
         """
         out = known
         if len(known) < end * MEASURE_WORDS:
@@ -115,7 +114,7 @@ class Meetings:
         while pending:
             e = pending[-1]
             kind, parts = self._parts(e)
-            if e in self._rests or self._arena.flags(np.array([e]))[0] & PURE:
+            if e in self._rests or self._arena.is_pure(e):
                 self._rests.setdefault(e, (self._measures.rest(e), False))
                 pending.pop()
                 continue

@@ -230,7 +230,9 @@ class _Separators:
             return False
         key = part, first, self._rivals[x]
         if key not in self._ends:
-            longer = self._evaluate([CONSTANT, part, *bytes_words(first), CONSTANT, expressions.ALL, layout.K_CAT, 3])
+            longer = self._arena.evaluate([CONSTANT, part, *bytes_words(first), CONSTANT, expressions.ALL, layout.K_CAT, 3], 0)[
+                0
+            ]
             self._ends[key] = first == 0 or not self._meet(longer, self._union(self._rivals[x]))
         return self._ends[key]
 
@@ -305,11 +307,12 @@ class _Separators:
         if not parts:
             return expressions.EMPTY
         words = [word for part in parts for word in (CONSTANT, part)]
-        return self._evaluate([*words, layout.K_ALT, len(parts)])
+        return self._arena.evaluate([*words, layout.K_ALT, len(parts)], 0)[0]
 
     def _meet(self, one: int, other: int) -> bool:
         """Whether two expressions have a text in common."""
-        return self._status(self._evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2])) & kernels.MATCHES_SOMETHING != 0
+        both, _ = self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)
+        return self._status(both) & kernels.MATCHES_SOMETHING != 0
 
     def _is_nullable(self, expression: int) -> bool:
         return self._status(expression) & kernels.MATCHES_EMPTY != 0
@@ -323,13 +326,6 @@ class _Separators:
             return expressions.EMPTY
         child = self._arena.call(kernels.OP_DERIVE, expression, byte)
         return child if self._status(child) & kernels.MATCHES_SOMETHING else expressions.EMPTY
-
-    def _evaluate(self, words: list[int]) -> int:
-        """The expression that a program makes."""
-        arena = self._arena
-        arena.reserve(layout.STACK, 2 * len(words))
-        arena.tables[layout.STACK][: len(words)] = words
-        return arena.call(kernels.OP_EVALUATE, len(words))
 
 
 def _members(bits: int) -> Iterator[int]:

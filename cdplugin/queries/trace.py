@@ -220,23 +220,8 @@ class _Writer:
             reason = "" if accepted else _cut(matcher.explain(token))
         label = "" if token is None else token_label(vocab, token)
         ends = text if token not in matcher.stop_token_ids else b""
-        self.steps.append(
-            Step(
-                token,
-                ends,
-                label,
-                self._start,
-                allowed,
-                may_end,
-                accepted,
-                reason,
-                expected,
-                places,
-                forced,
-                ending,
-                preference,
-            )
-        )
+        ahead = (expected, places, forced, ending, preference)
+        self.steps.append(Step(token, ends, label, self._start, allowed, may_end, accepted, reason, *ahead))
         self._start += len(ends)
         return accepted
 

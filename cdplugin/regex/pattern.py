@@ -157,24 +157,18 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
         children = children_of(node)
         waiting = []
         for child in children:
-            if id(child) in done:
+            if id(child) in done or (child.op == TEXT and node.op == ALT):  # text_set takes all texts at once
                 continue
-            if child.op == CHARS:
-                done[id(child)] = alphabet.chars(child.args[0])
-            elif child.op == TEXT and node.op == ALT:
-                pass  # text_set takes all of them at once
-            elif child.op == TEXT:
-                done[id(child)] = alphabet.literal_any(child.args[0])
+            if child.op in (CHARS, TEXT):
+                done[id(child)] = _leaf(child, alphabet)
             else:
                 waiting.append(child)
         if waiting:
             stack += waiting
             continue
         stack.pop()
-        if node.op == CHARS:
-            built = alphabet.chars(node.args[0])
-        elif node.op == TEXT:
-            built = alphabet.literal_any(node.args[0])
+        if node.op in (CHARS, TEXT):
+            built = _leaf(node, alphabet)
         elif node.op == REPEAT:
             built = repeat(done[id(node.args[0])], node.args[1], node.args[2])
         elif node.op == CAT:
@@ -187,17 +181,13 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
     return done[id(root)]
 
 
+def _leaf(node: Node, alphabet: Alphabet) -> Expr:
+    return (alphabet.chars if node.op == CHARS else alphabet.literal_any)(node.args[0])
+
+
 def _unite(parts: list[Split]) -> Split:
-    return Split(
-        alt(*(p.free for p in parts)),
-        alt(*(p.at_end for p in parts)),
-        alt(*(p.at_start for p in parts)),
-        alt(*(p.whole for p in parts)),
-        any(p.free_null for p in parts),
-        any(p.at_end_null for p in parts),
-        any(p.at_start_null for p in parts),
-        any(p.whole_null for p in parts),
-    )
+    free, at_end, at_start, whole, *nulls = zip(*parts, strict=True)
+    return Split(alt(*free), alt(*at_end), alt(*at_start), alt(*whole), *map(any, nulls))
 
 
 def _concatenate(parts: list[Split]) -> Split:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-from cdplugin.errors import GrammarError, shown
+from cdplugin.errors import GrammarError, relocated, shown
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import spell
 from cdplugin.ir import GrammarIR, Symbol
@@ -110,11 +110,8 @@ class Template(Spec):
 
     def _content(self, name: str, spec: Spec, limits: Limits, ir: GrammarIR) -> Symbol:
         inner = ir.nested()
-        try:
+        with relocated(lambda where: f"hole {name!r}" + (f", {where}" if where else "")):
             spec.to_ir(limits, inner)
-        except GrammarError as problem:
-            where = f"hole {name!r}" + (f", {problem.location}" if problem.location else "")
-            raise problem.amended(location=where) from None
         return ir.adopt(inner)
 
 

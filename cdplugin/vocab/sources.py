@@ -50,8 +50,8 @@ MOST_TOKENS = 1 << 24
 def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
     """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
 
-    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the
-    model proper; logits that do not hold these are an error.
+    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the model
+    proper; it is an error if the logits do not hold these.
     """
     if vocab_size is None:
         return tokens
@@ -252,9 +252,7 @@ def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
 def _mistral_inside(tokenizer: Any) -> Any:
     """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or holds, or None."""
     for _ in range(4):
-        if tokenizer is None or (
-            hasattr(tokenizer, "n_words") and hasattr(tokenizer, "bos_id") and hasattr(tokenizer, "_model")
-        ):
+        if tokenizer is None or all(hasattr(tokenizer, name) for name in ("n_words", "bos_id", "_model")):
             return tokenizer
         held = (getattr(tokenizer, name, None) for name in ("instruct_tokenizer", "tokenizer", "instruct", "mistral"))
         tokenizer = next((h for h in held if h is not None), None)
@@ -293,14 +291,10 @@ def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> 
         hidden = [model.IsControl(i) or model.IsUnknown(i) or model.IsUnused(i) for i in range(size)]
         pieces = [model.id_to_piece(i) for i in range(size)]
         special = {pieces[i]: i for i in range(size) if hidden[i]}
-        tokens = [
-            None
-            if hidden[i]
-            else bytes([int(pieces[i][1:5], 16)])
-            if model.IsByte(i)
-            else pieces[i].replace("\u2581", " ").encode()
-            for i in range(size)
-        ]
+        texts = (
+            bytes([int(p[1:5], 16)]) if model.IsByte(i) else p.replace("\u2581", " ").encode() for i, p in enumerate(pieces)
+        )
+        tokens = [None if is_hidden else text for is_hidden, text in zip(hidden, texts)]
 
         def check(source: TokenSource) -> None:
             check_decoding(source, inner.decode, model.id_to_piece, lossy=False)

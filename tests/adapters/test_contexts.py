@@ -167,10 +167,10 @@ def test_misuse() -> None:
             ContextMasks([GRAMMAR], max_new_tokens=most)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected at least one"):
         ContextMasks([])
-    with pytest.raises(TypeError, match=r"grammar 0: expected a compiled cdplugin.Grammar, found Regex; compile"):
+    with pytest.raises(TypeError, match=r"grammar\[0\]: expected a compiled cdplugin.Grammar, found Regex; compile"):
         ContextMasks([cd.Regex("a")])
     other = cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1)
-    with pytest.raises(ValueError, match="grammar 1: expected the vocabulary of the grammars before it"):
+    with pytest.raises(ValueError, match=r"grammar\[1\]: expected the vocabulary of the grammars before it"):
         ContextMasks([GRAMMAR, cd.Compiler(other).compile(cd.Regex("a"))])
 
 

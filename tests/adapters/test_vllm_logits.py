@@ -154,5 +154,6 @@ def test_a_configuration_that_names_the_processor() -> None:
         return compat.names_our_processor(SimpleNamespace(logits_processors=list(processors) or None))
 
     assert names("cdplugin.adapters.vllm.logits:GrammarLogitsProcessor")
+    assert names("cdplugin.adapters.vllm_logits:GrammarLogitsProcessor")
     assert names(int, vllm_logits.GrammarLogitsProcessor)
     assert not names() and not names("other:Processor", int) and not compat.names_our_processor(SimpleNamespace())

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from cdplugin.bitmask import bitmask_view
-from cdplugin.bits import bit_flags
+from cdplugin.bits import allow_only, bit_flags
 from cdplugin.errors import BudgetError
 from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
@@ -57,10 +57,8 @@ class Closing:
                     left,
                     error.least,
                 ) from None
-            words = bitmask_view(bitmask, matcher.grammar.vocab.size)[row].view(np.uint32)
-            words[:] = 0
-            for token in matcher.shortest_completion()[:1] or matcher.stop_token_ids:
-                words[token >> 5] |= np.uint32(1 << (token & 31))
+            tokens = matcher.shortest_completion()[:1] or matcher.stop_token_ids
+            allow_only(bitmask_view(bitmask, matcher.grammar.vocab.size)[row], tokens)
 
     def give_back(self, masked: torch.Tensor, rows: Sequence[int], bitmask: Any) -> None:
         """Where another processor forbade everything that the mask of a row allows, set that to zero, in place."""

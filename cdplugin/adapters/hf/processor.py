@@ -23,7 +23,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
 from cdplugin.adapters.hf.recorder import Recorder
-from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers
+from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
@@ -78,7 +78,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
     ) -> None:
         self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
         self._recorder = Recorder() if trace else None
-        grammars = _checked_grammars(grammar)
+        grammars = checked_grammars(grammar)
         self.grammars: list[Any] = grammars
         constrained = [g for g in grammars if g is not None]
         self._vocab = constrained[0].vocab if constrained else None
@@ -138,15 +138,13 @@ class GrammarLogitsProcessor(LogitsProcessor):
         if not rows:
             return scores
         bitmask = self._masks(tracker, rows)
-        masked = scores.clone()
-        if scores.device.type == "cpu":
-            apply_token_bitmask_inplace(masked, bitmask, None if len(rows) == tracker.rows else rows)
-        else:
+        masked, on_device = scores.clone(), bitmask
+        if scores.device.type != "cpu":
             on_device = bitmask.to(scores.device, non_blocking=True)
-            if scores.device.type == "cuda":  # the host may refill the pinned memory only after the copy
-                self._copied = torch.cuda.Event()
-                self._copied.record(torch.cuda.current_stream(scores.device))
-            apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
+        if scores.device.type == "cuda":  # the host may refill the pinned memory only after the copy
+            self._copied = torch.cuda.Event()
+            self._copied.record(torch.cuda.current_stream(scores.device))
+        apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
         if self._closing is not None:
             self._closing.give_back(masked, [row for row in rows if tracker.status[row] == LIVE], bitmask)
         if self._recorder is not None:
@@ -367,24 +365,6 @@ def _host_ids(input_ids: torch.Tensor) -> np.ndarray:
     return np.asarray(input_ids.detach().cpu().numpy(), dtype=np.int64)
 
 
-def _checked_grammars(grammar: Any) -> list[Any]:
-    grammars = list(grammar) if isinstance(grammar, (list, tuple)) else [grammar]
-    if not grammars:
-        raise ValueError("grammar: expected at least one, found an empty list")
-    vocab = None
-    for place, one in enumerate(grammars):
-        where = f"grammar[{place}]" if isinstance(grammar, (list, tuple)) else "grammar"
-        if one is None and isinstance(grammar, (list, tuple)):
-            continue
-        if not callable(getattr(one, "matcher", None)) or not hasattr(one, "vocab"):
-            hint = "; compile a spec with cdplugin.Compiler" if hasattr(one, "to_ir") else ""
-            raise TypeError(f"{where}: expected a compiled cdplugin.Grammar, found {type(one).__name__}{hint}")
-        if vocab is not None and one.vocab is not vocab and one.vocab.fingerprint != vocab.fingerprint:
-            raise ValueError(f"{where}: expected the vocabulary of the grammars before it, found another one")
-        vocab = vocab or one.vocab
-    return grammars
-
-
 def _refuse_shapes(input_ids: torch.Tensor, scores: torch.Tensor) -> None:
     if input_ids.ndim == 1 and scores.ndim == 2:
         raise CdpluginError(
@@ -421,10 +401,7 @@ def _refusal(matcher: Any, row: int, token: int, position: int) -> str:
     name = next((name for name, special in vocab.special_tokens.items() if special == token), None)
     text = vocab.tokens[token] if 0 <= token < vocab.size else None
     shown = repr(name if text is None else text.decode("utf-8", "replace")) if name or text is not None else "no text token"
-    reason = ""
-    explain = getattr(matcher, "explain", None)
-    if explain is not None and 0 <= token < vocab.size:
-        reason = f": {explain(token)}"
+    reason = f": {matcher.explain(token)}" if 0 <= token < vocab.size else ""
     return (
         f"row {row}: token {token} ({shown}) at generated position {position} was forbidden by the grammar's mask{reason}. "
         "Something behind the grammar's processor chose it (a processor after it, or forced tokens). If this is a new prompt "

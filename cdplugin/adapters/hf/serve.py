@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -108,17 +110,15 @@ def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return (request_id, model, processor, model_id, inputs, config, *rest)
 
 
-class _refusals:  # noqa: N801
+@contextmanager
+def _refusals() -> Iterator[None]:
     """A context in which our errors become HTTP 400."""
+    try:
+        yield
+    except CdpluginError as error:
+        from fastapi import HTTPException
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, CdpluginError):
-            from fastapi import HTTPException
-
-            raise HTTPException(status_code=400, detail=f"response_format: {error}") from None
+        raise HTTPException(status_code=400, detail=f"response_format: {error}") from None
 
 
 def install() -> None:

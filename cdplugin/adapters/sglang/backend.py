@@ -173,11 +173,7 @@ class CdpluginBackend(_Bounded):
 
     @staticmethod
     def set_token_filter(
-        vocab_mask: torch.Tensor,
-        token_ids: list[int],
-        batch_idx: int,
-        is_allowed: bool = True,
-        reset_vocab_mask: bool = True,
+        vocab_mask: torch.Tensor, token_ids: list[int], batch_idx: int, is_allowed: bool = True, reset_vocab_mask: bool = True
     ) -> None:
         """Allow or forbid some tokens in a row, for strict thinking."""
         from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch

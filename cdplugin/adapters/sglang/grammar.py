@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from sglang.srt.constrained.base_grammar_backend import BaseGrammarObject, GrammarRow, GrammarStats
 
 import cdplugin
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, bitmask_view
+from cdplugin.bits import allow_only
 from cdplugin.matcher import Matcher
 
 logger = logging.getLogger("sglang.cdplugin")
@@ -120,10 +120,8 @@ class CdpluginGrammar(BaseGrammarObject):
         except Exception as error:
             self._fail("mask", error)
         try:
-            row = bitmask_view(vocab_mask, self.matcher.grammar.vocab.size)[idx].view(np.uint32)
-            token = self._ordinary_token()
-            row[:] = 0
-            row[token >> 5] = np.uint32(1 << (token & 31))
+            row = bitmask_view(vocab_mask, self.matcher.grammar.vocab.size)[idx]
+            allow_only(row, [self._ordinary_token()])
         except Exception:
             logger.exception("cdplugin: a mask that cannot be written; please report this")
 

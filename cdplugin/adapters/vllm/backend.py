@@ -15,11 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from vllm.v1.structured_output.backend_types import (
-    StructuredOutputBackend,
-    StructuredOutputGrammar,
-    StructuredOutputOptions,
-)
+from vllm.v1.structured_output.backend_types import StructuredOutputBackend, StructuredOutputGrammar, StructuredOutputOptions
 
 from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.vllm import plugin

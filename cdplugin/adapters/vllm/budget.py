@@ -9,6 +9,7 @@ them: they are counted on top.
 from __future__ import annotations
 
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 from cdplugin.errors import GrammarError
@@ -92,6 +93,7 @@ class RequestBudget:
         return followed != self._followed
 
 
+@dataclass(eq=False)
 class FixedBudget:
     """What is left to a request that the grammar has followed from its first token.
 
@@ -99,10 +101,9 @@ class FixedBudget:
     whether drafts are among the tokens that were followed.
     """
 
-    def __init__(self, most: int | None, room: int) -> None:
-        self.most = most
-        self.room = room
-        self.is_ahead = False
+    most: int | None
+    room: int
+    is_ahead: bool = False
 
     def left(self, followed: int) -> int | None:
         """Tokens that may come."""

@@ -25,8 +25,8 @@ TOOLS = ("vllm.tool_parsers.structural_tag_registry", "vllm.frontend.processing.
 """vLLM's structural tags of tools: up to 0.33, and where they lie since then."""
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 PROCESSORS = "cdplugin.adapters.vllm.logits"
-PUBLIC_PROCESSORS = "cdplugin.adapters.vllm.logits"  # what users write
-"""The module of our logits processor, which a configuration may name."""
+PUBLIC_PROCESSORS = "cdplugin.adapters.vllm_logits"
+"""The modules of our logits processor that a configuration may name."""
 DEPENDENTS = ("vllm.config.vllm.VllmConfig",)
 """Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
 

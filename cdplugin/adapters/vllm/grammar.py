@@ -12,6 +12,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from time import perf_counter
 from typing import Any
 
@@ -25,6 +26,7 @@ from cdplugin.adapters.serving.requests import Options, spec_of
 from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.bitmask import bitmask_view, bitmask_words
+from cdplugin.bits import allow_only
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
 from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
@@ -240,10 +242,8 @@ class GrammarState:
         except Exception as error:
             self._fail("mask", error)
         try:
-            row = bitmask_view(bitmask, self._matcher.grammar.vocab.size)[batch_index].view(np.uint32)
-            row[:] = 0
-            for token in self._matcher.stop_token_ids:
-                row[token >> 5] |= np.uint32(1 << (token & 31))
+            row = bitmask_view(bitmask, self._matcher.grammar.vocab.size)[batch_index]
+            allow_only(row, self._matcher.stop_token_ids)
         except Exception:
             logger.exception("cdplugin: a bitmask that cannot be written; please report this")
 
@@ -309,9 +309,7 @@ class GrammarState:
         listed = list(tokens)
         try:
             size = self._matcher.grammar.vocab.size
-            known = listed[
-                : next((i for i, token in enumerate(listed) if not 0 <= token < size), None)
-            ]  # drafts may be padded by -1
+            known = list(takewhile(lambda token: 0 <= token < size, listed))  # drafts may be padded by -1
             return [] if self._is_stuck() else known[: self._count_fitting(known)]
         except Exception as error:
             logger.warning("cdplugin: drafts are refused: %s", _text(error))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from cdplugin.adapters.vllm import budget
 from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.bits import allow_only
 from cdplugin.errors import GrammarError
 
 logger = logging.getLogger("vllm.cdplugin")
@@ -73,14 +75,14 @@ async def check_off_loop(params: Any) -> None:
             await door.check_budget_off_loop(*request, given)
 
 
+@dataclass(eq=False)
 class _Row:
     """A constrained request: where it is, and how many of its tokens have been followed."""
 
-    def __init__(self, state: GrammarState | None, stops: list[int], output: list[int] | None) -> None:
-        self.state = state
-        self.stops = stops
-        self.output = output  # V1: vLLM's own list, which grows
-        self.followed = 0
+    state: GrammarState | None
+    stops: list[int]
+    output: list[int] | None  # V1: vLLM's own list, which grows
+    followed: int = 0
 
     def follow(self, tokens: list[int]) -> None:
         """Follow new tokens. A token that was not allowed (forced by something else) ends the constraint with the text."""
@@ -91,10 +93,7 @@ class _Row:
 
     def fill(self, bitmask: Any, row: int) -> None:
         if self.state is None:
-            bitmask[row] = 0
-            words = bitmask[row].numpy().view("uint32")
-            for token in self.stops:
-                words[token >> 5] |= 1 << (token & 31)
+            allow_only(bitmask[row].numpy(), self.stops)
         elif self.state.is_terminated():
             bitmask[row] = -1
         else:

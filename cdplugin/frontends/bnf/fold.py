@@ -15,6 +15,7 @@ from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Node, Rule, Source, post_order
+from cdplugin.frontends.productive import leaves_first
 from cdplugin.regex.alphabet import UTF8
 
 _MOST_COUNT = 1 << 20
@@ -42,34 +43,20 @@ def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
 
     Raises ``UnsupportedError`` for a rule that is not regular and has an option that only such a rule can have.
     """
-    users: dict[str, list[str]] = {name: [] for name in mentioned}
-    missing: dict[str, int] = {}
-    ready: list[str] = []
-    for name, names in mentioned.items():
-        others = names - {name}
-        missing[name] = len(others)
-        for other in others:
-            users[other].append(name)
-        if not others:
-            ready.append(name)
     folded: dict[str, Regular] = {}
     alone: dict[str, Regular] = {}
-    while ready:
-        name = ready.pop()
+
+    def solve(name: str) -> bool:
         body, options = source.rules[name].body, source.rules[name].options
         found = _self_recursive(body, name, folded) if name in mentioned[name] else regular(body, folded)
         if found is None:
-            continue
+            return False
         if options.needs_regular:
             found = Regular(options.shaped(found.expr), 2 * found.size + 1)
-        if options.stands_alone:
-            alone[name] = found
-            continue
-        folded[name] = found
-        for user in users[name]:
-            missing[user] -= 1
-            if not missing[user]:
-                ready.append(user)
+        (alone if options.stands_alone else folded)[name] = found
+        return not options.stands_alone
+
+    leaves_first(mentioned, solve)
     for name in mentioned:
         if name not in folded and name not in alone:
             _check_options(source, source.rules[name])
@@ -114,10 +101,9 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
     if op == REF:
         return folded.get(node.args[0])
     if op == SEQ:
-        return concatenation(parts)
+        return _only(join_sequence(parts))
     if op == ALT:
-        joined = join_alternatives(zip(parts, node.children, strict=True))
-        return joined[0] if len(joined) == 1 else None
+        return _only(join_alternatives(zip(parts, node.children, strict=True)))
     if op == REPEAT:
         ((expression, size),) = parts
         return Regular(repeated(expression, node.args[1], node.args[2]), size + 1)
@@ -139,9 +125,7 @@ def repeated(expression: Expr, low: int, high: int | None) -> Expr:
     return repeat(inner, low * a, most) if max(low * a, most or 0) <= _MOST_COUNT else repeat(expression, low, high)
 
 
-def concatenation(parts: Iterable[Regular]) -> Regular | None:
-    """The parts one after the other."""
-    joined = join_sequence(parts)
+def _only(joined: list[Regular]) -> Regular | None:
     return joined[0] if len(joined) == 1 else None
 
 
@@ -192,7 +176,7 @@ def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regula
             del items[selves[0]]
         parts = [regular(item, folded) for item in items]
         known = [part for part in parts if part is not None]
-        joined = concatenation(known) if len(known) == len(parts) else None
+        joined = _only(join_sequence(known)) if len(known) == len(parts) else None
         if joined is None:
             return None
         (loops if selves else ends).append(joined)

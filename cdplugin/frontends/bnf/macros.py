@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cdplugin.errors import GrammarError, shown
+from cdplugin.errors import relocated, shown
 from cdplugin.expr import EMPTY, both, negate_ranges, repeat
 from cdplugin.frontends.bnf.scan import Scanner, where
 from cdplugin.frontends.bnf.tree import DISPATCH, EXPR, TOKENS, Dispatch, Node
@@ -82,11 +82,8 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
         if flag not in _REGEX_FLAGS:
             scanner.fail("bad flags of Regex", at, expected=f"letters of {_REGEX_FLAGS!r}", found=repr(flag))
     pattern = _PYTHON_GROUP.sub(lambda match: match[1] or "(?<", pattern)
-    try:
+    with relocated(lambda inner: (f"{inner} of the pattern in " if inner else "") + where(scanner.text, at)):
         expression = parse(pattern, "ecma", "".join({*flags, "u", "a"}), scanner.limits).match_expr(UTF8)
-    except GrammarError as problem:
-        inner = f"{problem.location} of the pattern in " if problem.location else ""
-        raise problem.amended(location=inner + where(scanner.text, at)) from None
     if raw:
         expression = both(expression, _RAW_IN_JSON)
     if expression is EMPTY:

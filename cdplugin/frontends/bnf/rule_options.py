@@ -6,10 +6,10 @@ Source: xgrammar 0.2.8, ``str(grammar)`` of grammars that were made from Lark, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from cdplugin.expr import ALL_BYTES, ANY_CHAR, EMPTY, Expr, both, byte_mask, cat, complement, repeat
 from cdplugin.frontends.bnf.scan import Scanner
+from cdplugin.frontends.lark.source import suggestion
 from cdplugin.limits import BEYOND_TEXT
 
 _COUNTS = ("max_tokens", "max_chars", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
@@ -61,8 +61,7 @@ def read_options(scanner: Scanner) -> RuleOptions:
         scanner.skip(newlines=False)
         at, key = scanner.pos, scanner.name()
         if key not in KNOWN:
-            close = get_close_matches(key or "", KNOWN, 1)
-            found = (repr(key) if key else scanner.found(at)) + (f" (did you mean {close[0]!r}?)" if close else "")
+            found = (repr(key) if key else scanner.found(at)) + suggestion(key or "", KNOWN)
             scanner.fail("bad option of a rule", at, expected="one of " + ", ".join(_SOME), found=found)
         if key in out.at:
             scanner.fail("an option twice", at, expected="each option once", found=repr(key))

@@ -11,6 +11,7 @@ from cdplugin.frontends.bnf.rule_options import RuleOptions
 TEXT, CHARS, REF, TOKENS, DISPATCH, SEQ, ALT, REPEAT, EXPR = range(9)
 
 
+@dataclass(eq=False, slots=True)
 class Node:
     """A node of a rule.
 
@@ -19,12 +20,9 @@ class Node:
     the source.
     """
 
-    __slots__ = ("args", "at", "op")
-
-    def __init__(self, op: int, args: tuple[Any, ...], at: int) -> None:
-        self.op = op
-        self.args = args
-        self.at = at
+    op: int
+    args: tuple[Any, ...]
+    at: int
 
     @property
     def children(self) -> tuple[Node, ...]:

@@ -17,7 +17,7 @@ from cdplugin.frontends.bnf.rule_options import RuleOptions
 from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
-from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
@@ -36,7 +36,7 @@ class Writer:
         self.limits = limits
         self.fold = fold
         self.symbols: dict[str, Symbol] = {}
-        self.repeats = Repeats(ir)
+        self.repeats = SymbolRepeats(ir)
         self._places: tuple[str, ...] = ()  # of the rule that is being written
         self._lines = [0, *(at + 1 for at, character in enumerate(source.text) if character == "\n")]
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed
 from cdplugin.frontends.json_schema.distinct import ByteNode, common_length, with_text
+from cdplugin.frontends.json_schema.distinct_values import Hashed
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.ir import GrammarIR, Part, Productive, Symbol, Texts, TrackedLexeme, ValueReader
@@ -39,32 +40,28 @@ def are_many(entries: Sequence[Entry], further: Sequence[Further]) -> bool:
     return _PER_GROUP * len({(entry.values[0][0], entry.required) for entry in entries}) <= len(entries)
 
 
-class _Names:
+class _Names(Hashed):
     """Some names of a group. Sets of the same names are equal, in whatever order these came."""
 
-    __slots__ = ("_hash", "bits", "excluded", "nbytes")
+    __slots__ = ("bits", "excluded")
 
     def __init__(self, bits: BitSet, excluded: _Taken | None) -> None:
         self.bits = bits
         self.excluded = excluded
-        self.nbytes = _NAMES_BYTES + bits.bit_length() // 8
-        self._hash = hash(bits)
+        super().__init__(hash(bits), _NAMES_BYTES + bits.bit_length() // 8)
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Names) and self.bits == other.bits
+    def content(self) -> object:
+        return self.bits
 
 
-class _State:
+class _State(Hashed):
     """What came before: the parameter of :class:`ManyMembers`. Its hash is computed once, as it holds long sets.
 
     ``seen``: of each group, None where they are not known. ``after``: None, or the group of the last name in a state where
     ``left`` is only known to be at least so much (:func:`_rounded`).
     """
 
-    __slots__ = ("_hash", "after", "count", "left", "nbytes", "seen", "started")
+    __slots__ = ("after", "count", "left", "seen", "started")
 
     def __init__(
         self,
@@ -80,18 +77,10 @@ class _State:
         self.left = left
         self.count = count
         self.after = after
-        self.nbytes = _STATE_BYTES + 40 * len(left) + more
-        self._hash = hash((started, seen, left, count, after))
+        super().__init__(hash(self.content()), _STATE_BYTES + 40 * len(left) + more)
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _State) and (
-            self._hash == other._hash
-            and (self.started, self.left, self.count, self.after) == (other.started, other.left, other.count, other.after)
-            and self.seen == other.seen
-        )
+    def content(self) -> object:
+        return self.started, self.left, self.count, self.after, self.seen
 
 
 _STATE_BYTES = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -11,7 +12,7 @@ from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
 from cdplugin.frontends.json_schema.members import Distinct, Items, Wanted
-from cdplugin.frontends.json_schema.schema import ArrayPart
+from cdplugin.frontends.json_schema.schema import ArrayPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import Symbol
@@ -22,6 +23,11 @@ _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
+
+
+def _items_at(i: int, parts: Iterable[ArrayPart]) -> list[Subschema]:
+    """The subschemas of item ``i``."""
+    return [child for part in parts if (child := part.item(i)) is not None]
 
 
 class Arrays(Writing):
@@ -35,15 +41,12 @@ class Arrays(Writing):
             special = self._remembering(alternative, parts)
             if special is not None:
                 return special
-        low = max((part.low for part in parts), default=0)
-        highs = [part.high for part in parts if part.high is not None]
-        high = min(highs) if highs else None
+        low, high = bounds_of(parts)
         fixed: list[Symbol] = []
         for i in range(max((len(part.prefix) for part in parts), default=0)):
             if high is not None and i >= high:
                 break
-            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
-            item = self._symbol(place([child for child in children if child is not None]))
+            item = self._symbol(place(_items_at(i, parts)))
             if item is None:
                 high = i
                 break
@@ -81,9 +84,7 @@ class Arrays(Writing):
     def _remembering(self, alternative: Alternative, parts: list[ArrayPart]) -> Symbol | None:
         """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to say nothing."""
         place = self._shaper.place
-        low = max((part.low for part in parts), default=0)
-        highs = [part.high for part in parts if part.high is not None]
-        high = min(highs) if highs else None
+        low, high = bounds_of(parts)
         if high is not None and low > high:
             return None
         n_fixed = max(len(part.prefix) for part in parts)
@@ -118,8 +119,7 @@ class Arrays(Writing):
         self._shaper.count(len(wanted) * n_fixed << len(wanted))
 
         def choice(i: int, matched: int) -> Symbol | None:
-            children = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
-            all_of = [child for child in children if child is not None]
+            all_of = _items_at(i, parts)
             for k, (sub, _, most) in enumerate(wanted):
                 if matched >> k & 1:
                     all_of.append(sub)
@@ -138,13 +138,7 @@ class Arrays(Writing):
                 if item.scalar is not None and not (item.arrays or item.objects or item.constants):
                     return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
         items = Items(
-            self.ir,
-            choice,
-            n_fixed,
-            self._comma,
-            brackets,
-            wanted=[Wanted(least, most) for _, least, most in wanted],
-            **bounds,
+            self.ir, choice, n_fixed, self._comma, brackets, wanted=[Wanted(least, most) for _, least, most in wanted], **bounds
         )
         if not unique:
             return items.start()

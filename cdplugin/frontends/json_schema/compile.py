@@ -18,9 +18,9 @@ from cdplugin.frontends.json_schema.effort import Effort, MultipliesError, locat
 from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.objects import Objects
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.reader import Reader
+from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema
-from cdplugin.frontends.json_schema.shapes import Alternative, Place, check_loops
+from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.writing import Level

@@ -5,13 +5,13 @@ A "no" means only that it is not plain. The work is counted, and the search over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
 from cdplugin.frontends.json_schema.matching import share_no_text
 from cdplugin.frontends.json_schema.names import children_of
-from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
 from cdplugin.frontends.json_schema.values import canonical
 
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
@@ -54,8 +54,7 @@ class Apart:
     def by_listed_values(self, schemas: list[Subschema]) -> bool:
         """Whether one required property with listed values, or the listed values themselves, tell all of ``schemas`` apart."""
         facts = [self._facts_of(sub) for sub in schemas]
-        common = [f.basics for f in facts]
-        if _all_differ([_listed(basics) for basics in common]):
+        if _all_differ([f.values for f in facts]):
             return True
         once = shared = 0
         for f in facts:
@@ -64,7 +63,7 @@ class Apart:
         if shared & ~OBJECT_BIT:
             return False  # `required` says nothing about what is no object
         names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
-        return any(_all_differ([_listed(self._basics_of(f.children(name))) for f in facts]) for name in names)
+        return any(_all_differ([shortest_values(self._basics_of(f.children(name))) for f in facts]) for name in names)
 
     def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
         return [basic for child in children for basic in self._facts_of(child).basics]
@@ -171,7 +170,7 @@ class _Facts:
             if part.object is not None:
                 self.required.update(dict.fromkeys(part.object.required))
         self.members = members
-        self.values = _listed(self.basics)
+        self.values = shortest_values(self.basics)
 
     def children(self, name: str) -> list[Subschema]:
         """The schemas for the member called ``name``."""
@@ -179,14 +178,8 @@ class _Facts:
 
     def items(self, i: int) -> list[Subschema]:
         """The schemas for item ``i``."""
-        parts = [s.array for s in self.basics if s.array is not None]
-        found = [part.prefix[i] if i < len(part.prefix) else part.rest for part in parts]
+        found = [s.array.item(i) for s in self.basics if s.array is not None]
         return [child for child in found if child is not None]
-
-
-def _listed(basics: Iterable[Subschema]) -> list[Any] | None:
-    """The shortest list of values among ``basics``."""
-    return min((s.values for s in basics if s.values is not None), key=len, default=None)
 
 
 def _all_differ(lists: list[list[Any] | None]) -> bool:

@@ -35,36 +35,33 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.bracketed import Bracketed
-from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, magnitudes_between
+from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, MINUS, NONZERO, POINT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import GrammarIR, Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
-_NONZERO = byte_class(b"123456789")
-_MINUS = literal(b"-")
-_POINT = literal(b".")
-_FRACTION = cat(_POINT, repeat(DIGIT, 1))
+_FRACTION = cat(POINT, repeat(DIGIT, 1))
 _UNUSUAL = cat(
-    optional(_MINUS),
+    optional(MINUS),
     alt(
         cat(
-            alt(cat(literal(b"0"), optional(_FRACTION)), cat(_NONZERO, repeat(DIGIT, 1), optional(_FRACTION))),
+            alt(cat(literal(b"0"), optional(_FRACTION)), cat(NONZERO, repeat(DIGIT, 1), optional(_FRACTION))),
             byte_class(b"eE"),
             repeat(byte_class(b"+-0123456789"), 1),
         ),
-        cat(_NONZERO, optional(_FRACTION), byte_class(b"eE"), _MINUS, repeat(literal(b"0"), 1)),
-        cat(_NONZERO, optional(_FRACTION), byte_class(b"eE"), optional(byte_class(b"+-")), literal(b"00"), repeat(DIGIT, 1)),
+        cat(NONZERO, optional(_FRACTION), byte_class(b"eE"), MINUS, repeat(literal(b"0"), 1)),
+        cat(NONZERO, optional(_FRACTION), byte_class(b"eE"), optional(byte_class(b"+-")), literal(b"00"), repeat(DIGIT, 1)),
     ),
 )
 """Numbers with an exponent that is not the usual one of its value."""
 _LEFT_OUT = alt(_UNUSUAL, BEYOND_DOUBLES)
-_NATURAL = cat(_NONZERO, repeat(DIGIT, 0, 7))
+_NATURAL = cat(NONZERO, repeat(DIGIT, 0, 7))
 PLAIN_TEXTS = alt(
     cat(QUOTE, repeat(byte_mask(sum(1 << b for b in range(0x20, 0x7F) if b not in b'"\\'))), QUOTE),
     literals((b"0", b"null", b"true", b"false")),
-    cat(optional(_MINUS), _NONZERO, repeat(DIGIT, 0, 30)),
-    cat(optional(_MINUS), alt(literal(b"0"), _NATURAL), _POINT, repeat(DIGIT, 0, 6), _NONZERO),
+    cat(optional(MINUS), NONZERO, repeat(DIGIT, 0, 30)),
+    cat(optional(MINUS), alt(literal(b"0"), _NATURAL), POINT, repeat(DIGIT, 0, 6), NONZERO),
 )
 """Texts no two of which have the same value."""
 
@@ -100,7 +97,7 @@ def spellings_of(value: Hashable) -> Expr:
     if isinstance(value, bytes):
         return literal(value)
     assert isinstance(value, (int, float))
-    sign = optional(_MINUS) if value == 0 else _MINUS if value < 0 else EPSILON
+    sign = optional(MINUS) if value == 0 else MINUS if value < 0 else EPSILON
     parts = [literal(str(abs(value)).encode())] if isinstance(value, int) else []
     try:
         double = abs(float(value))

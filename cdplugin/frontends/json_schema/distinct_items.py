@@ -22,15 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
-from cdplugin.frontends.json_schema.distinct_values import (
-    NO_VALUES,
-    Chain,
-    Container,
-    Typing,
-    Values,
-    read_any,
-    thawed,
-)
+from cdplugin.frontends.json_schema.distinct_values import NO_VALUES, Chain, Container, Hashed, Typing, Values, read_any, thawed
 from cdplugin.frontends.json_schema.members import Items, ItemsPlace
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
@@ -99,28 +91,20 @@ class _Between(NamedTuple):
         return self._replace(values=self.is_roomy())
 
 
-class _Inside:
+class _Inside(Hashed):
     """Inside an item: what is still to be written, what was written (None: it is not known), and what comes after it."""
 
-    __slots__ = ("_hash", "after", "nbytes", "stack", "typing")
+    __slots__ = ("after", "stack", "typing")
 
     def __init__(self, stack: _Stack, typing: Typing | None, after: _Between) -> None:
         self.stack = stack
         self.typing = typing
         self.after = after
-        self.nbytes = _STATE_BYTES + _STACK_BYTES + (0 if typing is None else typing.nbytes)
-        self._hash = hash((stack, typing, after))
+        nbytes = _STATE_BYTES + _STACK_BYTES + (0 if typing is None else typing.nbytes)
+        super().__init__(hash(self.content()), nbytes)
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Inside) and (
-            self._hash == other._hash
-            and self.stack == other.stack
-            and self.typing == other.typing
-            and self.after == other.after
-        )
+    def content(self) -> object:
+        return self.stack, self.typing, self.after
 
 
 _Place = _Between | _Inside

@@ -24,38 +24,52 @@ NOTHING: Event = ("", None)
 _LIST_BYTES, _OBJECT_BYTES, _TYPING_BYTES, _VALUES_BYTES = 120, 300, 200, 160
 
 
-class List:
+class Hashed:
+    """What has its hash computed once. Equal are objects of one class whose hashes and :meth:`content` are equal."""
+
+    __slots__ = ("_hash", "nbytes")
+
+    def __init__(self, hashed: int, nbytes: int) -> None:
+        self._hash = hashed
+        self.nbytes = nbytes
+
+    def content(self) -> object:
+        """What tells two of them apart."""
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self._hash == other._hash and self.content() == other.content()
+
+
+class List(Hashed):
     """An array."""
 
-    __slots__ = ("_hash", "items", "nbytes")
+    __slots__ = ("items",)
 
     def __init__(self, items: tuple[Hashable, ...]) -> None:
         self.items = items
-        self._hash = hash(items)
-        self.nbytes = _LIST_BYTES + 8 * len(items)
+        super().__init__(hash(items), _LIST_BYTES + 8 * len(items))
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, List) and self._hash == other._hash and self.items == other.items)
+    def content(self) -> object:
+        return self.items
 
 
-class Object:
+class Object(Hashed):
     """An object, whatever the order of its members."""
 
-    __slots__ = ("_hash", "members", "nbytes")
+    __slots__ = ("members",)
 
     def __init__(self, members: dict[str, Hashable]) -> None:
         self.members = members
-        self._hash = hash(frozenset(members.items()))
-        self.nbytes = _OBJECT_BYTES + 100 * len(members)
+        super().__init__(hash(frozenset(members.items())), _OBJECT_BYTES + 100 * len(members))
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Object) and self._hash == other._hash and self.members == other.members)
+    def content(self) -> object:
+        return self.members
 
 
 Container = (List, Object)
@@ -84,24 +98,19 @@ def thawed(value: Hashable) -> Any:
     return json.loads(value) if isinstance(value, bytes) else value
 
 
-class Values:
+class Values(Hashed):
     """A set of values; adding makes another one. Equal ones are equal however they came to be, if in the same order."""
 
-    __slots__ = ("_hash", "containers", "nbytes", "scalars")
+    __slots__ = ("containers", "scalars")
 
     def __init__(self, scalars: Seen, containers: tuple[Hashable, ...], last: Hashable = None) -> None:
         self.scalars = scalars
         self.containers = containers
-        self.nbytes = _VALUES_BYTES + scalars.nbytes + 8 * len(containers) + getattr(last, "nbytes", 0)
-        self._hash = hash((id(scalars), containers[-1:], len(containers)))
+        nbytes = _VALUES_BYTES + scalars.nbytes + 8 * len(containers) + getattr(last, "nbytes", 0)
+        super().__init__(hash((id(scalars), containers[-1:], len(containers))), nbytes)
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Values) and self.scalars is other.scalars and self.containers == other.containers
-        )
+    def content(self) -> object:
+        return self.scalars, self.containers
 
     def __contains__(self, value: Hashable) -> bool:
         return value in (self.containers if isinstance(value, Container) else self.scalars)

@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
-from cdplugin.expr import Expr, alt, cat, literal, literals, optional, repeat
-from cdplugin.frontends.json_schema.numbers import CONTEXT, MAX_DIGITS, MAX_FRACTION, ZERO_WITH_EXPONENT, exponent_between
+from cdplugin.expr import Expr, alt, cat, literals, optional, repeat
+from cdplugin.frontends.json_schema.numbers import (
+    CONTEXT,
+    EXACT_FLOAT,
+    MAX_DIGITS,
+    MAX_FRACTION,
+    POINT_ZEROS,
+    ZERO,
+    ZERO_WITH_EXPONENT,
+    exponent_between,
+)
 from cdplugin.memory import fixed_cache
 
-_ZERO = literal(b"0")
-_MORE_ZEROS = repeat(_ZERO, 0, 20)
-_POINT_ZEROS = cat(literal(b"."), repeat(_ZERO, 1, 20))
-_OPTIONAL_ZEROS = optional(_POINT_ZEROS)
-_EXACT = 1 << 53
+_MORE_ZEROS = repeat(ZERO, 0, 20)
+_OPTIONAL_ZEROS = optional(POINT_ZEROS)
 _MOST_SHIFTED, _FURTHEST = 64, 3
 
 
@@ -36,7 +42,7 @@ def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
     if digits == forms.before_point:
         parts.append(cat(literals(digits), _OPTIONAL_ZEROS))
     else:
-        parts += [literals(digits), cat(literals(forms.before_point), _POINT_ZEROS)]
+        parts += [literals(digits), cat(literals(forms.before_point), POINT_ZEROS)]
     if forms.with_point:
         parts.append(cat(literals(forms.with_point), _MORE_ZEROS))
     for power, (plain, pointed) in forms.mantissas.items():
@@ -67,7 +73,7 @@ class _Forms:
         if value == 0:
             self.before_point |= {b"0", b"-0"}
             return
-        if -_EXACT < value < _EXACT and value == (whole := int(value)):
+        if -EXACT_FLOAT < value < EXACT_FLOAT and value == (whole := int(value)):
             text = str(abs(whole))
             self._note("-" if whole < 0 else "", text.rstrip("0"), len(text) - 1)
             self.before_point.add(str(whole).encode())
@@ -78,7 +84,7 @@ class _Forms:
             return
         if double == value:
             self._add_decimal(Decimal(repr(double)).normalize(CONTEXT))
-            if abs(double) >= _EXACT and abs(value) < 10**MAX_DIGITS:
+            if abs(double) >= EXACT_FLOAT and abs(value) < 10**MAX_DIGITS:
                 self._add_decimal(Decimal(int(value)).normalize(CONTEXT))
 
     def _add_decimal(self, number: Decimal) -> None:

@@ -39,8 +39,8 @@ from collections.abc import Callable
 
 from cdplugin.expr import Expr, alt, both, cat, optional, repeat
 from cdplugin.frontends.json_schema import formats_data, formats_uri
+from cdplugin.frontends.json_schema.formats_uri import match
 from cdplugin.memory import bounded_cache
-from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
 
 DIGITS = 100
@@ -86,15 +86,7 @@ def _format(name: str, alphabet: Alphabet, portable: bool) -> Expr:
     build = _BUILDERS.get(name)
     if build is not None:
         return build(alphabet, portable)
-    if name in ("hostname", "idn-hostname"):
-        return formats_data.hostname(alphabet, name == "idn-hostname")
-    if name in ("email", "idn-email"):
-        return formats_data.email(alphabet, name == "idn-email")
     return formats_uri.reference(alphabet, name.startswith("iri"), name.endswith("-reference"), portable, DIGITS)
-
-
-def _match(pattern: str, alphabet: Alphabet) -> Expr:
-    return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
 
 
 # --- dates, times, durations, identifiers -----------------------------------------------------------------------------------
@@ -104,14 +96,14 @@ def _date(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 3339 ``full-date``: the Gregorian calendar, with the leap years of all centuries."""
     year = r"(?:\d{3}[1-9]|\d\d[1-9]0|\d[1-9]00|[1-9]000)" if portable else r"\d{4}"
     leap = rf"(?:\d\d{_LEAP}|{_LEAP if portable else f'(?:00|{_LEAP})'}00)"
-    return _match(rf"{year}-(?:{_DAYS})|{leap}-02-29", alphabet)
+    return match(rf"{year}-(?:{_DAYS})|{leap}-02-29", alphabet)
 
 
 def _time(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 3339 ``full-time``."""
-    fraction = _match(rf"(?:\.\d{{1,{DIGITS}}})?", alphabet)
-    offset = _match(r"[zZ]|[+\-](?:[01]\d|2[0-3]):[0-5]\d", alphabet)
-    time = cat(_match(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d", alphabet), fraction, offset)
+    fraction = match(rf"(?:\.\d{{1,{DIGITS}}})?", alphabet)
+    offset = match(r"[zZ]|[+\-](?:[01]\d|2[0-3]):[0-5]\d", alphabet)
+    time = cat(match(r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d", alphabet), fraction, offset)
     return time if portable else alt(time, _leap_second(alphabet, fraction))
 
 
@@ -120,7 +112,7 @@ def _leap_second(alphabet: Alphabet, fraction: Expr) -> Expr:
 
     West of Greenwich ``hh = 23 - HH`` and ``mm = 59 - MM``; east of it the offset is one minute more than the local time.
     """
-    hour, minute = _match(r"\d\d", alphabet), _match(r"[0-5]\d", alphabet)
+    hour, minute = match(r"\d\d", alphabet), match(r"[0-5]\d", alphabet)
 
     def two(number: int) -> Expr:
         return alphabet.literal(f"{number:02}")
@@ -139,32 +131,24 @@ def _leap_second(alphabet: Alphabet, fraction: Expr) -> Expr:
         alt(*(written(hour, two(m), "+", hour, two(m + 1)) for m in range(59))),
     )
     east_carry = [written(two(h), two(59), "+", two((h + 1) % 24), two(0)) for h in range(24)]
-    return alt(cat(alphabet.literal("23:59:60"), fraction, _match("[zZ]", alphabet)), west, east, *east_carry)
+    return alt(cat(alphabet.literal("23:59:60"), fraction, match("[zZ]", alphabet)), west, east, *east_carry)
 
 
 def _date_time(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 3339 ``date-time``."""
-    return cat(_format("date", alphabet, portable), _match("[tT]", alphabet), _format("time", alphabet, portable))
+    return cat(_format("date", alphabet, portable), match("[tT]", alphabet), _format("time", alphabet, portable))
 
 
 def _duration(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 3339, appendix A: no fractions, no signs, no gaps between units, weeks alone."""
     n = rf"\d{{1,{DIGITS}}}"
     time = rf"T{n}(?:H(?:{n}M(?:{n}S)?)?|M(?:{n}S)?|S)"
-    return _match(rf"P(?:{n}(?:W|(?:Y(?:{n}M(?:{n}D)?)?|M(?:{n}D)?|D)(?:{time})?)|{time})", alphabet)
-
-
-def _ipv4(alphabet: Alphabet, portable: bool) -> Expr:
-    return formats_uri.ipv4(alphabet)
-
-
-def _ipv6(alphabet: Alphabet, portable: bool) -> Expr:
-    return formats_uri.ipv6(alphabet, 7)
+    return match(rf"P(?:{n}(?:W|(?:Y(?:{n}M(?:{n}D)?)?|M(?:{n}D)?|D)(?:{time})?)|{time})", alphabet)
 
 
 def _uuid(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 4122: any version and variant, digits in either case."""
-    return _match(rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}", alphabet)
+    return match(rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}", alphabet)
 
 
 # --- pointers, templates, patterns ------------------------------------------------------------------------------------------
@@ -172,13 +156,13 @@ def _uuid(alphabet: Alphabet, portable: bool) -> Expr:
 
 def _json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
     """RFC 6901."""
-    return _match(r"(?:/(?:[^/~]|~[01])*)*", alphabet)
+    return match(r"(?:/(?:[^/~]|~[01])*)*", alphabet)
 
 
 def _relative_json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
     """draft-handrews-relative-json-pointer-01."""
     prefix = rf"0|[1-9]{{1,{DIGITS - 1}}}0?" if portable else rf"0|[1-9]\d{{0,{DIGITS - 1}}}"
-    return cat(_match(prefix, alphabet), alt(alphabet.literal("#"), _format("json-pointer", alphabet, portable)))
+    return cat(match(prefix, alphabet), alt(alphabet.literal("#"), _format("json-pointer", alphabet, portable)))
 
 
 def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
@@ -190,15 +174,15 @@ def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
     length = r"[1-9]\d{0,2}" if portable else r"[1-9]\d{0,3}"
     variable = rf"{first}(?:\.?(?:\w|{triplet}))*(?::{length}|\*)?"
     operator = r"[+#.\/;?&,]?" if portable else r"[+#.\/;?&=,!@|]?"
-    expression = _match(rf"\{{{operator}{variable}(?:,{variable})*\}}", alphabet)
-    return repeat(alt(literals, _match(triplet, alphabet), expression))
+    expression = match(rf"\{{{operator}{variable}(?:,{variable})*\}}", alphabet)
+    return repeat(alt(literals, match(triplet, alphabet), expression))
 
 
 def _regex(alphabet: Alphabet, portable: bool) -> Expr:
     """A part of the patterns of ECMA-262 with the ``u`` flag that are patterns of Python too."""
 
-    def match(pattern: str) -> Expr:
-        return _match(pattern, alphabet)
+    def of(pattern: str) -> Expr:
+        return match(pattern, alphabet)
 
     control = "" if portable else "|c[A-Za-z]"
     hexes = r"x[0-9A-Fa-f]{2}|u(?:[0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[dD][0-7][0-9A-Fa-f]{2})"
@@ -207,13 +191,13 @@ def _regex(alphabet: Alphabet, portable: bool) -> Expr:
     starts = [c for c in ends if chr(c) in " !0123456789Aa"]  # each costs a state
     dash, close = alphabet.literal("-"), alphabet.literal(")")
     between = (cat(alphabet.chars(((c, c),)), dash, alphabet.chars(tuple((d, d) for d in ends if d >= c))) for c in starts)
-    item = alt(match(rf"[^\\\[\]\^\-]|\\(?:{escaped}|b|-)"), *between)
+    item = alt(of(rf"[^\\\[\]\^\-]|\\(?:{escaped}|b|-)"), *between)
     members = cat(optional(dash), repeat(item, 1), optional(dash))
-    klass = cat(match(r"\[\^?"), members if portable else optional(members), alphabet.literal("]"))
-    atom = alt(match(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{escaped})"), klass)
-    quantifier = optional(match(rf"(?:[*+?]|\{{(?:(?:0|[1-9]\d?\d?),?|{_ascending()})\}})\??"))
-    other = match(r"[\^$|]|\\[bB]")
-    open_group, open_look = match(r"\((?:\?:)?"), match(r"\(\?[=!]" if portable else r"\(\?<?[=!]")
+    klass = cat(of(r"\[\^?"), members if portable else optional(members), alphabet.literal("]"))
+    atom = alt(of(rf"[^\^$\\.*+?()\[\]{{}}|]|\.|\\(?:{escaped})"), klass)
+    quantifier = optional(of(rf"(?:[*+?]|\{{(?:(?:0|[1-9]\d?\d?),?|{_ascending()})\}})\??"))
+    other = of(r"[\^$|]|\\[bB]")
+    open_group, open_look = of(r"\((?:\?:)?"), of(r"\(\?[=!]" if portable else r"\(\?<?[=!]")
     body = repeat(alt(cat(atom, quantifier), other))
     for _ in range(GROUP_DEPTH):
         rest = cat(body, close)
@@ -235,14 +219,19 @@ _BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
     "time": _time,
     "date-time": _date_time,
     "duration": _duration,
-    "ipv4": _ipv4,
-    "ipv6": _ipv6,
+    "ipv4": lambda alphabet, _: formats_uri.ipv4(alphabet),
+    "ipv6": lambda alphabet, _: formats_uri.ipv6(alphabet, 7),
     "uuid": _uuid,
     "json-pointer": _json_pointer,
     "relative-json-pointer": _relative_json_pointer,
     "uri-template": _uri_template,
     "regex": _regex,
+    "hostname": lambda alphabet, _: formats_data.hostname(alphabet, international=False),
+    "idn-hostname": lambda alphabet, _: formats_data.hostname(alphabet, international=True),
+    "email": lambda alphabet, _: formats_data.email(alphabet, international=False),
+    "idn-email": lambda alphabet, _: formats_data.email(alphabet, international=True),
 }
+"""All but references, which are one family."""
 
 
 # --- content encodings ------------------------------------------------------------------------------------------------------
@@ -254,7 +243,7 @@ def _content_encoding(name: str, alphabet: Alphabet) -> Expr | None:
     if name in ("base64", "base64url"):
         digit = r"[A-Za-z0-9+\/]" if name == "base64" else r"[A-Za-z0-9_\-]"
         one, two = ("==", "=") if name == "base64" else ("(?:==)?", "=?")
-        return _match(f"(?:{digit}{{4}})*(?:{digit}(?:[AQgw]{one}|{digit}[AEIMQUYcgkosw048]{two}))?", alphabet)
+        return match(f"(?:{digit}{{4}})*(?:{digit}(?:[AQgw]{one}|{digit}[AEIMQUYcgkosw048]{two}))?", alphabet)
     if name in ("base32", "base32hex"):
         # One to four bytes take 2, 4, 5, 7 digits; of the last digit 2, 4, 1, 3 bits are not needed.
         if name == "base32":
@@ -262,7 +251,7 @@ def _content_encoding(name: str, alphabet: Alphabet) -> Expr | None:
         else:
             digit, last = "[0-9A-V]", ("[048CGKOS]", "[0G]", "[02468ACEGIKMOQSU]", "[08GO]")
         tails = "|".join(f"{digit}{{{n}}}{end}={{{7 - n}}}" for n, end in zip((1, 3, 4, 6), last, strict=True))
-        return _match(f"(?:{digit}{{8}})*(?:{tails})?", alphabet)
+        return match(f"(?:{digit}{{8}})*(?:{tails})?", alphabet)
     if name == "base16":
-        return _match(f"(?:{_HEX}{{2}})*", alphabet)
+        return match(f"(?:{_HEX}{{2}})*", alphabet)
     return None

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, alt, both, byte_mask, byte_range, cat, optional, repeat
 from cdplugin.frontends.json_schema.formats_punycode import a_label
-from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6
+from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6, match
 from cdplugin.memory import bounded_cache
-from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.unicode import Ranges, intersection, union
 
@@ -86,10 +85,6 @@ def table(text: str) -> Ranges:
     return tuple(out)
 
 
-def _match(pattern: str, alphabet: Alphabet) -> Expr:
-    return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
-
-
 NAME_SIZES = ((63, 63, 63, 19, 19, 19), (14,) * 16)
 """Longest labels of a name, first to last: 251 or 239 characters. A count of all beside the counts of labels (``&``) would be
 exact (253), but squares the states, so that a name beside another pattern takes too long to decide."""
@@ -109,7 +104,7 @@ def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], witho
     for row in sizes:
         name = EPSILON
         for longest in reversed(row):
-            label = _match(_ascii_label(longest, without), alphabet)
+            label = match(_ascii_label(longest, without), alphabet)
             if without and longest == 63:
                 label = alt(label, a_label(alphabet))
             name = cat(label, optional(cat(dot, name))) if name is not EPSILON else label
@@ -136,7 +131,7 @@ def hostname(alphabet: Alphabet, international: bool) -> Expr:
     """``hostname`` (RFC 1123) or ``idn-hostname`` (RFC 5890): with those A-labels whose Punycode can be checked."""
     if not international:
         return ascii_hostname(alphabet, NAME_SIZES, "xn--")
-    dot = _match("[.\u3002\uff0e\uff61]", alphabet)
+    dot = match("[.\u3002\uff0e\uff61]", alphabet)
     return alt(ascii_hostname(alphabet, NAME_SIZES, "??--"), international_name(alphabet, dot, LABELS))
 
 
@@ -170,11 +165,8 @@ def international_name(alphabet: Alphabet, dot: Expr, labels: int, composed: boo
     size = alt(*(repeat(alphabet.chars(((0, top),)), 1, longest) for longest, top in LABEL_SIZES))
     ascii_size = repeat(alphabet.chars(_ASCII), 1, 62)
     names = []
-    for label, plain in (
-        (ltr_label, "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"),
-        (rtl_label, "[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*"),
-    ):
-        either = alt(both(label, size), both(_match(plain, alphabet), ascii_size))
+    for label, plain in ((ltr_label, "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"), (rtl_label, "[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*")):
+        either = alt(both(label, size), both(match(plain, alphabet), ascii_size))
         names.append(cat(either, repeat(cat(dot, either), 0, labels - 1)))
     return alt(*names)
 
@@ -187,7 +179,7 @@ def email(alphabet: Alphabet, international: bool) -> Expr:
     octet = alt(byte_mask(ALL_BYTES & ~(1 << 0x5C)), cat(byte_range(0x5C, 0x5C), byte_mask(ALL_BYTES)))
     if alphabet.spell("\\") == b"\\":
         octet = byte_mask(ALL_BYTES)
-    local = both(_match(f"{atom}(?:\\.{atom})*|{quoted}", alphabet), repeat(octet, 1, 64))
+    local = both(match(f"{atom}(?:\\.{atom})*|{quoted}", alphabet), repeat(octet, 1, 64))
     domain = ascii_hostname(alphabet, DOMAIN_SIZES)
     if international:
         # Three labels of 62 octets. The official suite has a domain that is not in Normalisation Form C.

@@ -23,7 +23,8 @@ _SUB_DELIMS: Ranges = ((0x21, 0x21), (0x24, 0x24), (0x26, 0x2C), (0x3B, 0x3B), (
 _COLON, _AT, _SLASH, _QUESTION = (((ord(c), ord(c)),) for c in ":@/?")
 
 
-def _match(pattern: str, alphabet: Alphabet) -> Expr:
+def match(pattern: str, alphabet: Alphabet) -> Expr:
+    """The texts that a pattern of ECMA-262 matches from end to end."""
     return regex.parse(pattern, "ecma", "u").match_expr(alphabet)
 
 
@@ -31,13 +32,13 @@ def _match(pattern: str, alphabet: Alphabet) -> Expr:
 def ipv4(alphabet: Alphabet) -> Expr:
     """Four decimal octets without leading zeros (RFC 2673, section 3.2; RFC 3986, ``IPv4address``)."""
     octet = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-    return _match(rf"(?:{octet}\.){{3}}{octet}", alphabet)
+    return match(rf"(?:{octet}\.){{3}}{octet}", alphabet)
 
 
 @bounded_cache
 def ipv6(alphabet: Alphabet, beside: int) -> Expr:
     """RFC 4291, section 2.2, without a zone. ``beside``: how many groups may stand beside a ``::`` (an IPv4 tail is two)."""
-    group, dotted = _match("[0-9A-Fa-f]{1,4}", alphabet), ipv4(alphabet)
+    group, dotted = match("[0-9A-Fa-f]{1,4}", alphabet), ipv4(alphabet)
     colon = alphabet.literal(":")
     upto: list[Expr] = [EPSILON]  # upto[n]: one to n groups (nothing for n = 0)
     for n in range(1, beside + 1):
@@ -64,16 +65,16 @@ def reference(alphabet: Alphabet, international: bool, relative: bool, portable:
     extra, private = (UCSCHAR, IPRIVATE) if international else ((), ())
     if portable:
         extra, private = (tuple(pair for pair in pairs if pair[1] <= 0xFFFF) for pairs in (extra, private))
-    triplet = _match("%[0-9A-Fa-f]{2}", alphabet)
+    triplet = match("%[0-9A-Fa-f]{2}", alphabet)
 
     def chars(*sets: Ranges) -> Expr:
         return alt(alphabet.chars(_UNRESERVED + _SUB_DELIMS + extra + tuple(pair for pairs in sets for pair in pairs)), triplet)
 
     segment, in_path = chars(_COLON, _AT), chars(_COLON, _AT, _SLASH)
-    future = _match(rf"{'v' if portable else '[vV]'}[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:\-]+", alphabet)
+    future = match(rf"{'v' if portable else '[vV]'}[0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:\-]+", alphabet)
     bracketed = cat(alphabet.literal("["), alt(ipv6(alphabet, 7), future), alphabet.literal("]"))
     host = repeat(chars()) if portable and international else alt(bracketed, repeat(chars()))
-    port = optional(_match(rf":[0-9]{{0,{digits}}}", alphabet))
+    port = optional(match(rf":[0-9]{{0,{digits}}}", alphabet))
     authority = cat(alphabet.literal("//"), optional(cat(repeat(chars(_COLON)), alphabet.literal("@"))), host, port)
     slash = alphabet.literal("/")
     rooted = cat(slash, optional(cat(segment, repeat(in_path))))
@@ -81,7 +82,7 @@ def reference(alphabet: Alphabet, international: bool, relative: bool, portable:
     in_query = chars(_COLON, _AT, _SLASH, _QUESTION, private)
     query = optional(cat(alphabet.literal("?"), repeat(in_query)))
     fragment = optional(cat(alphabet.literal("#"), repeat(chars(_COLON, _AT, _SLASH, _QUESTION))))
-    scheme = _match(r"[A-Za-z][A-Za-z0-9+.\-]*:", alphabet)
+    scheme = match(r"[A-Za-z][A-Za-z0-9+.\-]*:", alphabet)
     from_root = alt(cat(authority, after_authority), rooted)
     absolute = cat(scheme, optional(alt(from_root, cat(segment, repeat(in_path)))))
     if not relative:

@@ -17,7 +17,6 @@ from cdplugin.expr import (
     CAT_OP,
     EMPTY,
     EPSILON,
-    EPSILON_OP,
     LITERALS_OP,
     NOT_OP,
     REPEAT_OP,
@@ -28,6 +27,7 @@ from cdplugin.expr import (
     complement,
     literals,
     nbytes_of,
+    nullable,
     repeat,
 )
 from cdplugin.frontends.json_schema.strings import Format, pattern_text
@@ -47,7 +47,7 @@ class Matcher:
     def __init__(self, expression: Expr) -> None:
         self._interned: dict[tuple, Expr] = {}
         self._steps: dict[tuple[int, int], Expr] = {}
-        self._nullable: dict[int, bool] = {}
+        self._nullable: dict[Expr, bool] = {}
         self._keep: list[Expr] = [expression]
         self._start = expression
         self.taken = 0
@@ -56,7 +56,8 @@ class Matcher:
     @property
     def nbytes(self) -> int:
         """Bytes of the automaton so far."""
-        return self._given + _STATE_BYTES * len(self._keep) + _STEP_BYTES * (len(self._steps) + len(self._nullable))
+        n_nodes = len(self._keep) + len(self._nullable)
+        return self._given + _STATE_BYTES * n_nodes + _STEP_BYTES * (len(self._steps) + len(self._nullable))
 
     @cached_property
     def _given(self) -> int:
@@ -120,27 +121,13 @@ class Matcher:
         found = self._interned.setdefault(key, node)
         if found is node:
             self._keep.append(node)
-            if len(self._keep) > _MAX_STATES:
+            if len(self._keep) + len(self._nullable) > _MAX_STATES:
                 raise LimitExceeded("pattern too complex to match enumerated values against")
         return found
 
     def _accepts(self, node: Expr) -> bool:
-        found = self._nullable.get(id(node))
-        if found is None:
-            op, args = node.op, node.args
-            if op in (CAT_OP, AND_OP):
-                found = all(self._accepts(a) for a in args)
-            elif op == ALT_OP:
-                found = any(self._accepts(a) for a in args)
-            elif op == NOT_OP:
-                found = not self._accepts(args[0])
-            elif op == REPEAT_OP:
-                found = args[1] == 0 or self._accepts(args[0])
-            else:
-                found = op == EPSILON_OP or (op == LITERALS_OP and args[0] == b"")
-            self._nullable[id(node)] = found
-            self._keep.append(node)
-        return found
+        found = self._nullable.get(node)
+        return nullable(node, self._nullable) if found is None else found
 
     def _derive(self, node: Expr, byte: int) -> Expr:
         if node.op == BYTES_OP:

@@ -15,7 +15,7 @@ zeros, so that the double a reader makes of it denotes the same decimal. ``jsons
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -254,12 +254,8 @@ class _Layout:
 
     def expr(self) -> Expr:
         # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
-        by_child: dict[Expr, int] = {}
-        for digit in range(10):
-            child = self._whole(1, *self._step(0, self.classes[0], _EQUAL, _EQUAL, digit), is_zero=digit == 0)
-            if child is not EMPTY:
-                by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-        return alt(*(cat(_digit(mask), child) for child, mask in by_child.items()))
+        first = self.classes[0]
+        return alt(*_by_digit(lambda d: self._whole(1, *self._step(0, first, _EQUAL, _EQUAL, d), is_zero=d == 0)))
 
     def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
         """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
@@ -302,12 +298,7 @@ class _Layout:
                 if child is not EMPTY:
                     parts.append(cat(_digit(mask), child))
         elif not is_zero and done < self.length:
-            by_child: dict[Expr, int] = {}
-            for digit in range(10):
-                child = self._whole(done + 1, *self._step(done, residue, low, high, digit))
-                if child is not EMPTY:
-                    by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-            parts += [cat(_digit(mask), child) for child, mask in by_child.items()]
+            parts += _by_digit(lambda digit: self._whole(done + 1, *self._step(done, residue, low, high, digit)))
         result = alt(*parts)
         if not is_zero:
             self.known[key] = result
@@ -322,20 +313,19 @@ class _Layout:
         left = self.scale - done
         ends = _fits(self.members[residue] * 10**left, self.unit, self.others)
         ends = ends and (low == _GREATER or not self.low_fraction[done:].strip("0"))
+
+        def after(digit: int) -> Expr:
+            new_low = _compare(digit, self.low_fraction[done]) if low == _EQUAL else low
+            new_high = _compare(digit, self.high_fraction[done]) if high == _EQUAL else high
+            if new_low == _LESS or new_high == _GREATER:
+                return EMPTY
+            below = self.classes[(10 * self.members[residue] + digit) % self.modulus]
+            return self._fraction(done + 1, below, new_low, new_high)
+
         if not left:
             result = repeat(_ZERO, 0, _PADDING) if ends else EMPTY
         else:
-            by_child: dict[Expr, int] = {}
-            for digit in range(10):
-                new_low = _compare(digit, self.low_fraction[done]) if low == _EQUAL else low
-                new_high = _compare(digit, self.high_fraction[done]) if high == _EQUAL else high
-                if new_low == _LESS or new_high == _GREATER:
-                    continue
-                below = self.classes[(10 * self.members[residue] + digit) % self.modulus]
-                child = self._fraction(done + 1, below, new_low, new_high)
-                if child is not EMPTY:
-                    by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-            result = alt(*(cat(_digit(mask), child) for child, mask in by_child.items()))
+            result = alt(*_by_digit(after))
             if ends and done and result is not EMPTY:
                 result = optional(result)
             elif ends and done:
@@ -348,6 +338,16 @@ class _Layout:
 def _digit(mask: int) -> Expr:
     """One digit of a set: the same object each time, since an automaton has it at every state."""
     return byte_mask(mask)
+
+
+def _by_digit(after: Callable[[int], Expr]) -> list[Expr]:
+    """Each digit and what may come after it, digits after which the same may come as one set."""
+    by_child: dict[Expr, int] = {}
+    for digit in range(10):
+        child = after(digit)
+        if child is not EMPTY:
+            by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
+    return [cat(_digit(mask), child) for child, mask in by_child.items()]
 
 
 def _fits(value: int, unit: int, others: tuple[int, ...]) -> bool:

@@ -89,8 +89,7 @@ class Logician:
             if len(sub.logic) == 1 and sub.logic[0].kind == "not" and _says_only_logic(sub):
                 found = sub.logic[0].members[0]
             else:
-                found = Subschema({}, sub.pointer, sub.resource)
-                found.logic = (Logic("not", (sub,)),)
+                found = sub.beside(logic=(Logic("not", (sub,)),))
                 self._complements[found] = sub
             self._complements[sub] = found
         return found
@@ -109,8 +108,7 @@ class Logician:
         found = self._conjunctions.get(kept)
         if found is None:
             self._count(len(kept))
-            found = self._conjunctions[kept] = Subschema({}, kept[0].pointer, kept[0].resource)
-            found.after = kept
+            found = self._conjunctions[kept] = kept[0].beside(after=kept)
         return found
 
     def _either(self, *conjunctions: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
@@ -119,17 +117,12 @@ class Logician:
 
     # Complements
 
-    def _atom(self, sub: Subschema, types: int) -> Subschema:
-        atom = Subschema({}, sub.pointer, sub.resource)
-        atom.types = types
+    def _atom(self, sub: Subschema, types: int, **said: Any) -> Subschema:
         self._count(1)
-        return atom
+        return sub.beside(types=types, **said)
 
     def _refusal(self, sub: Subschema, keyword: str, types: int) -> Subschema:
-        atom = Subschema(sub.schema, sub.pointer, sub.resource)
-        atom.types = types
-        atom.refused = ((keyword, types),)
-        return atom
+        return Subschema(sub.schema, sub.pointer, sub.resource, types=types, refused=((keyword, types),))
 
     def _atoms(self, sub: Subschema) -> list[Subschema]:
         """The branches of ``not sub``: an instance that is invalid under ``sub`` is valid under one of them."""
@@ -141,10 +134,7 @@ class Logician:
             out.append(self._atom(sub, ALL_TYPES & ~types))
         if sub.values is not None:
             out.append(self._none_of(sub, sub.values))
-        for value in sub.excluded:
-            same = self._atom(sub, ALL_TYPES)
-            same.values = [value]
-            out.append(same)
+        out += [self._atom(sub, ALL_TYPES, values=[value]) for value in sub.excluded]
         if types & NUMBER_BITS:
             out += self._number_atoms(sub)
         if types & STRING_BIT:
@@ -199,9 +189,7 @@ class Logician:
     def constant(self, sub: Subschema, value: Any) -> Subschema:
         """A subschema that says what ``const: value`` says, in a form that has a complement."""
         if not isinstance(value, (list, dict)):
-            same = self._atom(sub, ALL_TYPES)
-            same.values = [value]
-            return same
+            return self._atom(sub, ALL_TYPES, values=[value])
         root = self._atom(sub, ALL_TYPES)
         stack: list[tuple[Subschema, list | dict]] = [(root, value)]
         while stack:
@@ -215,89 +203,65 @@ class Logician:
                     child = self.constant(sub, member)
                 below.append(child)
             if isinstance(item, dict):
-                same.types, same.object = OBJECT_BIT, ObjectPart()
-                same.object.properties = dict(zip(item, below, strict=True))
-                same.object.required = tuple(item)
-                same.object.additional = self._nothing
+                declared = dict(zip(item, below, strict=True))
+                same.types, same.object = OBJECT_BIT, ObjectPart(declared, required=tuple(item), additional=self._nothing)
             else:
-                same.types, same.array = ARRAY_BIT, ArrayPart()
-                same.array.prefix = tuple(below)
-                same.array.low = same.array.high = len(item)
+                same.types, same.array = ARRAY_BIT, ArrayPart(tuple(below), low=len(item), high=len(item))
         return root
 
     def _number_atoms(self, sub: Subschema) -> list[Subschema]:
         out = []
         types = sub.types & NUMBER_BITS
         if sub.low is not None:
-            below = self._atom(sub, types)
-            below.high = (sub.low[0], not sub.low[1])
-            out.append(below)
+            out.append(self._atom(sub, types, high=(sub.low[0], not sub.low[1])))
         if sub.high is not None:
-            above = self._atom(sub, types)
-            above.low = (sub.high[0], not sub.high[1])
-            out.append(above)
-        for units, name in ((sub.multiples, "no_multiples"), (sub.no_multiples, "multiples")):
-            for unit in units:
-                other = self._atom(sub, types)
-                setattr(other, name, (unit,))
-                out.append(other)
+            out.append(self._atom(sub, types, low=(sub.high[0], not sub.high[1])))
+        out += [self._atom(sub, types, no_multiples=(unit,)) for unit in sub.multiples]
+        out += [self._atom(sub, types, multiples=(unit,)) for unit in sub.no_multiples]
         return out
 
     def _string_atoms(self, sub: Subschema) -> list[Subschema]:
         out = []
         low, high, patterns = sub.text or (0, None, ())
-        for bounds in ((0, low - 1, ()) if low else None, (high + 1, None, ()) if high is not None else None):
-            if bounds is not None:
-                atom = self._atom(sub, STRING_BIT)
-                atom.text = bounds
-                out.append(atom)
-        for pattern in patterns:
-            atom = self._atom(sub, STRING_BIT)
-            atom.unlike = (pattern,)
-            out.append(atom)
+        if low:
+            out.append(self._atom(sub, STRING_BIT, text=(0, low - 1, ())))
+        if high is not None:
+            out.append(self._atom(sub, STRING_BIT, text=(high + 1, None, ())))
+        out += [self._atom(sub, STRING_BIT, unlike=(pattern,)) for pattern in patterns]
         for form in sub.formats:
             if form.can_be_denied():
-                atom = self._atom(sub, STRING_BIT)
-                atom.unlike = (form,)
-                out.append(atom)
+                out.append(self._atom(sub, STRING_BIT, unlike=(form,)))
             else:
                 out.append(self._refusal(sub, form.keyword, STRING_BIT))
         for unlike in sub.unlike:
-            atom = self._atom(sub, STRING_BIT)
             if isinstance(unlike, str):
-                atom.text = (0, None, (unlike,))
+                out.append(self._atom(sub, STRING_BIT, text=(0, None, (unlike,))))
             else:
-                atom.formats = (unlike,)
-            out.append(atom)
+                out.append(self._atom(sub, STRING_BIT, formats=(unlike,)))
         return out
 
     def _array_atoms(self, sub: Subschema, array: ArrayPart) -> list[Subschema]:
         out: list[Subschema] = []
 
-        def part() -> ArrayPart:
-            atom = self._atom(sub, ARRAY_BIT)
-            atom.array = ArrayPart()
-            out.append(atom)
-            return atom.array
+        def add(**said: Any) -> None:
+            out.append(self._atom(sub, ARRAY_BIT, array=ArrayPart(**said)))
 
         def wrong_at(i: int, child: Subschema) -> None:
             if not child.is_anything():
                 self._count(i)
-                found = part()
-                found.prefix = (self._anything,) * i + (self.complement(child),)
-                found.low = i + 1
+                add(prefix=(*(self._anything,) * i, self.complement(child)), low=i + 1)
 
         if array.low:
-            part().high = array.low - 1
+            add(high=array.low - 1)
         if array.high is not None:
-            part().low = array.high + 1
+            add(low=array.high + 1)
         for i, child in enumerate(array.prefix):
             wrong_at(i, child)
         rest, fixed = array.rest, len(array.prefix)
         if rest is not None and rest.types == 0:
-            part().low = fixed + 1
+            add(low=fixed + 1)
         elif rest is not None and not fixed:
-            part().contains = ((self.complement(rest), 1, None),)
+            add(contains=((self.complement(rest), 1, None),))
         elif rest is not None and array.high is not None and array.high - fixed <= _MOST_POSITIONS:
             for i in range(fixed, array.high):
                 wrong_at(i, rest)
@@ -305,11 +269,11 @@ class Logician:
             out.append(self._refusal(sub, "items", ARRAY_BIT))
         for wanted, least, most in array.contains:
             if least == 1:
-                part().rest = self.complement(wanted)
+                add(rest=self.complement(wanted))
             elif least:
-                part().contains = ((wanted, 0, least - 1),)
+                add(contains=((wanted, 0, least - 1),))
             if most is not None:
-                part().contains = ((wanted, most + 1, None),)
+                add(contains=((wanted, most + 1, None),))
         if array.unique:
             out.append(self._refusal(sub, "uniqueItems", ARRAY_BIT))
         return out
@@ -317,36 +281,29 @@ class Logician:
     def _object_atoms(self, sub: Subschema, part: ObjectPart) -> list[Subschema]:
         out: list[Subschema] = []
 
-        def fresh() -> ObjectPart:
-            atom = self._atom(sub, OBJECT_BIT)
-            atom.object = ObjectPart()
-            out.append(atom)
-            return atom.object
+        def add(**said: Any) -> None:
+            out.append(self._atom(sub, OBJECT_BIT, object=ObjectPart(**said)))
 
         required = dict.fromkeys(part.required)
         for name in required:  # absent, or present with a wrong value: one atom
-            fresh().properties[name] = self.complement(part.properties.get(name, self._anything))
+            add(properties={name: self.complement(part.properties.get(name, self._anything))})
         for name, child in part.properties.items():
             if name not in required and not child.is_anything():
-                wrong = fresh()
-                wrong.properties[name] = self.complement(child)
-                wrong.required = (name,)
+                add(properties={name: self.complement(child)}, required=(name,))
         if part.low:
-            fresh().high = part.low - 1
+            add(high=part.low - 1)
         if part.high is not None:
-            fresh().low = part.high + 1
+            add(low=part.high + 1)
         for pattern, child in part.patterns:
             if not child.is_anything():
-                named = self._atom(sub, STRING_BIT)
-                named.text = (0, None, (pattern,))
-                fresh().some = ((named, self.complement(child)),)
+                named = self._atom(sub, STRING_BIT, text=(0, None, (pattern,)))
+                add(some=((named, self.complement(child)),))
         if part.additional is not None:
-            named = self._atom(sub, STRING_BIT)
-            named.excluded = tuple(part.properties)
-            named.unlike = tuple(pattern for pattern, _ in part.patterns)
-            fresh().some = ((named, self.complement(part.additional)),)
+            unlike = tuple(pattern for pattern, _ in part.patterns)
+            named = self._atom(sub, STRING_BIT, excluded=tuple(part.properties), unlike=unlike)
+            add(some=((named, self.complement(part.additional)),))
         if part.names is not None:
-            fresh().some = ((self.complement(part.names), self._anything),)
+            add(some=((self.complement(part.names), self._anything),))
         if part.some:  # only complements say so, and their complements are at hand
             out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
         return out
@@ -375,10 +332,8 @@ class Logician:
         """What the owner of a ``oneOf`` says besides its combinators."""
         if not owner.constrains_itself() and not owner.before and not owner.after:
             return self._anything
-        out = Subschema({}, owner.pointer, owner.resource)
-        for name in ("types", "values", "low", "high", "text", "formats", "array", "object", "before", "after"):
-            setattr(out, name, getattr(owner, name))
-        return out
+        names = ("types", "values", "low", "high", "text", "formats", "array", "object", "before", "after")
+        return owner.beside(**{name: getattr(owner, name) for name in names})
 
     def _are_apart(self, a: Subschema, b: Subschema, within: Subschema) -> bool:
         """Whether two branches are disjoint where ``within`` holds as well."""

@@ -20,28 +20,14 @@ import math
 import sys
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import overload
 
-from cdplugin.expr import (
-    EMPTY,
-    Expr,
-    alt,
-    both,
-    byte_class,
-    byte_range,
-    cat,
-    complement,
-    counted,
-    literal,
-    optional,
-    repeat,
-)
+from cdplugin.expr import EMPTY, Expr, alt, both, byte_class, byte_range, cat, complement, counted, literal, optional, repeat
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
 from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
-_EXACT_FLOAT = 1 << 53
+EXACT_FLOAT = 1 << 53
 _EXPONENT_DIGITS = 20
 _MIN_EXPONENT, _MAX_EXPONENT = 1 - 10**_EXPONENT_DIGITS, 10**_EXPONENT_DIGITS - 1
 _LARGEST_POWER, _SMALLEST_POWER = 308, -323
@@ -51,15 +37,15 @@ _LARGE_POWER, _LARGE_FRACTION = 16, 16
 CONTEXT = Context(prec=2_000)
 
 DIGIT = byte_range(0x30, 0x39)
-_NONZERO = byte_range(0x31, 0x39)
-_MINUS = literal(b"-")
-_POINT = literal(b".")
-_ZERO = literal(b"0")
+NONZERO = byte_range(0x31, 0x39)
+MINUS = literal(b"-")
+POINT = literal(b".")
+ZERO = literal(b"0")
 _EXPONENT_SIGN = byte_class(b"eE")
 _ANY_FRACTION = repeat(DIGIT, 1, MAX_FRACTION)
-_POINT_ZEROS = cat(_POINT, repeat(_ZERO, 1, 20))
+POINT_ZEROS = cat(POINT, repeat(ZERO, 1, 20))
 _ANY_EXPONENT = cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1, _EXPONENT_DIGITS))
-ZERO_WITH_EXPONENT = cat(optional(_MINUS), _ZERO, optional(_POINT_ZEROS), _ANY_EXPONENT)
+ZERO_WITH_EXPONENT = cat(optional(MINUS), ZERO, optional(POINT_ZEROS), _ANY_EXPONENT)
 
 Bound = tuple[int | float, bool]
 """A limit and whether it is exclusive."""
@@ -75,23 +61,14 @@ def _any_digits(count: int) -> Expr:
     return repeat(DIGIT, count, count)
 
 
-def _at_least(digits: str) -> Expr:
-    """Digit strings of the same length that are not below ``digits``."""
-    significant = digits.rstrip("0")
+def _bounded(digits: str, from_below: bool) -> Expr:
+    """Digit strings of the same length that are not below (``from_below``), or not above, ``digits``."""
+    significant = digits.rstrip("0" if from_below else "9")
     expr = _any_digits(len(digits) - len(significant))
     for i in range(len(significant) - 1, -1, -1):
         d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(d + 1, 9), _any_digits(rest)))
-    return expr
-
-
-def _at_most(digits: str) -> Expr:
-    """Digit strings of the same length that are not above ``digits``."""
-    significant = digits.rstrip("9")
-    expr = _any_digits(len(digits) - len(significant))
-    for i in range(len(significant) - 1, -1, -1):
-        d, rest = int(digits[i]), len(digits) - 1 - i
-        expr = alt(cat(_digits(d, d), expr), cat(_digits(0, d - 1), _any_digits(rest)))
+        others = _digits(d + 1, 9) if from_below else _digits(0, d - 1)
+        expr = alt(cat(_digits(d, d), expr), cat(others, _any_digits(rest)))
     return expr
 
 
@@ -107,9 +84,9 @@ def _between(low: str, high: str) -> Expr:
     return cat(
         prefix,
         alt(
-            cat(_digits(a, a), _at_least(low[split + 1 :])),
+            cat(_digits(a, a), _bounded(low[split + 1 :], from_below=True)),
             cat(_digits(a + 1, b - 1), _any_digits(rest)),
-            cat(_digits(b, b), _at_most(high[split + 1 :])),
+            cat(_digits(b, b), _bounded(high[split + 1 :], from_below=False)),
         ),
     )
 
@@ -125,7 +102,7 @@ def natural_range(low: int, high: int | None) -> Expr:
     if high is None:
         top = max(MAX_DIGITS, len(str(low)))
         if low <= 1:
-            tail = cat(_NONZERO, repeat(DIGIT, 0, top - 1))
+            tail = cat(NONZERO, repeat(DIGIT, 0, top - 1))
             return alt(literal(b"0"), tail) if low == 0 else tail
         high = 10**top - 1
     if low == 0:
@@ -133,11 +110,11 @@ def natural_range(low: int, high: int | None) -> Expr:
     first, last = str(low), str(high)
     if len(first) == len(last):
         return _between(first, last)
-    parts = [_at_least(first)]
+    parts = [_bounded(first, from_below=True)]
     if high == 10 ** len(last) - 1:
-        return alt(*parts, cat(_NONZERO, repeat(DIGIT, len(first), len(last) - 1)))
+        return alt(*parts, cat(NONZERO, repeat(DIGIT, len(first), len(last) - 1)))
     if len(first) + 1 < len(last):
-        parts.append(cat(_NONZERO, repeat(DIGIT, len(first), len(last) - 2)))
+        parts.append(cat(NONZERO, repeat(DIGIT, len(first), len(last) - 2)))
     parts.append(_between("1" + "0" * (len(last) - 1), last))
     return alt(*parts)
 
@@ -147,7 +124,7 @@ def integer_range(low: int | None, high: int | None) -> Expr:
     parts = []
     if low is None or low <= 0:
         nearest = 0 if high is None or high >= 0 else -high
-        parts.append(cat(_MINUS, natural_range(nearest, None if low is None else -low)))
+        parts.append(cat(MINUS, natural_range(nearest, None if low is None else -low)))
     if high is None or high >= 0:
         parts.append(natural_range(0 if low is None else max(low, 0), high))
     return alt(*parts)
@@ -174,14 +151,14 @@ def _further_digits(done: int) -> Expr:
 
 def _fraction_at_most(digits: str) -> Expr:
     """1 to 40 fraction digits that are not above 0.``digits`` (which has no trailing zero)."""
-    return _after_at_most(digits, 0) if digits else repeat(_ZERO, 1, MAX_FRACTION)
+    return _after_at_most(digits, 0) if digits else repeat(ZERO, 1, MAX_FRACTION)
 
 
 @bounded_cache
 def _after_at_most(digits: str, done: int) -> Expr:
     """Fraction digits after ``done`` others that are not above ``digits``, at most 40."""
     if not digits:
-        return repeat(_ZERO, 0, MAX_FRACTION - done)
+        return repeat(ZERO, 0, MAX_FRACTION - done)
     d = int(digits[0])
     tail = _after_at_most(digits[1:], done + 1)
     return alt(
@@ -204,20 +181,18 @@ def _plain_decimals(low: Decimal, high: Decimal | None) -> Expr:
     first, low_fraction = _split_decimal(low)
     if high is None:
         above = natural_range(first + 1, None)
-        return alt(
-            cat(natural_range(first, first), _POINT, _fraction_at_least(low_fraction)), cat(above, _POINT, _ANY_FRACTION)
-        )
+        return alt(cat(natural_range(first, first), POINT, _fraction_at_least(low_fraction)), cat(above, POINT, _ANY_FRACTION))
     high = high.quantize(_STEP, rounding=ROUND_FLOOR, context=CONTEXT)
     if low > high:
         return EMPTY
     last, high_fraction = _split_decimal(high)
     if first == last:
         fraction = both(_fraction_at_least(low_fraction), _fraction_at_most(high_fraction))
-        return cat(natural_range(first, first), _POINT, fraction)
+        return cat(natural_range(first, first), POINT, fraction)
     return alt(
-        cat(natural_range(first, first), _POINT, _fraction_at_least(low_fraction)),
-        cat(natural_range(first + 1, last - 1), _POINT, _ANY_FRACTION),
-        cat(natural_range(last, last), _POINT, _fraction_at_most(high_fraction)),
+        cat(natural_range(first, first), POINT, _fraction_at_least(low_fraction)),
+        cat(natural_range(first + 1, last - 1), POINT, _ANY_FRACTION),
+        cat(natural_range(last, last), POINT, _fraction_at_most(high_fraction)),
     )
 
 
@@ -229,7 +204,7 @@ def exponent_between(low: int, high: int) -> Expr:
     if high >= 0:
         parts.append(cat(optional(literal(b"+")), optional(literal(b"0")), natural_range(max(low, 0), high)))
     if low < 0:
-        parts.append(cat(_MINUS, optional(literal(b"0")), natural_range(max(-high, 1), -low)))
+        parts.append(cat(MINUS, optional(literal(b"0")), natural_range(max(-high, 1), -low)))
     return cat(_EXPONENT_SIGN, alt(*parts))
 
 
@@ -242,7 +217,7 @@ def _mantissa(low: Decimal, high: Decimal) -> Expr:
     return alt(whole, _plain_decimals(low, high))
 
 
-_ANY_MANTISSA = cat(_NONZERO, optional(cat(_POINT, _ANY_FRACTION)))
+_ANY_MANTISSA = cat(NONZERO, optional(cat(POINT, _ANY_FRACTION)))
 
 
 def _scientific(low: Decimal, high: Decimal | None) -> Expr:
@@ -265,14 +240,10 @@ def _scientific(low: Decimal, high: Decimal | None) -> Expr:
 
 
 _NATURAL = natural_range(0, None)
-MAGNITUDE = cat(
-    _NATURAL,
-    optional(cat(_POINT, _ANY_FRACTION)),
-    optional(_ANY_EXPONENT),
-)
+MAGNITUDE = cat(_NATURAL, optional(cat(POINT, _ANY_FRACTION)), optional(_ANY_EXPONENT))
 """A number without its sign."""
-NUMBER = cat(optional(_MINUS), MAGNITUDE)
-INTEGER = cat(optional(_MINUS), _NATURAL)
+NUMBER = cat(optional(MINUS), MAGNITUDE)
+INTEGER = cat(optional(MINUS), _NATURAL)
 _NOTHING = Decimal(0)
 _MAX = Decimal(repr(sys.float_info.max))
 _ROUNDED_TO_INFINITY = CONTEXT.add(Decimal(sys.float_info.max), Decimal(math.ulp(sys.float_info.max)) / 2)
@@ -287,16 +258,16 @@ def _whole_scientific(power: int) -> Expr:
         exponent = exponent_between(max(done, power), _LARGEST_POWER - 1)
         following = cat(DIGIT, alt(exponent, following))
     fraction = both(_fraction_at_most(str(_MAX).partition("E")[0][2:]), repeat(DIGIT, 1, _LARGE_FRACTION))
-    largest = cat(literal(b"1"), optional(cat(_POINT, fraction)), exponent_between(_LARGEST_POWER, _LARGEST_POWER))
-    return alt(cat(_NONZERO, alt(exponent_between(power, _LARGEST_POWER - 1), cat(_POINT, following))), largest)
+    largest = cat(literal(b"1"), optional(cat(POINT, fraction)), exponent_between(_LARGEST_POWER, _LARGEST_POWER))
+    return alt(cat(NONZERO, alt(exponent_between(power, _LARGEST_POWER - 1), cat(POINT, following))), largest)
 
 
 _LARGE = _whole_scientific(_LARGE_POWER)
 _WHOLE_WITH_EXPONENT = cat(
-    _NONZERO, repeat(DIGIT, 0, _LARGE_FRACTION), exponent_between(0, _LARGEST_POWER - _LARGE_FRACTION - 1)
+    NONZERO, repeat(DIGIT, 0, _LARGE_FRACTION), exponent_between(0, _LARGEST_POWER - _LARGE_FRACTION - 1)
 )
 INTEGRAL = alt(
-    cat(optional(_MINUS), alt(cat(_NATURAL, optional(_POINT_ZEROS)), _whole_scientific(0), _WHOLE_WITH_EXPONENT)),
+    cat(optional(MINUS), alt(cat(_NATURAL, optional(POINT_ZEROS)), _whole_scientific(0), _WHOLE_WITH_EXPONENT)),
     ZERO_WITH_EXPONENT,
 )
 
@@ -312,7 +283,7 @@ def _large_wholes(low: Bound | None, high: Bound | None) -> Expr:
     return EMPTY if first is None else both(_LARGE, _scientific(first, last))
 
 
-BEYOND_DOUBLES = cat(optional(_MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
+BEYOND_DOUBLES = cat(optional(MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
 """Normalised exponent forms that are read as an infinity."""
 
 
@@ -339,18 +310,14 @@ def _multiple_expr(
     if first is None or first <= 0:
         nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
         lowest = None if first is None else first.copy_abs()
-        parts.append(cat(_MINUS, multiples(unit, nearest, lowest, points, others, exact)))
+        parts.append(cat(MINUS, multiples(unit, nearest, lowest, points, others, exact)))
     if last is None or last >= 0:
         parts.append(multiples(unit, _NOTHING if first is None else max(first, _NOTHING), last, points, others, exact))
     return alt(*parts)
 
 
-@overload
-def _negated(bound: Bound) -> Bound: ...
-@overload
-def _negated(bound: None) -> None: ...
-def _negated(bound: Bound | None) -> Bound | None:
-    return None if bound is None else (-bound[0], bound[1])
+def _negated(bound: Bound) -> Bound:
+    return (-bound[0], bound[1])
 
 
 def _double_from(bound: Bound) -> float:
@@ -387,7 +354,7 @@ def _decimal_to(bound: Bound) -> Decimal | None:
 def _integer_from(bound: Bound) -> int:
     """The least integer that satisfies the lower ``bound``, the double as well as the decimal that it is written as."""
     value, is_open = bound
-    exact = int(Decimal(repr(value))) if isinstance(value, float) and abs(value) >= _EXACT_FLOAT else value
+    exact = int(Decimal(repr(value))) if isinstance(value, float) and abs(value) >= EXACT_FLOAT else value
     whole = max(math.ceil(value), math.ceil(exact))
     return whole + 1 if is_open and whole in (value, exact) else whole
 
@@ -410,14 +377,14 @@ def fractional(integral_floats: bool) -> Expr:
     """
     if not integral_floats:
         return both(NUMBER, complement(INTEGER))
-    sign = optional(_MINUS)
+    sign = optional(MINUS)
     parts = [cat(literal(b"0."), both(_ANY_FRACTION, complement(repeat(literal(b"0"))), _fraction_at_most("9" * 16)))]
     for power in range(52):
         gap = (Decimal(2) ** (power - 53)).quantize(Decimal((0, (1,), -18)), rounding=ROUND_CEILING, context=CONTEXT)
         low, high = _split_decimal(gap + Decimal((0, (1,), -18)))[1], _split_decimal(1 - gap - Decimal((0, (1,), -18)))[1]
         fraction = both(_fraction_at_least(low), _fraction_at_most(high))
-        parts.append(cat(natural_range(1 << power, (2 << power) - 1), _POINT, fraction))
-    small = cat(_NONZERO, optional(cat(_POINT, repeat(DIGIT, 1, 15))), exponent_between(-1, -1))
+        parts.append(cat(natural_range(1 << power, (2 << power) - 1), POINT, fraction))
+    small = cat(NONZERO, optional(cat(POINT, repeat(DIGIT, 1, 15))), exponent_between(-1, -1))
     tiny = cat(_ANY_MANTISSA, exponent_between(_SMALLEST_POWER, -2))
     tiniest = cat(_mantissa(Decimal(3), _BELOW_TEN), exponent_between(_SMALLEST_POWER - 1, _SMALLEST_POWER - 1))
     return cat(sign, alt(*parts, small, tiny, tiniest))
@@ -465,29 +432,27 @@ def number_expr(
             return wholes
         # With a point the text is read as a double: only where those are exact do the bounds hold.
         near = integer_range(
-            -_EXACT_FLOAT if bottom is None else max(bottom, -_EXACT_FLOAT),
-            _EXACT_FLOAT if top is None else min(top, _EXACT_FLOAT),
+            -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT), EXACT_FLOAT if top is None else min(top, EXACT_FLOAT)
         )
-        parts = [wholes, cat(near, _POINT_ZEROS)]
-        parts.append(_large_wholes(low, high))
-        parts.append(cat(_MINUS, _large_wholes(_negated(high), _negated(low))))
+        negative = cat(MINUS, _large_wholes(high and _negated(high), low and _negated(low)))
+        parts = [wholes, cat(near, POINT_ZEROS), _large_wholes(low, high), negative]
         if (bottom is None or bottom <= 0) and (top is None or top >= 0):
             parts.append(ZERO_WITH_EXPONENT)
         return alt(*parts)
     first = None if low is None else _decimal_from(low)
     last = None if high is None else _decimal_to(high)
-    parts = [wholes]
     if (low is not None and first is None) or (high is not None and last is None):
         return wholes
-    if first is None or first <= 0:
-        if first is None and (last is None or last >= 0):
-            parts.append(cat(_MINUS, MAGNITUDE))
-        else:
-            nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
-            parts.append(cat(_MINUS, magnitudes_between(nearest, None if first is None else first.copy_negate())))
-    if last is None or last >= 0:
-        is_free = last is None and (first is None or first <= 0)
+    parts = [wholes]
+    may_be_negative, may_be_positive = first is None or first <= 0, last is None or last >= 0
+    if may_be_negative:
+        nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
+        is_free = first is None and may_be_positive
+        farthest = None if first is None else first.copy_negate()
+        parts.append(cat(MINUS, MAGNITUDE if is_free else magnitudes_between(nearest, farthest)))
+    if may_be_positive:
+        is_free = last is None and may_be_negative
         parts.append(MAGNITUDE if is_free else magnitudes_between(_NOTHING if first is None else max(first, _NOTHING), last))
-    if (first is None or first <= 0) and (last is None or last >= 0):
+    if may_be_negative and may_be_positive:
         parts.append(ZERO_WITH_EXPONENT)
     return alt(*parts)

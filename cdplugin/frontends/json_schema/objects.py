@@ -19,7 +19,7 @@ from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
 from cdplugin.frontends.json_schema.matching import texts_of
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
-from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
+from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.json_schema.writing import Writing
@@ -82,7 +82,7 @@ class Objects(Writing):
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
-        low = max((part.low for part in parts), default=0)
+        low, _ = bounds_of(parts)
         further = self._undeclared(names, parts, conditions, open_)
         if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
             few = []
@@ -292,8 +292,7 @@ class Objects(Writing):
 
     def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
-        low = max((part.low for part in parts), default=0)
-        high = min((part.high for part in parts if part.high is not None), default=None)
+        low, high = bounds_of(parts)
         if not further and high is not None and high >= len(entries):
             high = None
         return low if low > sum(entry.required for entry in entries) else 0, high

@@ -7,7 +7,10 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from itertools import chain
+from operator import or_
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -58,10 +61,8 @@ class Reader:
         self._pending: list[Subschema] = []
         self._known: dict[tuple[int, int, Scope], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
-        self.nothing = Subschema(False, "", self.documents.root)
-        self.nothing.types = 0
-        self.string = Subschema({"type": "string"}, "", self.documents.root)
-        self.string.types = STRING_BIT
+        self.nothing = Subschema(False, "", self.documents.root, types=0)
+        self.string = Subschema({"type": "string"}, "", self.documents.root, types=STRING_BIT)
         self.root = self.subschema(document, "", self.documents.root)
 
     def read_all(self) -> Subschema:
@@ -140,21 +141,17 @@ class Reader:
             found=describe(found),
         )
 
+    def _of(self, kind: type, expected: str, sub: Subschema, keyword: str, value: Any) -> Any:
+        """The value of a keyword, which has to be of a Python type."""
+        if not isinstance(value, kind):
+            raise self.wrong(sub, keyword, expected, value)
+        return value
+
     def _types(self, sub: Subschema, value: Any) -> int:
-        if isinstance(value, str):
-            bits = TYPE_BITS.get(value)
-            if bits:
-                return bits
-        elif isinstance(value, list) and value:
-            bits = 0
-            for name in value:
-                bit = TYPE_BITS.get(name) if isinstance(name, str) else None
-                if not bit:
-                    bits = 0
-                    break
-                bits |= bit
-            if bits:
-                return bits
+        if isinstance(value, str) and value in TYPE_BITS:
+            return TYPE_BITS[value]
+        if isinstance(value, list) and value and all(isinstance(name, str) and name in TYPE_BITS for name in value):
+            return reduce(or_, (TYPE_BITS[name] for name in value))
         raise self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
 
     def _counts(self, sub: Subschema, schema: dict, low: str, high: str) -> tuple[int, int | None]:
@@ -202,10 +199,8 @@ class Reader:
 
     def _read_object(self, sub: Subschema, schema: dict) -> None:
         part = sub.object = ObjectPart()
-        properties = schema.get("properties")
-        if properties is not None or "properties" in schema:
-            if not isinstance(properties, dict):
-                raise self.wrong(sub, "properties", "an object", properties)
+        if "properties" in schema:
+            properties = self._of(dict, "an object", sub, "properties", schema["properties"])
             part.properties = self._named(sub, "properties", properties)
         if "required" in schema:
             required = schema["required"]
@@ -218,11 +213,8 @@ class Reader:
                 part.additional = None
         known = sub.resource.dialect.groups
         if "patternProperties" in schema:
-            members = schema["patternProperties"]
-            if not isinstance(members, dict):
-                raise self.wrong(sub, "patternProperties", "an object", members)
             patterns = []
-            for pattern, member in members.items():
+            for pattern, member in self._of(dict, "an object", sub, "patternProperties", schema["patternProperties"]).items():
                 keyword = "patternProperties/" + escape_token(pattern)
                 self._check_pattern(sub, keyword, pattern)
                 patterns.append((pattern, self._child(sub, keyword, member)))
@@ -245,17 +237,13 @@ class Reader:
             self._check_pattern(sub, "pattern", pattern)
             patterns = (pattern,)
         if "format" in schema:
-            name = schema["format"]
-            if not isinstance(name, str):
-                raise self.wrong(sub, "format", "a string", name)
+            name = self._of(str, "a string", sub, "format", schema["format"])
             if name in SINCE:
                 formats += (strings.Format("format", name, portable),)
             elif self.options.unknown_formats == "error":
                 sub.refused += (("format", STRING_BIT),)
         if "contentEncoding" in schema and "contentEncoding" in sub.resource.dialect.groups:
-            name = schema["contentEncoding"]
-            if not isinstance(name, str):
-                raise self.wrong(sub, "contentEncoding", "a string", name)
+            name = self._of(str, "a string", sub, "contentEncoding", schema["contentEncoding"])
             if content_encoding_expr(name, UTF8) is not None:
                 formats += (strings.Format("contentEncoding", name, portable),)
         if self.options.formats != "annotation":
@@ -264,8 +252,7 @@ class Reader:
             sub.text = (low, high, patterns)
 
     def _check_pattern(self, sub: Subschema, keyword: str, pattern: Any) -> None:
-        if not isinstance(pattern, str):
-            raise self.wrong(sub, keyword, "a regular expression (string)", pattern)
+        self._of(str, "a regular expression (string)", sub, keyword, pattern)
         try:
             strings.pattern_text(pattern)
         except GrammarError as error:
@@ -300,9 +287,7 @@ class Reader:
             if least or most is not None:
                 part.contains = ((wanted, least, most),)
         if "uniqueItems" in schema:
-            if not isinstance(schema["uniqueItems"], bool):
-                raise self.wrong(sub, "uniqueItems", "a boolean", schema["uniqueItems"])
-            part.unique = schema["uniqueItems"]
+            part.unique = self._of(bool, "a boolean", sub, "uniqueItems", schema["uniqueItems"])
 
     def _read_number(self, sub: Subschema, schema: dict) -> None:
         sub.low = self._bound(sub, schema, "minimum", "exclusiveMinimum", 1)
@@ -315,9 +300,7 @@ class Reader:
             raise self.wrong(sub, "multipleOf", "a number above 0", unit)
         if unit == 1:
             # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
-            twin = Subschema({"multipleOf": 1}, sub.pointer, sub.resource)
-            twin.types = ALL_TYPES & ~FRACTION_BIT
-            sub.after += (twin,)
+            sub.after += (sub.beside(types=ALL_TYPES & ~FRACTION_BIT),)
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
         else:
@@ -345,16 +328,12 @@ class Reader:
 
     def _read_values(self, sub: Subschema, schema: dict) -> None:
         if "enum" in schema:
-            if not isinstance(schema["enum"], list):
-                raise self.wrong(sub, "enum", "an array", schema["enum"])
-            sub.values = schema["enum"]
+            sub.values = self._of(list, "an array", sub, "enum", schema["enum"])
         if "const" in schema and "const" in sub.resource.dialect.groups:
             if sub.values is None:
                 sub.values = [schema["const"]]
             else:  # both: `enum` here, `const` as a neighbour in the same place
-                twin = Subschema({"const": schema["const"]}, sub.pointer, sub.resource)
-                twin.values = [schema["const"]]
-                sub.after += (twin,)
+                sub.after += (sub.beside(values=[schema["const"]]),)
 
     def _read_in_place(self, sub: Subschema, schema: dict) -> None:
         own_seen = False
@@ -410,31 +389,26 @@ class Reader:
         expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
             keyword, "arrays of strings"
         )
-        if not isinstance(value, dict):
-            raise self.wrong(sub, keyword, f"an object of {expected}", value)
-        for name, condition in value.items():
-            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
-            present = Subschema({}, pointer, sub.resource)
-            present.types = OBJECT_BIT
-            present.object = ObjectPart()
-            present.object.required = (name,)
+        required: tuple[str, ...]
+        after: tuple[Subschema, ...]
+        for name, condition in self._of(dict, f"an object of {expected}", sub, keyword, value).items():
+            required, after = (name,), ()
             if isinstance(condition, list) and names_allowed and all(isinstance(v, str) for v in condition):
-                present.object.required = tuple(dict.fromkeys((name, *condition)))
+                required = tuple(dict.fromkeys((name, *condition)))
             elif isinstance(condition, (dict, bool)) and schemas_allowed:
-                then = self._child(sub, f"{keyword}/{escape_token(name)}", condition)
-                if then is self.anything:
+                after = (self._child(sub, f"{keyword}/{escape_token(name)}", condition),)
+                if after == (self.anything,):
                     continue
-                present.after = (then,)
             else:
                 raise self.wrong(sub, keyword, f"an object of {expected}", condition)
-            absent = Subschema({}, pointer, sub.resource)
-            absent.object = ObjectPart()
-            absent.object.properties[name] = self.nothing
+            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
+            absent = Subschema({}, pointer, sub.resource, object=ObjectPart(properties={name: self.nothing}))
+            has_name = ObjectPart(required=required)
+            present = Subschema({}, pointer, sub.resource, types=OBJECT_BIT, object=has_name, after=after)
             sub.choices += ((absent, present),)
 
     def _reference(self, sub: Subschema, reference: Any) -> Subschema:
-        if not isinstance(reference, str):
-            raise self.wrong(sub, "$ref", "a URI reference (string)", reference)
+        self._of(str, "a URI reference (string)", sub, "$ref", reference)
         self.has_references = True
         return self._target(sub, self.documents.resolve(reference, sub.resource, f"{sub.pointer}/$ref"))
 
@@ -446,8 +420,7 @@ class Reader:
 
         ``$recursiveRef`` of 2019-09 is the same with an anchor without a name.
         """
-        if not isinstance(reference, str):
-            raise self.wrong(sub, keyword, "a URI reference (string)", reference)
+        self._of(str, "a URI reference (string)", sub, keyword, reference)
         if not self._dynamic:
             raise _DynamicError
         self.has_references = True
@@ -479,3 +452,33 @@ _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "unevaluatedProperties": Reader._read_unevaluated,
     "unevaluatedItems": Reader._read_unevaluated,
 }
+
+
+def check_loops(subschemas: Iterable[Subschema]) -> None:
+    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
+    state: dict[Subschema, int] = {}
+    for root in subschemas:
+        if root.is_alone():
+            continue
+        stack: list[tuple[Subschema, bool]] = [(root, False)]
+        while stack:
+            sub, leave = stack.pop()
+            if leave:
+                state[sub] = 2
+                continue
+            if sub in state:
+                continue
+            state[sub] = 1
+            stack.append((sub, True))
+            below = (*sub.before, *sub.after, *chain(*sub.choices), *chain(*(item.members for item in sub.logic)))
+            for other in below:
+                mark = state.get(other)
+                if mark == 1:
+                    raise GrammarError(
+                        "$ref loop: the schema applies itself to the same value without end",
+                        location=sub.pointer,
+                        keyword="$ref",
+                        found=f"a way back to {other.pointer or 'the root'!r}",
+                    )
+                if mark is None:
+                    stack.append((other, False))

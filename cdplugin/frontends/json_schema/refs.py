@@ -7,6 +7,8 @@ fetched from the network. The meta-schemas of drafts 4, 6 and 7 come with the pa
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any, NamedTuple
@@ -33,17 +35,15 @@ def _meta_schemas() -> dict[str, Any]:
     return json.loads(resources.files("cdplugin").joinpath("metaschemas.json").read_text(encoding="utf-8"))
 
 
+@dataclass(eq=False, slots=True)
 class Resource:
     """A schema resource: where relative references start. ``pointer`` is for messages."""
 
-    __slots__ = ("base", "dialect", "number", "pointer", "root")
-
-    def __init__(self, number: int, base: str, root: Any, pointer: str, dialect: Dialect) -> None:
-        self.number = number
-        self.base = base
-        self.root = root
-        self.pointer = pointer
-        self.dialect = dialect
+    number: int
+    base: str
+    root: Any
+    pointer: str
+    dialect: Dialect
 
 
 class Target(NamedTuple):
@@ -195,33 +195,33 @@ class Documents:
     def _find(self, uri: str, resource: Resource) -> Resource | None:
         self._index_all()
         found = self._by_uri.get(uri)
-        if found is None and self._registry is not None:
-            from referencing.exceptions import NoSuchResource, Unretrievable
-
-            try:
-                contents = self._registry.get_or_retrieve(uri).value.contents
-            except (NoSuchResource, Unretrievable):
-                contents = None
+        if found is None:
+            contents = self._retrieved(uri)
             if contents is not None:
-                check_value(contents, self._limits)
                 found = self._document(contents, uri, uri + "#", resource.dialect)
                 self._index_all()
-        if found is None and uri in _META_SCHEMAS:
-            found = self._document(_meta_schemas()[uri], uri, uri + "#", resource.dialect)
-            self._index_all()
         return found
+
+    def _retrieved(self, uri: str) -> Any:
+        """The document that the registry has, or the package; else None."""
+        contents = None
+        if self._registry is not None:
+            from referencing.exceptions import NoSuchResource, Unretrievable
+
+            with suppress(NoSuchResource, Unretrievable):
+                contents = self._registry.get_or_retrieve(uri).value.contents
+            if contents is not None:
+                check_value(contents, self._limits)
+        return _meta_schemas()[uri] if contents is None and uri in _META_SCHEMAS else contents
 
     def _walk(self, fragment: str, resource: Resource) -> Target | None:
         value, pointer = resource.root, resource.pointer
         for token in fragment.split("/")[1:]:
-            name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
-            if isinstance(value, dict):
-                if name not in value:
-                    return None
+            name = token.replace("~1", "/").replace("~0", "~")
+            is_index = name.isdecimal() and name.isascii() and len(name) < 10
+            if isinstance(value, dict) and name in value:
                 value = value[name]
-            elif isinstance(value, list):
-                if not name.isdecimal() or not name.isascii() or len(name) > 9 or int(name) >= len(value):
-                    return None
+            elif isinstance(value, list) and is_index and int(name) < len(value):
                 value = value[int(name)]
             else:
                 return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdplugin.frontends.repeats import CHAIN, Repeats
+from cdplugin.frontends.repeats import CHAIN, SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol
 
 
@@ -15,7 +15,7 @@ class Commas:
         self._loops: dict[tuple[Symbol, Symbol], Symbol] = {}
         self._steps: dict[tuple[Symbol, int, Symbol], Symbol] = {}
         self._pairs: dict[Symbol, Symbol] = {}
-        self._large = Repeats(ir, "items")
+        self._large = SymbolRepeats(ir, "items")
 
     def copy(self, ir: GrammarIR) -> Commas:
         """The same for an IR that has the loops written so far."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil, floor
 from typing import Any
 
 from cdplugin.expr import Expr, alt, both, cat, complement, literals
 from cdplugin.frontends.json_schema.dialect import (
+    ALL_TYPES,
     BOOLEAN_BITS,
     FALSE_BIT,
     FRACTION_BIT,
@@ -33,6 +35,14 @@ LITERAL_WORDS = {
 """``null``, ``true`` and ``false``, by the bits of their types."""
 MOST_DISTINCT = 2_000
 """Values of a finite set whose items ``uniqueItems`` tells apart."""
+
+
+def types_of(subschemas: Iterable[Subschema]) -> int:
+    """The bits of the types that all of ``subschemas`` allow."""
+    types = ALL_TYPES
+    for sub in subschemas:
+        types &= sub.types
+    return types
 
 
 def few_values(alternative: Alternative, types: int) -> list[Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cdplugin.errors import shown
@@ -14,24 +16,27 @@ Scope = tuple[tuple[str, int], ...]
 """Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
 
 
+@dataclass(eq=False, slots=True)
 class ArrayPart:
     """``prefixItems``, ``items``, ``minItems``, ``maxItems``, ``contains``, ``uniqueItems``; ``rest`` None: anything.
 
     ``contains``: ``(subschema, at least, at most or None)``. ``matching``: what ``contains`` evaluates, whatever the counts.
     """
 
-    __slots__ = ("contains", "high", "low", "matching", "prefix", "rest", "unique")
+    prefix: tuple[Subschema, ...] = ()
+    rest: Subschema | None = None
+    low: int = 0
+    high: int | None = None
+    contains: tuple[tuple[Subschema, int, int | None], ...] = ()
+    matching: tuple[Subschema, ...] = ()
+    unique: bool = False
 
-    def __init__(self) -> None:
-        self.prefix: tuple[Subschema, ...] = ()
-        self.rest: Subschema | None = None
-        self.low = 0
-        self.high: int | None = None
-        self.contains: tuple[tuple[Subschema, int, int | None], ...] = ()
-        self.matching: tuple[Subschema, ...] = ()
-        self.unique = False
+    def item(self, i: int) -> Subschema | None:
+        """The subschema of the item at a place."""
+        return self.prefix[i] if i < len(self.prefix) else self.rest
 
 
+@dataclass(eq=False, slots=True)
 class ObjectPart:
     """What is said of an object: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
 
@@ -39,17 +44,14 @@ class ObjectPart:
     values)``, some member's name is valid under the one and its value under the other (what complements come to).
     """
 
-    __slots__ = ("additional", "high", "low", "names", "patterns", "properties", "required", "some")
-
-    def __init__(self) -> None:
-        self.properties: dict[str, Subschema] = {}
-        self.patterns: tuple[tuple[str, Subschema], ...] = ()
-        self.required: tuple[str, ...] = ()
-        self.additional: Subschema | None = None
-        self.names: Subschema | None = None
-        self.some: tuple[tuple[Subschema, Subschema], ...] = ()
-        self.low = 0
-        self.high: int | None = None
+    properties: dict[str, Subschema] = field(default_factory=dict)
+    patterns: tuple[tuple[str, Subschema], ...] = ()
+    required: tuple[str, ...] = ()
+    additional: Subschema | None = None
+    names: Subschema | None = None
+    some: tuple[tuple[Subschema, Subschema], ...] = ()
+    low: int = 0
+    high: int | None = None
 
     def is_usual(self) -> bool:
         """Whether nothing is said but ``properties``, ``required`` and ``additionalProperties``."""
@@ -67,6 +69,7 @@ class Logic(NamedTuple):
     members: tuple[Subschema, ...]
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Subschema:
     """One schema object at one place, read and checked.
 
@@ -92,59 +95,36 @@ class Subschema:
     is_plain : whether it is known that nothing but ``type`` is said.
     """
 
-    __slots__ = (
-        "after",
-        "array",
-        "before",
-        "choices",
-        "excluded",
-        "formats",
-        "high",
-        "is_plain",
-        "logic",
-        "low",
-        "multiples",
-        "no_multiples",
-        "object",
-        "pointer",
-        "refused",
-        "resource",
-        "schema",
-        "scope",
-        "text",
-        "types",
-        "unevaluated",
-        "unlike",
-        "values",
-    )
-
-    def __init__(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> None:
-        self.schema = schema
-        self.pointer = pointer
-        self.resource = resource
-        self.scope = scope
-        self.types = ALL_TYPES
-        self.values: list[Any] | None = None
-        self.low: Bound | None = None
-        self.high: Bound | None = None
-        self.multiples: tuple[int | float, ...] = ()
-        self.no_multiples: tuple[int | float, ...] = ()
-        self.text: tuple[int, int | None, tuple[str, ...]] | None = None
-        self.formats: tuple[strings.Format, ...] = ()
-        self.array: ArrayPart | None = None
-        self.object: ObjectPart | None = None
-        self.before: tuple[Subschema, ...] = ()
-        self.after: tuple[Subschema, ...] = ()
-        self.choices: tuple[tuple[Subschema, ...], ...] = ()
-        self.logic: tuple[Logic, ...] = ()
-        self.excluded: tuple[Any, ...] = ()
-        self.unlike: tuple[str | strings.Format, ...] = ()
-        self.unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
-        self.refused: tuple[tuple[str, int], ...] = ()
-        self.is_plain = False
+    schema: Any
+    pointer: str
+    resource: Resource
+    scope: Scope = ()
+    types: int = ALL_TYPES
+    values: list[Any] | None = None
+    excluded: tuple[Any, ...] = ()
+    low: Bound | None = None
+    high: Bound | None = None
+    multiples: tuple[int | float, ...] = ()
+    no_multiples: tuple[int | float, ...] = ()
+    text: tuple[int, int | None, tuple[str, ...]] | None = None
+    formats: tuple[strings.Format, ...] = ()
+    unlike: tuple[str | strings.Format, ...] = ()
+    array: ArrayPart | None = None
+    object: ObjectPart | None = None
+    before: tuple[Subschema, ...] = ()
+    after: tuple[Subschema, ...] = ()
+    choices: tuple[tuple[Subschema, ...], ...] = ()
+    logic: tuple[Logic, ...] = ()
+    unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
+    refused: tuple[tuple[str, int], ...] = ()
+    is_plain: bool = False
 
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"
+
+    def beside(self, **said: Any) -> Subschema:
+        """A subschema of the same place that says what ``said`` has, by attribute, and nothing else."""
+        return Subschema({}, self.pointer, self.resource, **said)
 
     def constrains_itself(self) -> bool:
         """Whether this schema says anything besides what ``before``, ``after``, ``choices`` and ``logic`` say."""
@@ -172,6 +152,17 @@ class Subschema:
     def is_anything(self) -> bool:
         """Whether every instance is valid, as far as the keywords of this very object say."""
         return self.is_alone() and not self.constrains_itself()
+
+
+def bounds_of(parts: Sequence[ArrayPart] | Sequence[ObjectPart]) -> tuple[int, int | None]:
+    """The least and the most items or members that all of ``parts`` allow; None: no bound."""
+    high = min((part.high for part in parts if part.high is not None), default=None)
+    return max((part.low for part in parts), default=0), high
+
+
+def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
+    """The shortest list of values among ``subschemas``; None if none lists any."""
+    return min((sub.values for sub in subschemas if sub.values is not None), key=len, default=None)
 
 
 def type_name(value: Any) -> str:

@@ -11,10 +11,11 @@ by type; scalars of all types and alternatives become one expression, arrays and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
@@ -39,8 +40,9 @@ from cdplugin.frontends.json_schema.scalars import (
     merged_number,
     merged_string,
     typed_scalar,
+    types_of,
 )
-from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import (
@@ -56,12 +58,14 @@ from cdplugin.frontends.json_schema.values import (
 )
 from cdplugin.ir import Symbol
 
-_State = tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]
+_Choices = tuple[tuple[Subschema, ...], ...]
+_State = tuple[list[Subschema], _Choices]
 """What holds in a place, and the choices that are left."""
 
 _MAX_ALTERNATIVES = 20_000
 
 
+@dataclass(eq=False, slots=True)
 class Place:
     """A set of subschemas for one instance location, and what became of it.
 
@@ -70,21 +74,31 @@ class Place:
     ``symbols``: the grammar symbols, once they exist, by twice the depth of indentation, plus 1 without leading whitespace.
     """
 
-    __slots__ = ("arrays", "constants", "objects", "parts", "scalar", "split", "symbols")
-
-    def __init__(self, parts: Alternative) -> None:
-        self.parts = parts
-        self.split = False
-        self.scalar: Expr | None = None
-        self.constants: list[Any] = []
-        self.arrays: list[Alternative] = []
-        self.objects: list[Alternative] = []
-        self.symbols: dict[int, Symbol] = {}
+    parts: Alternative
+    split: bool = False
+    scalar: Expr | None = None
+    constants: list[Any] = field(default_factory=list)
+    arrays: list[Alternative] = field(default_factory=list)
+    objects: list[Alternative] = field(default_factory=list)
+    symbols: dict[int, Symbol] = field(default_factory=dict)
 
     @property
     def pointer(self) -> str:
         """Where the schema says what this place holds (the first of several)."""
         return self.parts[0].pointer if self.parts else ""
+
+
+class _Scalars(NamedTuple):
+    """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
+
+    parts: dict[Expr, None]
+    texts: set[bytes]
+    numbers: dict[bool, list[int | float]]
+
+    def expressions(self) -> tuple[Expr, ...]:
+        """All of them."""
+        fixed = [number_expr(listed, integral_floats) for integral_floats, listed in self.numbers.items()]
+        return tuple(dict.fromkeys((*self.parts, *fixed, *([literals(self.texts)] if self.texts else []))))
 
 
 class Shaper:
@@ -103,13 +117,12 @@ class Shaper:
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
         self._logician = Logician(reader, self._maybe, self.count)
-        self._flattened: dict[Subschema, tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]] = {}
+        self._flattened: dict[Subschema, _State] = {}
         self._unevaluated: Unevaluated | None = None
         if reader.has_unevaluated:
             logician = self._logician
             self._unevaluated = Unevaluated(reader, logician.complement, logician.conjunction, logician.disjoint, self.count)
             logician.matters_to = self._unevaluated.matters_to
-        self._alias: dict[Subschema, Subschema | None] = {}
 
     def release(self) -> None:
         """Forget everything, and with it the references in circles; of no use afterwards."""
@@ -127,10 +140,7 @@ class Shaper:
                 found = self._places[part] = Place((part,) if part is not None else ())
             return found
         kept = tuple(dict.fromkeys(p for p in map(self._resolved, parts) if p is not None))
-        if len(kept) < 2:
-            key: Any = kept[0] if kept else None
-        else:
-            key = frozenset(kept)
+        key: Any = frozenset(kept) if len(kept) > 1 else kept[0] if kept else None
         found = self._places.get(key)
         if found is None:
             self.count(len(kept))
@@ -196,15 +206,10 @@ class Shaper:
         """
         values: dict[str, tuple[Any, Expr]] = {}
         for alternative in self._alternatives(parts):
-            types = ALL_TYPES
-            listed: list[Any] | None = None
-            for sub in alternative:
-                types &= sub.types
-                if sub.values is not None and (listed is None or len(sub.values) < len(listed)):
-                    listed = sub.values
+            listed = shortest_values(alternative)
             is_range = listed is None
             if listed is None:
-                listed = few_values(alternative, types)
+                listed = few_values(alternative, types_of(alternative))
                 if listed is None:
                     return None
             integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
@@ -256,20 +261,15 @@ class Shaper:
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
-        scalars: dict[Expr, None] = {}
-        texts: set[bytes] = set()
-        numbers: dict[bool, list[int | float]] = {}
+        scalars = _Scalars({}, set(), {})
         try:
             for alternative in alternatives:
-                self._split_types(place, alternative, scalars, texts, numbers)
+                self._split_types(place, alternative, scalars)
         except LimitExceeded as error:
             raise located(error, place.pointer) from None
-        for integral_floats, listed in numbers.items():
-            scalars[number_expr(listed, integral_floats)] = None
-        if texts:
-            scalars[literals(texts)] = None
-        if scalars:
-            place.scalar = self._union(tuple(scalars))
+        expressions = scalars.expressions()
+        if expressions:
+            place.scalar = self._union(expressions)
         return place
 
     def _union(self, parts: tuple[Expr, ...]) -> Expr:
@@ -281,24 +281,13 @@ class Shaper:
             found = self._unions[key] = alt(*parts)
         return found
 
-    def _split_types(
-        self,
-        place: Place,
-        alternative: Alternative,
-        scalars: dict[Expr, None],
-        texts: set[bytes],
-        numbers: dict[bool, list[int | float]],
-    ) -> None:
-        """Add what an alternative allows. ``texts``, ``numbers`` (by ``integral_floats``): fixed ones, of all alternatives."""
-        types = ALL_TYPES
-        finite: list[Any] | None = None
-        for sub in alternative:
-            types &= sub.types
-            if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
-                finite = sub.values
+    def _split_types(self, place: Place, alternative: Alternative, scalars: _Scalars) -> None:
+        """Add what an alternative allows."""
+        finite = shortest_values(alternative)
         if finite is not None:
-            self._split_values(place, alternative, finite, scalars, texts, numbers)
+            self._split_values(place, alternative, finite, scalars)
             return
+        types = types_of(alternative)
         if not types:
             return
         is_distinct = any(sub.array is not None and sub.array.unique for sub in alternative)
@@ -311,28 +300,20 @@ class Shaper:
         if types & STRING_BIT:
             found = merged_string(alternative)
             if found is not EMPTY:
-                scalars[found] = None
+                scalars.parts[found] = None
         if types & NUMBER_BITS:
             found = merged_number(alternative, types & NUMBER_BITS)
             if found is not EMPTY:
-                scalars[found] = None
+                scalars.parts[found] = None
         words = types & (NULL_BIT | BOOLEAN_BITS)
         if words:
-            scalars[LITERAL_WORDS[words]] = None
+            scalars.parts[LITERAL_WORDS[words]] = None
         if types & ARRAY_BIT:
             place.arrays.append(tuple(s for s in alternative if s.array is not None))
         if types & OBJECT_BIT:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
-    def _split_values(
-        self,
-        place: Place,
-        alternative: Alternative,
-        values: list[Any],
-        scalars: dict[Expr, None],
-        texts: set[bytes],
-        numbers: dict[bool, list[int | float]],
-    ) -> None:
+    def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: _Scalars) -> None:
         only_types = all(
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
@@ -340,11 +321,9 @@ class Shaper:
             for s in alternative
         )
         only_types = only_types and all(s.unevaluated == (None, None) for s in alternative)
-        types = ALL_TYPES
-        for sub in alternative:
-            types &= sub.types
+        types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
-            texts.update(spelling for value in values for spelling in spellings(value))
+            scalars.texts.update(spelling for value in values for spelling in spellings(value))
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
         seen: set[str] = set()
@@ -365,7 +344,7 @@ class Shaper:
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 fitting = [one for one in typed(value, integral_floats) if fits(one)]
                 if fitting:
-                    numbers.setdefault(integral_floats, []).extend(fitting)
+                    scalars.numbers.setdefault(integral_floats, []).extend(fitting)
                 continue
             if not fits(value):
                 continue
@@ -374,10 +353,10 @@ class Shaper:
                     constant = self._logician.constant(alternative[0], value)
                     (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
                 else:
-                    scalars[compound_expr(value, self._layout, integral_floats)] = None
+                    scalars.parts[compound_expr(value, self._layout, integral_floats)] = None
                     place.constants.append(value)
             else:
-                texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
+                scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
 
     # Alternatives
 
@@ -427,9 +406,7 @@ class Shaper:
             return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
 
-    def _joined(
-        self, basics: list[Subschema], branches: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]
-    ) -> list[_State]:
+    def _joined(self, basics: list[Subschema], branches: list[Subschema], choices: _Choices) -> list[_State]:
         """What is left to decide when ``branches`` hold besides ``basics``; nothing if they plainly contradict each other."""
         merged = dict.fromkeys(basics)
         for branch in branches:
@@ -440,15 +417,11 @@ class Shaper:
             choices += more_choices
         return [(list(merged), tuple(dict.fromkeys(choices)))]
 
-    def _viable(
-        self, basics: list[Subschema], members: frozenset[Subschema], choices: tuple[tuple[Subschema, ...], ...]
-    ) -> tuple[tuple[Subschema, ...], ...]:
+    def _viable(self, basics: list[Subschema], members: frozenset[Subschema], choices: _Choices) -> _Choices:
         """The choices that are still open, without the branches that are not; the smallest first."""
         out: list[tuple[Subschema, ...]] = []
         denies = self._logician.denies
-        types = ALL_TYPES
-        for sub in basics:
-            types &= sub.types
+        types = types_of(basics)
         for branches in choices:
             kept = []
             for branch in branches:
@@ -472,11 +445,7 @@ class Shaper:
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
         self.count(2 + len(basics) // 16)
-        types = ALL_TYPES
-        for sub in basics:
-            types &= sub.types
-        for sub in more:
-            types &= sub.types
+        types = types_of(basics) & types_of(more)
         return bool(types) and (types != OBJECT_BIT or not self._objects_clash(basics, more))
 
     def _objects_clash(self, basics: list[Subschema], more: list[Subschema]) -> bool:
@@ -498,26 +467,25 @@ class Shaper:
                     return True
         return False
 
-    def _flat(self, branch: Subschema) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
+    def _flat(self, branch: Subschema) -> _State:
         found = self._flattened.get(branch)
         if found is None:
             found = self._flattened[branch] = self._flatten((branch,))
         return found
 
-    def _filtered(self, basics: list[Subschema], choices: tuple[tuple[Subschema, ...], ...]) -> Subschema:
+    def _filtered(self, basics: list[Subschema], choices: _Choices) -> Subschema:
         """Where values are listed, nothing is multiplied out: each is judged. A subschema that lists the rest."""
         shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
         strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
-        out = Subschema({}, shortest.pointer, strict.resource)
-        out.values = []
         holds = self._evaluator.holds
+        fitting: list[Any] = []
         for value in shortest.values or ():
             self.count(1)
             if all(holds(sub, value, itself=True) for sub in basics) and all(
                 any(holds(branch, value) for branch in branches) for branches in choices
             ):
-                out.values.append(value)
-        return out
+                fitting.append(value)
+        return Subschema({}, shortest.pointer, strict.resource, values=fitting)
 
     def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
         """The choices of a subschema, such that each branch says what it evaluates where that matters."""
@@ -535,7 +503,7 @@ class Shaper:
             if found or not may_fail:
                 yield found
 
-    def _flatten(self, parts: Iterable[Subschema]) -> tuple[list[Subschema], tuple[tuple[Subschema, ...], ...]]:
+    def _flatten(self, parts: Iterable[Subschema]) -> _State:
         """Follow ``allOf`` and ``$ref``: subschemas that constrain by themselves, in document order, and open choices."""
         basics: dict[Subschema, None] = {}
         choices: dict[tuple[Subschema, ...], None] = {}
@@ -577,39 +545,3 @@ class _UnknownError(Exception):
 
 def _give_up(sub: Subschema, keyword: str) -> None:
     raise _UnknownError
-
-
-def _branches(sub: Subschema) -> Iterable[Subschema]:
-    for branches in sub.choices:
-        yield from branches
-    for item in sub.logic:
-        yield from item.members
-
-
-def check_loops(subschemas: Iterable[Subschema]) -> None:
-    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
-    state: dict[Subschema, int] = {}
-    for root in subschemas:
-        if root.is_alone():
-            continue
-        stack: list[tuple[Subschema, bool]] = [(root, False)]
-        while stack:
-            sub, leave = stack.pop()
-            if leave:
-                state[sub] = 2
-                continue
-            if sub in state:
-                continue
-            state[sub] = 1
-            stack.append((sub, True))
-            for other in (*sub.before, *sub.after, *_branches(sub)):
-                mark = state.get(other)
-                if mark == 1:
-                    raise GrammarError(
-                        "$ref loop: the schema applies itself to the same value without end",
-                        location=sub.pointer,
-                        keyword="$ref",
-                        found=f"a way back to {other.pointer or 'the root'!r}",
-                    )
-                if mark is None:
-                    stack.append((other, False))

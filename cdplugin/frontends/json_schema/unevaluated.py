@@ -164,29 +164,18 @@ class Unevaluated:
 
     def _properties(self, sub: Subschema, below: Subschema, names: tuple[str, ...], patterns: tuple[str, ...]) -> Subschema:
         key = (sub, names, patterns)
-        found = self._rests.get(key)
-        if found is None:
-            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
-            found.object = ObjectPart()
-            found.object.properties = dict.fromkeys(names, self._anything)
-            found.object.patterns = tuple((pattern, self._anything) for pattern in patterns)
-            found.object.additional = below
-        return found
+        if key not in self._rests:
+            declared = dict.fromkeys(names, self._anything)
+            described = tuple((pattern, self._anything) for pattern in patterns)
+            self._rests[key] = sub.beside(object=ObjectPart(declared, described, additional=below))
+        return self._rests[key]
 
     def _items(self, sub: Subschema, below: Subschema, prefix: int, matching: tuple[Subschema, ...]) -> Subschema:
         key = (sub, prefix, matching)
-        found = self._rests.get(key)
-        if found is None:
-            found = self._rests[key] = Subschema({}, sub.pointer, sub.resource)
-            found.array = ArrayPart()
-            found.array.prefix = (self._anything,) * prefix
-            if matching:
-                rest = Subschema({}, sub.pointer, sub.resource)
-                rest.choices = ((*matching, below),)
-                found.array.rest = rest
-            else:
-                found.array.rest = below
-        return found
+        if key not in self._rests:
+            rest = sub.beside(choices=((*matching, below),)) if matching else below
+            self._rests[key] = sub.beside(array=ArrayPart((self._anything,) * prefix, rest))
+        return self._rests[key]
 
 
 def holding(sub: Subschema, holds: Callable[[Subschema], bool]) -> Iterable[Subschema]:

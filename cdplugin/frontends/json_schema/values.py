@@ -6,7 +6,7 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -26,6 +26,7 @@ from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import finds, has_format
 from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.numbers import EXACT_FLOAT
 from cdplugin.frontends.json_schema.numbers import number_expr as number_between
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import Subschema
@@ -33,7 +34,6 @@ from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
 
-_EXACT_FLOAT = 1 << 53
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
@@ -43,7 +43,7 @@ def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
         return (value,)
     if isinstance(value, float):
         return (value, int(value)) if value.is_integer() else (value,)
-    return (value, float(value)) if abs(value) <= _EXACT_FLOAT else (value,)
+    return (value, float(value)) if abs(value) <= EXACT_FLOAT else (value,)
 
 
 def integer_expr(value: int, integral_floats: bool) -> Expr:
@@ -169,8 +169,7 @@ class Evaluator:
     def __init__(self, reader: Reader, refuse: Any) -> None:
         self._reader = reader
         self._refuse = refuse
-        self._sets: dict[Subschema, frozenset[str]] = {}
-        self._excluded_sets: dict[Subschema, frozenset[str]] = {}
+        self._sets: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref``, ``anyOf`` and the like."""
@@ -191,9 +190,9 @@ class Evaluator:
         bit = type_bit(value, sub.resource.dialect.integral_floats)
         if not bit & sub.types:
             return False
-        if sub.values is not None and not self._listed(sub, value):
+        if sub.values is not None and not self._is_among(sub.values, value):
             return False
-        if sub.excluded and self._excluded(sub, value):
+        if sub.excluded and self._is_among(sub.excluded, value):
             return False
         for keyword, types in sub.refused:
             if types & bit:
@@ -227,7 +226,7 @@ class Evaluator:
             if len(value) < array.low or (array.high is not None and len(value) > array.high):
                 return False
             for i, member in enumerate(value):
-                below = array.prefix[i] if i < len(array.prefix) else array.rest
+                below = array.item(i)
                 if below is not None and not (yield below, member):
                     return False
             for wanted, least, most in array.contains:
@@ -325,16 +324,12 @@ class Evaluator:
                         out.add(name)
         return out
 
-    def _excluded(self, sub: Subschema, value: Any) -> bool:
-        known = self._excluded_sets.get(sub)
+    def _is_among(self, values: Sequence[Any], value: Any) -> bool:
+        """Whether ``value`` equals one of the ``values`` that a subschema has."""
+        _, known = self._sets.get(id(values), (None, None))
         if known is None:
-            known = self._excluded_sets[sub] = frozenset(map(canonical, sub.excluded))
-        return canonical(value) in known
-
-    def _listed(self, sub: Subschema, value: Any) -> bool:
-        known = self._sets.get(sub)
-        if known is None:
-            known = self._sets[sub] = frozenset(map(canonical, sub.values or ()))
+            known = frozenset(map(canonical, values))
+            self._sets[id(values)] = (values, known)  # keeps them alive, so that their id stays their own
         return canonical(value) in known
 
 
@@ -342,6 +337,4 @@ def _text_holds(text: tuple[int, int | None, tuple[str, ...]], value: str) -> bo
     low, high, patterns = text
     if len(value) < low or (high is not None and len(value) > high):
         return False
-    if not patterns:
-        return True
     return all(finds(pattern, value) for pattern in patterns)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, repeat
-from cdplugin.frontends.lark.endings import Bytes
-from cdplugin.frontends.lark.terminals import nullable
+from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
+from cdplugin.frontends.lark.byte_sets import Bytes
+from cdplugin.frontends.productive import leaves_first
 from cdplugin.ir import EXACT, LONGEST, GrammarIR, Symbol
 
 MOST_NODES = 2_000
@@ -58,23 +58,15 @@ def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
     mentioned = _reached(ir, rights, start)
     if mentioned is None or not _lexemes_are_exact(ir, {s for right in _rules(rights, mentioned) for s in right if s < 0}):
         return None
-    users: dict[Symbol, list[Symbol]] = {symbol: [] for symbol in mentioned}
-    missing = {symbol: len(others - {symbol}) for symbol, others in mentioned.items()}
-    for symbol, others in mentioned.items():
-        for other in others - {symbol}:
-            users[other].append(symbol)
     done: dict[Symbol, tuple[Expr, int]] = {}
-    ready = [symbol for symbol, n in missing.items() if not n]
-    while ready:
-        symbol = ready.pop()
+
+    def solve(symbol: Symbol) -> bool:
         found = _solved(ir, rights[symbol], symbol, done)
-        if found is None:
-            return None
-        done[symbol] = found
-        for user in users[symbol]:
-            missing[user] -= 1
-            if not missing[user]:
-                ready.append(user)
+        if found is not None:
+            done[symbol] = found
+        return found is not None
+
+    leaves_first(mentioned, solve)
     return done[start][0] if start in done else None
 
 
@@ -116,10 +108,8 @@ def _lexemes_are_exact(ir: GrammarIR, lexemes: set[Symbol]) -> bool:
 
 def _texts(expression: Expr) -> Sequence[bytes] | None:
     """The texts of a simple expression: alternatives of fixed ones."""
-    if expression.op != ALT_OP:
-        return _fixed(expression)
     out: list[bytes] = []
-    for part in expression.args:
+    for part in expression.args if expression.op == ALT_OP else (expression,):
         some = _fixed(part)
         if some is None:
             return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdplugin import expr
-from cdplugin.expr import ALL_BYTES, Expr
-from cdplugin.frontends.lark.terminals import nullable
+from cdplugin.expr import ALL_BYTES, Expr, nullable
 
 
 class Bytes:

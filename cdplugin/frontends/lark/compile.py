@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import UnsupportedError, relocated
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.bounded import folded, is_self_delimiting
@@ -151,31 +152,17 @@ class _Compiler:
             found = type(schema).__name__
             self.source.fail("what follows %json", node.at, expected="a JSON Schema: an object, true or false", found=found)
         guided = json_options(self.source, schema, node.at) if isinstance(schema, dict) else Guided(schema, Options())
-        with _at(self.source, node.at, "%json"):
+        with self._within(node, "%json"):
             inner = self.ir.nested()
             if guided.restriction is not None:
                 inner.restriction = guided.restriction
             return self.ir.adopt(compile_schema(guided.schema, guided.options, self.limits, inner))
 
     def _referenced(self, node: Node) -> Symbol:
-        with _at(self.source, node.at, f"@{node.args[0]}"):
+        with self._within(node, f"@{node.args[0]}"):
             inner = self.ir.nested()
             return self.ir.adopt(self.grammars[node.args[0]](self.limits, inner))
 
-
-class _at:  # noqa: N801 - a context manager, read like a word
-    """Adds to an error of an embedded grammar where in this grammar it is embedded."""
-
-    def __init__(self, source: Source, at: int, what: str) -> None:
-        self._source, self._at, self._what = source, at, what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, GrammarError):
-            return
-        where = f"{self._what} in {self._source.where(self._at)}"
-        if error.location:
-            where = f"{error.location} of {where}"
-        raise error.amended(location=where) from None
+    def _within(self, node: Node, what: str) -> AbstractContextManager[None]:
+        """Errors of an embedded grammar say where in this grammar it is embedded."""
+        return relocated(lambda inner: f"{inner}{' of ' if inner else ''}{what} in {self.source.where(node.at)}")

@@ -66,9 +66,9 @@ def _refuse(draft: Draft, found: list[Member]) -> None:
     number = by_rule.most_common(1)[0][0]
     owner = draft.rules[number].owner
     shown = " → ".join(f"{owner.name}::{member.parameter}" for member in found if member.rule == number)
-    raise LimitExceeded(
+    draft.scope.source.exceed(
         f"the rule {owner.name!r} begins with itself under ever more parameters before it matches any text",
-        location=draft.scope.source.where(owner.at),
+        owner.at,
         expected=f"at most {MOST_CORNERS}: a condition (%if lt(_, 10)), a narrow range, or a terminal before the reference",
         found=shown[:80] + " → …",
     )

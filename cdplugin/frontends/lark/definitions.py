@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import PRIVATE, library
 from cdplugin.frontends.lark.indent_options import Indentation
@@ -140,11 +139,8 @@ class Scope:
         if key in instances:
             return key
         if len(instances) >= _MOST_INSTANCES or len(key) > 10_000:
-            raise LimitExceeded(
-                f"the template {name!r} is used with too many different arguments",
-                location=self.source.where(use.at),
-                expected=f"at most {_MOST_INSTANCES} instances",
-            )
+            message = f"the template {name!r} is used with too many different arguments"
+            self.source.exceed(message, use.at, expected=f"at most {_MOST_INSTANCES} instances")
         instances[key] = key
         body = rebuild(
             template.body,
@@ -232,10 +228,8 @@ class Scope:
             if name in self.layout and name not in self.terminals:
                 self.source.fail(f"{name!r} of %indent inside a terminal", node.at, expected="it in rules only", found=whose)
             if name in self.declared and name not in self.terminals and name not in self.imported:
-                found = f"{name!r} in {whose}"
-                self.source.fail(
-                    "a declared terminal inside another", node.at, expected="a terminal with a definition", found=found
-                )
+                expected, found = "a terminal with a definition", f"{name!r} in {whose}"
+                self.source.fail("a declared terminal inside another", node.at, expected=expected, found=found)
             self._known(name, node.at, [*self.terminals, *self.imported])
 
     def _known(self, name: str, at: int, known: Sequence[str]) -> None:
@@ -261,11 +255,10 @@ class Scope:
         self.source.fail(f"no {kind} {name!r}", at, expected=f"a {kind} that is defined" + (from_common or hint))
 
     def _unused(self) -> list[str]:
-        used = {"start"}
-        for definition in (*self.rules.values(), *self.terminals.values()):
-            nodes = [definition.body, *([definition.attributes.stop] if definition.attributes.stop is not None else [])]
-            used.update(n.args[0] for body in nodes for n in walk(body) if n.op == tree.NAME)
-        used.update(n.args[0] for body in self.grammar.ignores for n in walk(body) if n.op == tree.NAME)
+        definitions = (*self.rules.values(), *self.terminals.values())
+        stops = [one.attributes.stop for one in definitions if one.attributes.stop is not None]
+        bodies = [*(one.body for one in definitions), *stops, *self.grammar.ignores]
+        used = {"start", *(node.args[0] for body in bodies for node in walk(body) if node.op == tree.NAME)}
         return [name for name in (*self.rules, *self.terminals) if name not in used and name in self._lines]
 
     def _check_cycles(self) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.definitions import Scope, signature
@@ -21,6 +20,7 @@ from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Definition, Node, children, walk
 from cdplugin.frontends.lark.words import words_of
 from cdplugin.frontends.productive import Productive
+from cdplugin.frontends.repeats import Repeats
 from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 _FEW_TEXTS = 16
@@ -153,9 +153,8 @@ class Draft:
     def _add(self, number: int, *parts: Part, condition: Condition | None = None) -> None:
         self._count += 1
         if self._count > self._max_rules:
-            owner = self.rules[number].owner
             most = f"at most Limits.max_rules = {self._max_rules}"
-            raise LimitExceeded("too many rules", location=self.scope.source.where(owner.at), expected=most, found="more")
+            self.scope.source.exceed("too many rules", self.rules[number].owner.at, expected=most)
         self.rules[number].productions.append(Production(parts, condition))
 
     def _rule(self, name: str) -> int:
@@ -273,7 +272,7 @@ class Draft:
     # --- repetition -------------------------------------------------------------------------------------------------------
 
     def _repeat(self, number: int, node: Node) -> None:
-        """``x{low,high}`` with O(log high) rules; an unbounded one is right-recursive."""
+        """``x{low,high}``; an unbounded one is right-recursive."""
         child, low, high = node.args
         item = self._part(number, child)
         if item is None or high == 0:
@@ -288,61 +287,12 @@ class Draft:
             self._add(number, *([item] if low else []))
             self._add(number, item, me)
             return
-        powers = [item]
-        fixed = self._times(number, powers, low)
-        if high is None:
-            star = self._sub(number)
-            self._add(star.value)
-            self._add(star.value, item, star)
-            self._add(number, *fixed, star)
-        else:
-            self._add(number, *fixed, *self._up_to(number, powers, high - low))
-
-    def _sub(self, number: int) -> Part:
-        """A further helper of a repetition; it takes a parameter if the repetition does."""
-        takes = self.rules[number].takes_parameter
-        return Part("rule", self._new(self.rules[number].owner, takes), SELF if takes else None)
-
-    def _power(self, number: int, powers: list[Part], k: int) -> Part:
-        """``x`` 2**k times; ``powers[0]`` is ``x``."""
-        while len(powers) <= k:
-            double = self._sub(number)
-            self._add(double.value, powers[-1], powers[-1])
-            powers.append(double)
-        return powers[k]
-
-    def _times(self, number: int, powers: list[Part], n: int) -> list[Part]:
-        return [self._power(number, powers, k) for k in range(n.bit_length()) if n >> k & 1]
-
-    def _up_to(self, number: int, powers: list[Part], n: int) -> list[Part]:
-        """``x`` at most ``n`` times, each count in one way: fewer than 2**k times, or 2**k times and at most ``n - 2**k``
-        more.
-        """
-        below: list[Part] = []  # below[k]: fewer than 2**(k + 1) times
-        while (1 << len(below)) <= n:
-            k = len(below)
-            fewer = self._sub(number)
-            self._add(fewer.value, *([below[k - 1]] if k else []))
-            self._add(fewer.value, self._power(number, powers, k), *([below[k - 1]] if k else []))
-            below.append(fewer)
-        out: list[Part] = []
-        rest: Part | None = None
-        for k in range(len(below)):
-            if not n >> k & 1:
-                continue
-            if n & (1 << k) - 1 == (1 << k) - 1:  # n so far is 2**(k + 1) - 1
-                rest = below[k]
-                continue
-            step = self._sub(number)
-            if k:
-                self._add(step.value, below[k - 1])
-            else:
-                self._add(step.value)
-            self._add(step.value, self._power(number, powers, k), *([rest] if rest else []))
-            rest = step
-        if rest is not None:
-            out.append(rest)
-        return out
+        takes, owner = self.rules[number].takes_parameter, self.rules[number].owner
+        helpers: Repeats[Part] = Repeats(
+            lambda: Part("rule", self._new(owner, takes), SELF if takes else None),
+            lambda left, right: self._add(left.value, *right),
+        )
+        self._add(number, *helpers.parts(item, low, high))
 
 
 def applies(production: Production, parameter: int | None) -> bool:

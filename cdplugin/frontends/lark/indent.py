@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn
 
 from cdplugin import expr
-from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part, Production, Rule
 from cdplugin.frontends.lark.indent_options import Indentation
@@ -156,7 +155,7 @@ class _Rewriter:
             self._items.append([self._items_of(self._rules[number], p.parts) for p in self._rules[number].productions])
             number += 1
         self._may_be_empty += [False] * (len(self._rules) - len(self._may_be_empty))
-        self._holds_lines = self._reaching(lambda item: item.part.kind in ("layout", "region"))
+        self._holds_lines = self._leading_to_lines()
         self._relation = self._relations()
         self._new: list[Rule] = []
         self._number: dict[_Version, int] = {}
@@ -168,7 +167,8 @@ class _Rewriter:
     def rewrite(self) -> None:
         start = replace(self._rules[0], productions=[], takes_parameter=False)
         self._new.append(start)
-        end = self._add_rule(start.owner)
+        end = len(self._new)
+        self._new.append(Rule(start.owner, False))
         self._produce(end, [])
         self._produce(end, [self._layout.end])
         ways = [after for after in (0, 1) if self._relation[0] >> after & 1]
@@ -279,17 +279,12 @@ class _Rewriter:
             self._queue.append(version)
         return number
 
-    def _add_rule(self, owner: object) -> int:
-        self._new.append(Rule(self._rules[0].owner, False))
-        return len(self._new) - 1
-
-    def _produce(self, number: int, parts: Sequence[Part], condition: object = None) -> None:
+    def _produce(self, number: int, parts: Sequence[Part], condition: Condition | None = None) -> None:
         self._count += 1 + len(parts) // 4
         if self._count > self._max_rules:
             most = f"at most Limits.max_rules = {self._max_rules}"
-            where = self._draft.scope.source.where(self._new[number].owner.at)
-            raise LimitExceeded("too many rules", location=where, expected=most, found="more")
-        self._new[number].productions.append(Production(tuple(parts), condition))  # type: ignore[arg-type]
+            self._draft.scope.source.exceed("too many rules", self._new[number].owner.at, expected=most)
+        self._new[number].productions.append(Production(tuple(parts), condition))
 
     def _settle_parameters(self) -> None:
         """Take the width from rules that do not depend on it."""
@@ -354,8 +349,8 @@ class _Rewriter:
         self._rules.append(Rule(rule.owner, takes, [Production(parts)]))
         return len(self._rules) - 1
 
-    def _reaching(self, holds) -> list[bool]:  # type: ignore[no-untyped-def]
-        """Which rules lead to an item for which ``holds`` is true."""
+    def _leading_to_lines(self) -> list[bool]:
+        """Which rules lead to an end of a line, or a block."""
         out = [False] * len(self._rules)
         users: list[list[int]] = [[] for _ in self._rules]
         pending = []
@@ -364,7 +359,7 @@ class _Rewriter:
                 for item in items:
                     if item.part.kind == "rule" and not item.inside:
                         users[item.part.value].append(number)
-                    if holds(item) and not out[number]:
+                    if item.part.kind in ("layout", "region") and not out[number]:
                         out[number] = True
                         pending.append(number)
         while pending:

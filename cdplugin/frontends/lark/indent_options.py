@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdplugin.errors import shown
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 
 MOST_WIDTH = 256
 _MOST_TAB = 64
@@ -62,14 +62,7 @@ def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | N
     if len(given) > 1:
         source.fail("%indent is written twice", given[1][1], found=f"another one in line {source.line(given[0][1])}")
     value, at = given[0]
-    if not isinstance(value, dict):
-        source.fail("what follows %indent", at, expected="an object", found=type(value).__name__)
-    options = dict(_DEFAULTS)
-    for key, setting in value.items():
-        if key not in options:
-            found = shown(key) + suggestion(key, options)
-            source.fail("unknown option in %indent", at, expected="one of " + ", ".join(options), found=found)
-        options[key] = setting
+    options = _DEFAULTS | source.options("what follows %indent", at, value, _DEFAULTS, "%indent")
     names = {}
     for key, kind in _NAMES.items():
         names[_text(source, at, key, options[key])] = kind

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cdplugin.errors import GrammarError, shown
+from cdplugin.errors import relocated, shown
 from cdplugin.expr import ALL_BYTES, Expr, alt, byte_class, byte_mask, cat, literal, repeat
 from cdplugin.frontends.json_schema.layout import gap
 from cdplugin.frontends.json_schema.options import Gaps, Options
-from cdplugin.frontends.lark.endings import Bytes
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.byte_sets import Bytes
+from cdplugin.frontends.lark.source import Source
 from cdplugin.memory import bounded_cache
 
 _BOOLEANS = ("whitespace_flexible", "coerce_one_of", "lenient", "json_allow_general_unicode_escapes")
@@ -40,13 +40,8 @@ def json_options(source: Source, schema: dict, at: int) -> Guided:
     given = schema.get("x-guidance")
     if given is None:
         return Guided(schema, Options())
-    if not isinstance(given, dict):
-        source.fail("x-guidance", at, expected="an object", found=type(given).__name__)
     settings: dict[str, Any] = {}
-    for key, setting in given.items():
-        if key not in _KEYS:
-            found = shown(key) + suggestion(key, _KEYS)
-            source.fail("unknown option in x-guidance", at, expected="one of " + ", ".join(_KEYS), found=found)
+    for key, setting in source.options("x-guidance", at, given, _KEYS, "x-guidance").items():
         if setting is None and key in _OR_NULL:
             continue
         if not isinstance(setting, bool if key in _BOOLEANS else str):
@@ -73,11 +68,8 @@ def _laid_out(source: Source, settings: dict[str, Any], at: int) -> Options:
 
 
 def _check_pattern(source: Source, key: str, pattern: str, mark: bytes, at: int) -> None:
-    try:
+    with relocated(lambda inner: f"{source.where(at)} ({inner} of the option {key})"):
         matched = gap(pattern, mark)
-    except GrammarError as error:
-        where = f"{source.where(at)} ({error.location} of the option {key})"
-        raise error.amended(location=where) from None
     if mark and not Bytes(generous=True).first(matched):
         expected = f"what may match {mark.decode()!r}, white space around it or not (else the text is no JSON)"
         source.refuse(f"x-guidance option {key}", at, expected=expected, found=shown(pattern))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdplugin.errors import shown
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,7 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
     """The options of all ``%llguidance`` statements; later ones win. What cannot be enforced is refused by name."""
     out = GrammarOptions()
     for value, at in given:
-        if not isinstance(value, dict):
-            source.fail("what follows %llguidance", at, expected="an object", found=type(value).__name__)
-        for key, setting in value.items():
-            if key not in _KNOWN:
-                found = shown(key) + suggestion(key, _KNOWN)
-                source.fail("unknown option in %llguidance", at, expected="one of " + ", ".join(_KNOWN), found=found)
+        for key, setting in source.options("what follows %llguidance", at, value, _KNOWN, "%llguidance").items():
             if key in _BOOLEANS and not isinstance(setting, bool):
                 source.fail(f"option {key}", at, expected="true or false", found=shown(setting))
             if key == "allow_invalid_utf8" and setting:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NoReturn
 
-from cdplugin.errors import LimitExceeded, caret_context
+from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.parameters import (
     BIT,
@@ -21,7 +22,7 @@ from cdplugin.frontends.lark.parameters import (
     constant,
 )
 from cdplugin.frontends.lark.scan import Symbol, scan
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.special import token_set
 from cdplugin.frontends.lark.substring import chunks_of
 from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
@@ -30,6 +31,7 @@ from cdplugin.limits import Limits
 _MAX_NESTED_GRAMMARS = 32
 _MAX_CONDITION_DEPTH = 64
 _ATTRIBUTES = ("lazy", "glued", "suffix", "stop", "stop_capture", "capture", "max_tokens", "max_chars", "temperature")
+_NAMES = ("RULE", "TERMINAL")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 
@@ -42,19 +44,19 @@ def parse(source: Source, limits: Limits) -> Grammar:
     return _Parser(source, limits).grammar()
 
 
+@dataclass
 class _Frame:
     """An open group: its bracket, what has been read of it, and the ``~`` that wait for the group as a whole."""
 
-    def __init__(self, opening: Symbol | None) -> None:
-        self.opening = opening
-        self.alternatives: list[Node] = []
-        self.conjuncts: list[Node] = []
-        self.sequence: list[Node] = []
-        self.tildes: list[int] = []
-        self.condition: tuple[Condition, int] | None = None
-        self.has_alias = False
-        self.arguments: list[Node] = []  # of a template
-        self.name: Symbol | None = None  # its name
+    opening: Symbol | None
+    alternatives: list[Node] = field(default_factory=list)
+    conjuncts: list[Node] = field(default_factory=list)
+    sequence: list[Node] = field(default_factory=list)
+    tildes: list[int] = field(default_factory=list)
+    condition: tuple[Condition, int] | None = None
+    has_alias: bool = False
+    arguments: list[Node] = field(default_factory=list)  # of a template
+    name: Symbol | None = None  # its name
 
 
 class _Parser:
@@ -76,15 +78,15 @@ class _Parser:
         return self.symbols[min(self.pos + ahead, len(self.symbols) - 1)]
 
     def take(self, kind: str, expected: str) -> Symbol:
-        symbol = self.now
-        if symbol.kind != kind:
+        if self.now.kind != kind:
             self.unexpected(expected)
-        self.pos += 1
-        return symbol
+        return self.following()
 
     def accept(self, kind: str) -> Symbol | None:
-        if self.now.kind != kind:
-            return None
+        return self.following() if self.now.kind == kind else None
+
+    def following(self) -> Symbol:
+        """The symbol that comes, whatever it is."""
         self.pos += 1
         return self.symbols[self.pos - 1]
 
@@ -107,7 +109,7 @@ class _Parser:
             if kind == "END" or (kind == "}" and self.nested):
                 grammar.uses_templates, self.uses_templates = self.uses_templates, outer
                 return grammar
-            if kind in ("RULE", "TERMINAL"):
+            if kind in _NAMES:
                 grammar.definitions.append(self.definition())
             elif kind.startswith("%") and kind not in ("%json", "%regex", "%lark", "%if"):
                 self.statement(grammar)
@@ -120,8 +122,7 @@ class _Parser:
                 self.unexpected("the end of the line")
 
     def statement(self, grammar: Grammar) -> None:
-        symbol = self.now
-        self.pos += 1
+        symbol = self.following()
         if symbol.kind == "%ignore":
             body = self.expansions()
             if body.op == tree.SEQ and not body.args:
@@ -130,18 +131,17 @@ class _Parser:
         elif symbol.kind == "%import":
             self.imported(grammar, symbol)
         elif symbol.kind == "%declare":
-            if self.now.kind not in ("RULE", "TERMINAL"):
-                self.unexpected("a name after %declare")
-            while self.now.kind in ("RULE", "TERMINAL"):
+            first = self.name("a name after %declare")
+            grammar.declared.setdefault(first.value, first.at)
+            while self.now.kind in _NAMES:
                 grammar.declared.setdefault(self.now.value, self.now.at)
                 self.pos += 1
         elif symbol.kind == "%llguidance":
             grammar.options.append((symbol.value, symbol.at))
         elif symbol.kind == "%word":
             characters, names = self.value(), []
-            while self.now.kind == "TERMINAL":
-                names.append((self.now.value, self.now.at))
-                self.pos += 1
+            while (name := self.accept("TERMINAL")) is not None:
+                names.append((name.value, name.at))
             grammar.words.append((characters, names, symbol.at))
         elif symbol.kind == "%indent":
             grammar.indents.append((symbol.value, symbol.at))
@@ -170,16 +170,14 @@ class _Parser:
         grammar.imports.append(Import(".".join(path[:-1]), path[-1], alias, last.at))
 
     def name(self, expected: str) -> Symbol:
-        if self.now.kind not in ("RULE", "TERMINAL"):
+        if self.now.kind not in _NAMES:
             self.unexpected(expected)
-        self.pos += 1
-        return self.symbols[self.pos - 1]
+        return self.following()
 
     # --- definitions ------------------------------------------------------------------------------------------------------
 
     def definition(self) -> Definition:
-        symbol = self.now
-        self.pos += 1
+        symbol = self.following()
         out = Definition(symbol.value, symbol.at, Node(tree.SEQ, (), symbol.at), symbol.kind == "TERMINAL")
         if self.accept("{"):
             out.parameters = self.template_parameters()
@@ -210,8 +208,7 @@ class _Parser:
         return tuple(out)
 
     def attributes(self, definition: Definition) -> Attributes:
-        opening = self.now
-        self.pos += 1
+        opening = self.following()
         if definition.is_terminal:
             self.source.fail("attributes of a terminal", opening.at, expected="attributes of rules only")
         out = Attributes()
@@ -219,8 +216,7 @@ class _Parser:
             symbol = self.take("RULE", "an attribute: " + ", ".join(_ATTRIBUTES))
             key = symbol.value
             if key not in _ATTRIBUTES:
-                found = repr(key) + suggestion(key, _ATTRIBUTES)
-                self.source.fail("unknown attribute", symbol.at, expected=", ".join(_ATTRIBUTES), found=found)
+                self.source.unknown("unknown attribute", symbol.at, key, _ATTRIBUTES)
             if key in out.at:
                 self.source.fail("an attribute twice", symbol.at, found=repr(key))
             out.at[key] = symbol.at
@@ -247,13 +243,11 @@ class _Parser:
         if key in ("stop", "suffix"):
             out.stop, out.is_suffix = self.value(), key == "suffix"
         elif key in ("capture", "stop_capture"):
-            name, ignore_case = self.take("STRING", "a string").value
+            symbol = self.take("STRING", "a string")
+            name, ignore_case = symbol.value
             if ignore_case:
-                self.source.fail("a name with a flag", self.symbols[self.pos - 1].at, expected='"…" without i')
-            if key == "capture":
-                out.capture = name
-            else:
-                out.stop_capture = name
+                self.source.fail("a name with a flag", symbol.at, expected='"…" without i')
+            setattr(out, key, name)
         else:
             symbol = self.take("NUMBER", "a number")
             try:
@@ -263,12 +257,7 @@ class _Parser:
             least = 1 if key == "max_tokens" else 0
             if number < least:
                 self.source.fail(f"{key}=", symbol.at, expected=f"at least {least}", found=symbol.value)
-            if key == "temperature":
-                out.temperature = float(number)
-            elif key == "max_tokens":
-                out.max_tokens = int(number)
-            else:
-                out.max_chars = int(number)
+            setattr(out, key, number)
 
     # --- bodies -----------------------------------------------------------------------------------------------------------
 
@@ -300,7 +289,7 @@ class _Parser:
             elif frame.opening is not None and kind == _CLOSING[frame.opening.kind]:
                 self.pos += 1
                 stack.pop()
-                self.put(stack[-1], self.postfix(self.closed(frame), stack[-1]))
+                stack[-1].sequence.append(self.postfix(self.closed(frame), stack[-1]))
             elif frame.opening is None and kind in ("NEWLINE", "END", "}"):
                 if frame.tildes:
                     self.unexpected("what '~' negates")
@@ -312,13 +301,13 @@ class _Parser:
             elif kind == "~":
                 frame.tildes.append(symbol.at)
                 self.pos += 1
-            elif kind in ("RULE", "TERMINAL") and self.is_template_use():
+            elif kind in _NAMES and self.is_template_use():
                 self.pos += 1
                 self.open(stack, self.now)
                 stack[-1].name = symbol
                 self.uses_templates = True
             else:
-                self.put(frame, self.postfix(self.value(frame), frame))
+                frame.sequence.append(self.postfix(self.value(frame), frame))
 
     def goes_on(self, frame: _Frame) -> bool:
         """Whether the alternatives go on after this line break: inside brackets, before ``|``, and after ``|`` or ``:``."""
@@ -329,7 +318,7 @@ class _Parser:
 
     def defines(self, pos: int) -> bool:
         """Whether a definition begins here: a name, and a colon outside brackets before the line ends."""
-        if self.symbols[pos].kind not in ("RULE", "TERMINAL"):
+        if self.symbols[pos].kind not in _NAMES:
             return False
         depth = 0
         while self.symbols[pos].kind not in ("NEWLINE", "END"):
@@ -345,13 +334,8 @@ class _Parser:
 
     def open(self, stack: list[_Frame], symbol: Symbol) -> None:
         if len(stack) > self.limits.max_spec_depth:
-            raise LimitExceeded(
-                "grammar nested too deeply",
-                location=self.source.where(symbol.at),
-                expected=f"at most Limits.max_spec_depth = {self.limits.max_spec_depth}",
-                found="more",
-                context=caret_context(self.source.text, symbol.at),
-            )
+            most = f"at most Limits.max_spec_depth = {self.limits.max_spec_depth}"
+            self.source.exceed("grammar nested too deeply", symbol.at, expected=most)
         self.pos += 1
         stack.append(_Frame(symbol))
 
@@ -392,9 +376,6 @@ class _Parser:
         node = self.group(frame)
         return Node(tree.REPEAT, (node, 0, 1), frame.opening.at) if frame.opening.kind == "[" else node
 
-    def put(self, frame: _Frame, node: Node) -> None:
-        frame.sequence.append(node)
-
     def postfix(self, node: Node, frame: _Frame) -> Node:
         """The node with the ``~`` before it and the repetition after it; ``~`` binds tighter."""
         while frame.tildes:
@@ -429,12 +410,7 @@ class _Parser:
         if not symbol.value.isdigit():
             self.source.fail("a count", symbol.at, expected="a whole number, not negative", found=symbol.value)
         if len(symbol.value) > 18:
-            raise LimitExceeded(
-                "a count that is too large",
-                location=self.source.where(symbol.at),
-                expected="at most 18 digits",
-                found=symbol.value,
-            )
+            self.source.exceed("a count that is too large", symbol.at, expected="at most 18 digits", found=symbol.value)
         return int(symbol.value)
 
     def value(self, frame: _Frame | None = None) -> Node:
@@ -446,7 +422,7 @@ class _Parser:
         if kind not in _STARTS or kind in ("(", "[", "~"):
             self.no_value(frame)
         self.pos += 1
-        if kind in ("RULE", "TERMINAL"):
+        if kind in _NAMES:
             parameter = self.parameter() if self.accept("::") else None
             return Node(tree.NAME, (symbol.value, parameter, None), at)
         if kind == "STRING":
@@ -475,13 +451,12 @@ class _Parser:
         self.unexpected(_VALUES)
 
     def nested_grammar(self) -> Node:
-        start = self.now
-        self.pos += 1
+        start = self.following()
         self.skip_newlines()
         self.take("{", "'{' after %lark")
         if self.nested >= _MAX_NESTED_GRAMMARS:
             most = f"at most {_MAX_NESTED_GRAMMARS} levels of %lark"
-            raise LimitExceeded("grammars nested too deeply", location=self.source.where(start.at), expected=most, found="more")
+            self.source.exceed("grammars nested too deeply", start.at, expected=most)
         self.nested += 1
         inner = self.grammar()
         self.nested -= 1
@@ -514,18 +489,15 @@ class _Parser:
             return constant(self.number(MASK))
         self.take("RULE", "'_', a number, or one of " + ", ".join(FUNCTIONS))
         if symbol.value not in FUNCTIONS:
-            found = repr(symbol.value) + suggestion(symbol.value, FUNCTIONS)
-            self.source.fail("unknown function", symbol.at, expected="one of " + ", ".join(FUNCTIONS), found=found)
+            self.source.unknown("unknown function", symbol.at, symbol.value, FUNCTIONS)
         return (symbol.value, self.call_arguments(FUNCTIONS[symbol.value], symbol.value, 0))
 
     def condition(self, depth: int) -> Condition:
         if depth > _MAX_CONDITION_DEPTH:
-            most = f"at most {_MAX_CONDITION_DEPTH} levels"
-            raise LimitExceeded("a condition nested too deeply", location=self.source.where(self.now.at), expected=most)
+            self.source.exceed("a condition nested too deeply", self.now.at, expected=f"at most {_MAX_CONDITION_DEPTH} levels")
         symbol = self.take("RULE", "a condition: " + ", ".join(CONDITIONS))
         if symbol.value not in CONDITIONS:
-            found = repr(symbol.value) + suggestion(symbol.value, CONDITIONS)
-            self.source.fail("unknown condition", symbol.at, expected="one of " + ", ".join(CONDITIONS), found=found)
+            self.source.unknown("unknown condition", symbol.at, symbol.value, CONDITIONS)
         if symbol.value == "true" and self.now.kind != "(":
             return ("true", ())
         return (symbol.value, self.call_arguments(CONDITIONS[symbol.value], symbol.value, depth))

@@ -11,8 +11,8 @@ import json
 import re
 from typing import Any, NamedTuple, NoReturn
 
-from cdplugin.errors import GrammarError, LimitExceeded, caret_context
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.errors import GrammarError
+from cdplugin.frontends.lark.source import Source
 from cdplugin.limits import Limits
 
 
@@ -108,18 +108,13 @@ def _symbol(source: Source, match: re.Match[str], limits: Limits) -> Symbol:
 def _name(source: Source, text: str, at: int) -> Symbol:
     end = at + len(text)
     name = text.lstrip("!?")
-    bare = name.lstrip("_")
-    if bare[0].isupper():
-        if not bare.isupper() and any(char.islower() for char in bare):
-            expected = "terminals in capitals only, rules in small letters only"
-            source.fail("a name in mixed case", at, expected=expected, found=repr(name))
-        if name != text:
-            source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
-        return Symbol("TERMINAL", name, at, end)
-    if not bare.islower() and any(char.isupper() for char in bare):
+    if any(char.islower() for char in name) and any(char.isupper() for char in name):
         expected = "terminals in capitals only, rules in small letters only"
         source.fail("a name in mixed case", at, expected=expected, found=repr(name))
-    return Symbol("RULE", name, at, end)
+    is_terminal = name.lstrip("_")[0].isupper()
+    if is_terminal and name != text:
+        source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
+    return Symbol("TERMINAL" if is_terminal else "RULE", name, at, end)
 
 
 def _string(source: Source, at: int) -> Symbol:
@@ -178,7 +173,7 @@ def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
     end = at + len(text)
     text = _ALIASES.get(text, text)
     if text not in KEYWORDS:
-        source.fail("unknown statement", at, expected=", ".join(KEYWORDS), found=repr(text) + suggestion(text, KEYWORDS))
+        source.unknown("unknown statement", at, text, KEYWORDS)
     if text in ("%json", "%regex", "%llguidance", "%indent"):
         value, end = _json(source, text, end, limits)
         return Symbol(text, value, at, end)
@@ -195,11 +190,7 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
     except json.JSONDecodeError as error:
         source.fail(f"what follows {keyword} is not JSON", min(error.pos, len(text)), expected="a JSON value", found=error.msg)
     except RecursionError:
-        context = caret_context(text, at)
-        most = f"at most Limits.max_spec_depth = {limits.max_spec_depth}"
-        raise LimitExceeded(
-            f"{keyword} nested too deeply", location=source.where(at), expected=most, found="more", context=context
-        ) from None
+        source.exceed(f"{keyword} nested too deeply", at, expected=f"at most Limits.max_spec_depth = {limits.max_spec_depth}")
     except GrammarError:
         raise
     except ValueError as error:  # an integer of more digits than Python converts

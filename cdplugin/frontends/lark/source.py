@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from cdplugin.errors import GrammarError, UnsupportedError, caret_context
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown
 
 
 class Source:
@@ -50,6 +50,25 @@ class Source:
         raise UnsupportedError(
             message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
         )
+
+    def exceed(self, message: str, at: int, *, expected: str, found: str = "more") -> NoReturn:
+        """Raise ``LimitExceeded``: ``expected`` says at most how much."""
+        context = caret_context(self.text, at)
+        raise LimitExceeded(message, location=self.where(at), expected=expected, found=found, context=context)
+
+    def options(self, message: str, at: int, value: Any, known: Iterable[str], place: str) -> dict[str, Any]:
+        """``value``, an object of options with ``known`` names, which stands in ``place``. Raises ``GrammarError``."""
+        if not isinstance(value, dict):
+            self.fail(message, at, expected="an object", found=type(value).__name__)
+        for key in value:
+            if key not in known:
+                self.unknown(f"unknown option in {place}", at, key, known)
+        return value
+
+    def unknown(self, message: str, at: int, name: object, known: Iterable[str]) -> NoReturn:
+        """Raise ``GrammarError`` for a name that is not among those that are ``known``."""
+        listed = list(known)
+        self.fail(message, at, expected="one of " + ", ".join(listed), found=shown(name) + suggestion(str(name), listed))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdplugin import expr
-from cdplugin.expr import EPSILON, Expr
+from cdplugin.expr import EPSILON, Expr, nullable
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part
-from cdplugin.frontends.lark.terminals import nullable
 from cdplugin.ir import LAZY
 
 _MOST_DEPTH = 64

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdplugin.expr import EPSILON, Expr, alt, byte_class, cat, literal
-from cdplugin.frontends.lark.source import Source, suggestion
+from cdplugin.frontends.lark.source import Source
 
 _KEYS = ("substring_chunks", "substring_words", "substring_chars")
 
@@ -25,8 +25,7 @@ def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
         source.fail("what follows %regex", at, expected="an object with one of " + ", ".join(_KEYS), found=type(value).__name__)
     for key in value:
         if key not in _KEYS:
-            found = repr(key) + suggestion(key, _KEYS)
-            source.fail("unknown key in %regex", at, expected="one of " + ", ".join(_KEYS), found=found)
+            source.unknown("unknown key in %regex", at, key, _KEYS)
     if len(value) != 1:
         found = ", ".join(value) or "none"
         source.fail("keys of %regex", at, expected="exactly one of " + ", ".join(_KEYS), found=found)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cdplugin import expr
-from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted
+from cdplugin.errors import relocated
+from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted, nullable
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
 from cdplugin.frontends.lark.definitions import Scope
@@ -52,10 +52,8 @@ class Terminals:
         """
         size = sum(self._size(node, named) for node in walk(root))
         if size > _MOST_NODES:
-            where, most = source.where(root.at), f"at most {_MOST_NODES} parts"
-            raise LimitExceeded(
-                "a terminal, with all that it names, is too large", location=where, expected=most, found=str(size)
-            )
+            message, most = "a terminal, with all that it names, is too large", f"at most {_MOST_NODES} parts"
+            source.exceed(message, root.at, expected=most, found=str(size))
         done: dict[int, Expr] = {}
         stack = [root]
         while stack:
@@ -83,7 +81,9 @@ class Terminals:
             return named[node.args[0]]
         if op == tree.TEXT:
             text, ignore_case = node.args
-            return self._caseless(source, text, node.at) if ignore_case else self._literal(text.encode())
+            if ignore_case:
+                return self._caseless(source, text, node.at)
+            return self._shared(("literal", text), expr.literal, text.encode())
         if op == tree.REGEX:
             pattern, flags = node.args
             return self._regex(source, pattern, flags, node.at)
@@ -106,7 +106,7 @@ class Terminals:
         _, low, high = node.args
         if max(low, high or 0) > self.limits.max_repeat:
             most = f"at most Limits.max_repeat = {self.limits.max_repeat}"
-            raise LimitExceeded("a repetition", location=source.where(node.at), expected=most, found=str(high or low))
+            source.exceed("a repetition", node.at, expected=most, found=str(high or low))
         return self._shared((expr.REPEAT_OP, id(parts[0]), low, high), expr.repeat, parts[0], low, high)
 
     def nullable(self, part: Expr) -> bool:
@@ -123,7 +123,7 @@ class Terminals:
             return part
         if most > self.limits.max_repeat:
             expected = f"at most Limits.max_repeat = {self.limits.max_repeat}"
-            raise LimitExceeded("max_chars=", location=source.where(at), expected=expected, found=str(most))
+            source.exceed("max_chars=", at, expected=expected, found=str(most))
         free = self._shared(("characters", most), expr.repeat, expr.ANY_CHAR, 0, most)
         return self._shared((expr.AND_OP, id(part), id(free)), expr.both, part, free)
 
@@ -150,9 +150,6 @@ class Terminals:
             return part
         return self._shared((expr.AND_OP, id(ANY_TEXT), id(part)), expr.both, ANY_TEXT, part)
 
-    def _literal(self, text: bytes) -> Expr:
-        return self._shared(("literal", text), expr.literal, text)
-
     def _caseless(self, source: Source, text: str, at: int) -> Expr:
         if text.isascii():
             return self._shared(("caseless", text), expr.cat, *map(_caseless_char, text))
@@ -162,11 +159,9 @@ class Terminals:
     def _regex(self, source: Source, pattern: str, flags: str, at: int) -> Expr:
         made = self._made.get(("regex", pattern, flags))
         if made is None:
-            try:
-                made = _regex_expr(pattern, flags.replace("u", ""), self.limits)
-            except GrammarError as error:
-                raise _in_regex(source, error, at) from None
-            self._made["regex", pattern, flags] = made
+            where = source.where(at)
+            with relocated(lambda inner: f"{where} ({inner} of the regular expression)" if inner else where):
+                made = self._made["regex", pattern, flags] = _regex_expr(pattern, flags.replace("u", ""), self.limits)
         return made
 
 
@@ -182,12 +177,6 @@ def _regex_expr(pattern: str, flags: str, limits: Limits) -> Expr:
 def _caseless_char(char: str) -> Expr:
     """An ASCII character in either case, and what else folds to it (CaseFolding.txt)."""
     return UTF8.chars(fold_case(((ord(char), ord(char)),)))
-
-
-def _in_regex(source: Source, error: GrammarError, at: int) -> GrammarError:
-    """A regular expression's error, with the place in the grammar before the place in the pattern."""
-    where = f"{source.where(at)} ({error.location} of the regular expression)" if error.location else source.where(at)
-    return error.amended(location=where)
 
 
 @lru_cache(maxsize=1)
@@ -212,44 +201,6 @@ _KEPT: list[Terminals] = []
 def common_expr(name: str) -> Expr:
     """The expression of ``common.name``; the same object in every grammar."""
     return _common()[name]
-
-
-def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
-    """Whether an expression matches the empty text. Looks only at parts that matter, with an explicit stack.
-
-    ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
-    """
-    done = {} if done is None else done
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        op, unknown = node.op, None
-        value = op in (expr.EPSILON_OP, expr.CAT_OP, expr.AND_OP)
-        if op == expr.LITERALS_OP:
-            value = node.args[0] == b""  # they are sorted
-        elif op == expr.REPEAT_OP and node.args[1] == 0:
-            value = True
-        elif op in (expr.NOT_OP, expr.REPEAT_OP):
-            unknown = None if node.args[0] in done else node.args[0]
-            value = unknown is None and done[node.args[0]] == (op == expr.REPEAT_OP)
-        elif op in (expr.CAT_OP, expr.AND_OP, expr.ALT_OP):
-            settles = op == expr.ALT_OP  # the answer of a part that settles that of the whole
-            for part in node.args:
-                known = done.get(part)
-                if known is settles:
-                    value, unknown = settles, None
-                    break
-                if known is None and unknown is None:
-                    unknown = part
-        if unknown is not None:
-            stack.append(unknown)
-            continue
-        done[node] = value
-        stack.pop()
-    return done[root]
 
 
 def without_empty(part: Expr) -> Expr:

@@ -30,6 +30,7 @@ KINDS = {
 """How messages call the kinds of node."""
 
 
+@dataclass(eq=False, slots=True)
 class Node:
     """One node. Compared by identity.
 
@@ -39,15 +40,9 @@ class Node:
     SUBSTRING ``(chunks,)``; REFERENCE ``(name,)``; WHEN ``(node, condition)``.
     """
 
-    __slots__ = ("args", "at", "op")
-
-    def __init__(self, op: int, args: tuple[Any, ...], at: int) -> None:
-        self.op = op
-        self.args = args
-        self.at = at
-
-    def __repr__(self) -> str:
-        return f"{KINDS[self.op]}{self.args!r}"
+    op: int
+    args: tuple[Any, ...]
+    at: int
 
 
 _LISTS = frozenset((SEQ, ALT, AND))

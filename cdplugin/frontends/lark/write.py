@@ -11,14 +11,13 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
-from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr
+from cdplugin.expr import Expr, nullable
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
 from cdplugin.frontends.lark.search import OutOfFuel, Search
-from cdplugin.frontends.lark.terminals import nullable, without_empty
+from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
 _FUEL = 100_000
@@ -237,12 +236,8 @@ class Writer:
             return search.holds(member if part is None else part)
         except OutOfFuel:
             owner = self._draft.rules[member.rule].owner
-            raise LimitExceeded(
-                f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed",
-                location=self._draft.scope.source.where(owner.at),
-                expected=f"at most {_FUEL}",
-                found="more",
-            ) from None
+            message = f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed"
+            self._draft.scope.source.exceed(message, owner.at, expected=f"at most {_FUEL}")
 
     def could_be_empty(self, part: Symbol | Member) -> bool:
         """False only if a part surely derives no empty text: conditions are taken for true."""

@@ -67,7 +67,7 @@ def compile_after(
     write_body(inner)
     writer = _Writer(ir, trigger)
     ir.start = ir.nonterminal("after a trigger")
-    ir.rule(ir.start, [*(spell(ir, trigger.begin) if trigger.begin else ()), writer.write(ir.adopt(inner))])
+    ir.rule(ir.start, [*spell(ir, trigger.begin), writer.write(ir.adopt(inner))])
     return ir
 
 

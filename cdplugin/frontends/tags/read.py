@@ -7,6 +7,7 @@ are refused, so that nothing is dropped in silence.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
@@ -87,13 +88,22 @@ def fail(at: str, message: str, *, expected: str = "", found: Any = None) -> NoR
     raise GrammarError(message, location=at or "/", expected=expected, found=shown)
 
 
-def _key(name: Any) -> str:
-    return name if isinstance(name, str) else shown(name)
-
-
 def _show(value: Any) -> str:
     text = shown(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def dumped(value: Any) -> Any:
+    """A pydantic model as data; anything else as it is."""
+    return value.model_dump(by_alias=True) if hasattr(value, "model_dump") and not isinstance(value, type) else value
+
+
+def _check_fields(value: dict[Any, Any], known: Iterable[str], at: str, message: str, expected: str) -> None:
+    """Refuse fields that are not known, so that nothing is dropped in silence."""
+    for name in value:
+        if name not in known:
+            key = name if isinstance(name, str) else shown(name)
+            fail(f"{at}/{key}", message, expected=expected, found=shown(name))
 
 
 def read_tag(tag: Any, limits: Limits) -> Format:
@@ -101,8 +111,7 @@ def read_tag(tag: Any, limits: Limits) -> Format:
 
     ``tag``: a dict, JSON text, or a pydantic model of either.
     """
-    if hasattr(tag, "model_dump") and not isinstance(tag, type):
-        tag = tag.model_dump(by_alias=True)
+    tag = dumped(tag)
     if isinstance(tag, str):
         if len(tag) > limits.max_spec_bytes:
             raise LimitExceeded(f"the structural tag is longer than max_spec_bytes ({limits.max_spec_bytes})")
@@ -120,9 +129,7 @@ def read_tag(tag: Any, limits: Limits) -> Format:
         return read_format(_from_structures(tag), "", 0)
     if tag.get("type", "structural_tag") != "structural_tag":
         fail("/type", "bad structural tag", expected='"structural_tag"', found=tag["type"])
-    for name in tag:
-        if name not in ("type", "format"):
-            fail(f"/{_key(name)}", "unknown field of a structural tag", expected="type and format", found=shown(name))
+    _check_fields(tag, ("type", "format"), "", "unknown field of a structural tag", "type and format")
     if "format" not in tag:
         fail("", "bad structural tag", expected="a format", found="none")
     return read_format(tag["format"], "/format", 0)
@@ -146,16 +153,14 @@ def _written_size(root: Any) -> int:
 
 def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
     """The older shape as the newer one."""
-    for name in tag:
-        if name not in ("type", "structures", "triggers"):
-            fail(f"/{_key(name)}", "unknown field of a structural tag", expected="structures and triggers", found=shown(name))
+    known = ("type", "structures", "triggers")
+    _check_fields(tag, known, "", "unknown field of a structural tag", "structures and triggers")
     structures = tag.get("structures")
     if not isinstance(structures, (list, tuple)):
         fail("/structures", "bad structures", expected="a list", found=type(structures).__name__)
     tags = []
     for i, item in enumerate(structures):
-        if hasattr(item, "model_dump"):
-            item = item.model_dump(by_alias=True)
+        item = dumped(item)
         if not isinstance(item, dict) or not {"begin", "end"} <= item.keys() or item.keys() - {"begin", "schema", "end"}:
             fail(f"/structures/{i}", "bad structure", expected="begin, schema and end", found=item)
         content = {"type": "json_schema", "json_schema": item.get("schema", True)}
@@ -171,17 +176,14 @@ def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):
         return Format("spec", at, {"spec": value, "depth": depth})
-    if hasattr(value, "model_dump") and not isinstance(value, type):
-        value = value.model_dump(by_alias=True)
+    value = dumped(value)
     if not isinstance(value, dict):
         fail(at, "bad format", expected="an object with a type", found=type(value).__name__)
     kind = value.get("type", default)
     fields = FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
         fail(f"{at}/type", "unknown type of format", expected="one of " + ", ".join(FIELDS), found=kind if kind else "none")
-    for name in value:
-        if name != "type" and name not in fields:
-            fail(f"{at}/{_key(name)}", f"unknown field of {kind}", expected=f"one of {', '.join(fields)}", found=shown(name))
+    _check_fields(value, {"type", *fields}, at, f"unknown field of {kind}", f"one of {', '.join(fields)}")
     out = {}
     for name, (what, default) in fields.items():
         if name not in value or (value[name] is None and default is not _REQUIRED):
@@ -229,9 +231,8 @@ def _read_field(what: str, value: Any, at: str, depth: int) -> Any:
     if what == "end":
         if not isinstance(value, (list, tuple)):
             return (_delimiter(value, at, depth),)
-        return tuple(_text(text, f"{at}/{i}") for i, text in enumerate(value)) or fail(
-            at, "bad end", expected="a text", found="[]"
-        )
+        texts = tuple(_text(text, f"{at}/{i}") for i, text in enumerate(value))
+        return texts or fail(at, "bad end", expected="a text", found="[]")
     rules = []
     for i, rule in enumerate(_list(value, at)):
         if not isinstance(rule, (list, tuple)) or len(rule) != 2:

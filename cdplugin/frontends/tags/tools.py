@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, shown
+from cdplugin.errors import GrammarError, relocated, shown
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import utf8
-from cdplugin.frontends.tags.read import Format, fail, read_format
+from cdplugin.frontends.tags.read import Format, dumped, fail, read_format
 from cdplugin.frontends.tags.write import TagWriter
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
@@ -73,8 +73,7 @@ def read_tools(tools: Any) -> list[Tool]:
         fail("", "bad tools", expected="a list of tools", found=type(tools).__name__)
     out: list[Tool] = []
     for i, tool in enumerate(tools):
-        if hasattr(tool, "model_dump") and not isinstance(tool, type):
-            tool = tool.model_dump()
+        tool = dumped(tool)
         if not isinstance(tool, Mapping):
             fail(f"/{i}", "bad tool", expected="an object", found=type(tool).__name__)
         function, at = tool, f"/{i}"
@@ -124,13 +123,7 @@ def _name_of(tool: Any) -> Any:
 
 
 def compile_tools(
-    tools: list[Tool],
-    mode: str,
-    form: ToolFormat,
-    parallel: bool,
-    on_broken: str,
-    limits: Limits,
-    ir: GrammarIR | None = None,
+    tools: list[Tool], mode: str, form: ToolFormat, parallel: bool, on_broken: str, limits: Limits, ir: GrammarIR | None = None
 ) -> tuple[GrammarIR, dict[str, GrammarError]]:
     """The calls that ``mode`` allows, and what is wrong with which tool.
 
@@ -159,10 +152,8 @@ def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
     """The arguments of a tool, written."""
     content = read_format({"type": "json_schema", "json_schema": parameters, "style": style}, "", 0)
     content.at = at.removesuffix("/parameters")
-    try:
+    with relocated(lambda where: where.replace(content.at + "/json_schema", at, 1)):
         symbols = writer.write(content, ())
-    except GrammarError as problem:
-        raise problem.amended(location=problem.location.replace(content.at + "/json_schema", at, 1)) from None
     return Format("symbols", at, {"symbols": symbols})
 
 

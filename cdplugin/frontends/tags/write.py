@@ -6,11 +6,11 @@ ends at the tag's end: the strings (or the token) that end the nearest tag aroun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from cdplugin.errors import GrammarError, UnsupportedError, shown
+from cdplugin.errors import UnsupportedError, relocated, shown
 from cdplugin.expr import Expr, cat, literals
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
@@ -18,7 +18,7 @@ from cdplugin.frontends.json_schema import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.frontends.literals import compile_regex
-from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, utf8
 from cdplugin.frontends.tags.read import Format, fail, read_tag
 from cdplugin.frontends.tags.xml import Layout, SchemaWriter, write_parameters
@@ -47,14 +47,12 @@ class TagWriter:
     def __init__(self, ir: GrammarIR, limits: Limits) -> None:
         self.ir = ir
         self.limits = limits
-        self.repeats = Repeats(ir)
+        self.repeats = SymbolRepeats(ir)
         self._schemas: dict[tuple[str | None, Options, tuple[str, ...]], Symbol] = {}
 
     def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """``ends``: what ends the nearest tag around ``fmt``."""
-        method = getattr(self, "_" + fmt.kind)
-        out: list[Symbol] = method(fmt, ends)
-        return out
+        return getattr(self, "_" + fmt.kind)(fmt, ends)
 
     def _one(self, symbols: Sequence[Symbol]) -> Symbol:
         """A sequence of symbols as one."""
@@ -76,10 +74,9 @@ class TagWriter:
         return spell(self.ir, fmt.value)
 
     def _any_text(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        stops = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
         if fmt.max_tokens == 0:
             return []
-        return [self.ir.lexeme(without(stops, fmt.max_chars), "free text", max_tokens=fmt.max_tokens)]
+        return [self.ir.lexeme(without(_stops(fmt, ends), fmt.max_chars), "free text", max_tokens=fmt.max_tokens)]
 
     def _spec(self, fmt: Format, _: Ends) -> list[Symbol]:
         return [self._embed(fmt.at, lambda inner: fmt.spec.to_ir(self.limits, inner), fmt.depth)]
@@ -162,15 +159,10 @@ class TagWriter:
             write(inner)
         return self.ir.adopt(inner)
 
-    @contextmanager
-    def _inside(self, at: str) -> Iterator[None]:
+    @staticmethod
+    def _inside(at: str) -> AbstractContextManager[None]:
         """Where what is done inside is refused, say in which format that is."""
-        try:
-            yield
-        except GrammarError as problem:
-            inner = problem.location or ""
-            where = at + inner if inner.startswith("/") else f"{at}{', ' if inner else ''}{inner}"
-            raise problem.amended(location=where) from None
+        return relocated(lambda inner: at + inner if inner.startswith("/") or not inner else f"{at}, {inner}")
 
     # --- composition ----------------------------------------------------------------------------------------------------
 
@@ -234,7 +226,7 @@ class TagWriter:
 
     def _triggered_tags(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """Each tag belongs to the trigger that its begin starts with."""
-        excludes = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
+        excludes = _stops(fmt, ends)
         by_trigger: dict[str, list[list[Symbol]]] = {trigger: [] for trigger in fmt.triggers}
         whole: list[list[Symbol]] = []
         by_token: list[list[Symbol]] = []
@@ -253,7 +245,7 @@ class TagWriter:
                 )
             (trigger,) = found
             rest = self._rest_of(tag)
-            by_trigger[trigger].append([*self._after(begin[len(trigger) :]), *rest])
+            by_trigger[trigger].append([*spell(self.ir, begin[len(trigger) :]), *rest])
             if fmt.at_least_one:
                 whole.append([*spell(self.ir, begin), *rest])
             if _token_within(begin, len(trigger)):
@@ -268,11 +260,8 @@ class TagWriter:
             return [first, dispatch_text(self.ir, tags_of, excludes=excludes, by_token=by_token)] if loop else [first]
         return [dispatch_text(self.ir, tags_of, excludes=excludes, loop=loop, by_token=by_token)]
 
-    def _after(self, text: str) -> list[Symbol]:
-        return spell(self.ir, text) if text else []
-
     def _dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        excludes = [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
+        excludes = _stops(fmt, ends)
         tags = [(pattern, self.write(content, ends)) for pattern, content in fmt.rules]
         by_token = [
             [*spell_with_token(self.ir, pattern), *follow] for pattern, follow in tags if _token_within(pattern, len(pattern))
@@ -321,6 +310,11 @@ class TagWriter:
         tags = [(self._set([token], fmt.at), self.write(content, ends)) for token, content in fmt.rules]
         free = self._others([*(token for token, _ in fmt.rules), *fmt.exclude_tokens], ends, fmt.at)
         return [dispatch_tokens(self.ir, tags, free, loop=fmt.loop)]
+
+
+def _stops(fmt: Format, ends: Ends) -> list[str]:
+    """What the free text of a format must not hold."""
+    return [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
 
 
 def _some(texts: Sequence[str]) -> str:

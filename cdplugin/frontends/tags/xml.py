@@ -15,27 +15,15 @@ from itertools import product
 from typing import Any
 
 from cdplugin.errors import GrammarError, UnsupportedError, shown
-from cdplugin.expr import (
-    Expr,
-    alt,
-    both,
-    byte_class,
-    cat,
-    complement,
-    literal,
-    literals,
-    negate_ranges,
-    repeat,
-    utf8_ranges,
-)
+from cdplugin.expr import Expr, alt, both, byte_class, cat, complement, literal, literals, negate_ranges, repeat, utf8_ranges
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.source import escape_token
-from cdplugin.frontends.repeats import Repeats
+from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
-from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only
+from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only, open_type, unsatisfiable, unsupported
 from cdplugin.ir import Family, GrammarIR, Part, Productive, Symbol
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
@@ -86,7 +74,7 @@ class _Writer:
         self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]), limits)
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
-        self._repeats = Repeats(ir)
+        self._repeats = SymbolRepeats(ir)
 
     def write(self) -> Symbol:
         schema = self.values.resolve(self.values.root, self.at)
@@ -118,18 +106,17 @@ class _Writer:
             raise GrammarError("bad schema of parameters", location=at, expected="properties: an object, required: a list")
         for name in required:
             if name not in properties:
-                raise UnsupportedError(
-                    f"a required parameter that is not declared, {name!r}, is not supported", location=f"{at}/required"
-                )
+                message = f"a required parameter that is not declared, {name!r}, is not supported"
+                raise UnsupportedError(message, location=f"{at}/required")
         ir = self.ir
         parts = []
         patterns = self._patterns(schema, at)
         for name, value in properties.items():
-            pointer = name.replace("~", "~0").replace("/", "~1")
             part = ir.nonterminal(f"parameter {name}")
             also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
             value = self.values.all_of([value, *also]) if also else value
-            for one in self._element(self.style.opening, self.style.escape(name), value, f"{at}/properties/{pointer}"):
+            pointer = f"{at}/properties/{escape_token(name)}"
+            for one in self._element(self.style.opening, self.style.escape(name), value, pointer):
                 ir.rule(part, one)
             parts.append(part)
         further = self._further(schema, properties, patterns, at)
@@ -157,19 +144,10 @@ class _Writer:
         given = schema.get("patternProperties", {})
         where = f"{at}/patternProperties"
         if given and self.style.item and not self.style.kinds:
-            raise UnsupportedError(
-                "patternProperties with elements that bear their names is not supported",
-                location=where,
-                keyword="patternProperties",
-            )
+            raise unsupported("patternProperties with elements that bear their names is", at, "patternProperties")
         if len(given) > _MOST_PATTERNS:
-            raise UnsupportedError(
-                "so many patternProperties of parameters are not supported",
-                location=where,
-                keyword="patternProperties",
-                expected=f"at most {_MOST_PATTERNS}",
-                found=str(len(given)),
-            )
+            error = unsupported("so many patternProperties of parameters are", at, "patternProperties")
+            raise error.amended(expected=f"at most {_MOST_PATTERNS}", found=str(len(given)))
         return [
             (parse(pattern, "ecma", "u", self.limits), f"{where}/{escape_token(pattern)}", value)
             for pattern, value in given.items()
@@ -202,11 +180,8 @@ class _Writer:
         if self.style.item and not self.style.kinds:
             if "additionalProperties" not in schema:
                 return []  # as xgrammar has it
-            raise UnsupportedError(
-                "additionalProperties with elements that bear their names is not supported",
-                location=at,
-                keyword="additionalProperties",
-            )
+            message = "additionalProperties with elements that bear their names is not supported"
+            raise UnsupportedError(message, location=at, keyword="additionalProperties")
         name: Expr = _NAME
         if self.style.escape is not str and names:  # patterns are about names without escapes
             name = repeat(_PLAIN, 1)
@@ -226,7 +201,7 @@ class _Writer:
         only(schema, OF_OBJECTS | OF_ARRAYS, at)
         low, high = count_bounds(schema, "minItems", "maxItems", at, self.limits)
         if high is not None and high < low:
-            raise GrammarError("nothing satisfies the schema of a parameter", location=at)
+            raise unsatisfiable(at)
         last = self.ir.lexeme(self.space, "whitespace")
         if high == 0:
             self.ir.rule(symbol, [last])
@@ -242,11 +217,7 @@ class _Writer:
         text, others, is_any = self.values.kinds(schema, at)
         if is_any and not style.kinds:
             if style.item:
-                raise UnsupportedError(
-                    "a parameter whose type the schema leaves open is not supported",
-                    location=at,
-                    expected="type, enum, const, anyOf or oneOf",
-                )
+                raise open_type(at)
             others = {}  # a string may be whatever they are
         closing = fill(style.closing, name, "", self.space)
         out: list[list[Symbol]] = []

@@ -85,11 +85,7 @@ class Values:
         types = schema.get("type")
         listed = types if isinstance(types, list) else [types]
         if any(one != "string" and one not in _KIND_OF for one in listed):
-            raise UnsupportedError(
-                "a parameter whose type the schema leaves open is not supported",
-                location=at,
-                expected="type, enum, const, anyOf or oneOf",
-            )
+            raise open_type(at)
         others: dict[str, list[Any]] = {}
         for kind in OTHER_KINDS:
             names = [one for one in listed if _KIND_OF.get(one) == kind]
@@ -99,10 +95,7 @@ class Values:
 
     def all_of(self, schemas: list[Any]) -> dict[str, Any]:
         """A schema that asks for all of ``schemas``."""
-        key = tuple(map(id, schemas))
-        if key not in self._joined:
-            self._joined[key] = (schemas, {"allOf": list(schemas)})
-        return self._joined[key][1]
+        return self._joined.setdefault(tuple(map(id, schemas)), (schemas, {"allOf": list(schemas)}))[1]
 
     def _all(self, schema: dict[str, Any], at: str, unions: int) -> Kinds:
         """What ``allOf`` and the keywords beside it allow together."""
@@ -110,10 +103,7 @@ class Values:
         if known is not None:
             return known[1]
         branches = schema["allOf"]
-        self._branches += len(branches)
-        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
-            most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
-            raise LimitExceeded("allOf of parameters", location=f"{at}/allOf", keyword="allOf", expected=most)
+        self._count(branches, unions, "allOf of parameters", at, "allOf")
         found = [self.kinds(self._typed(branch, at), f"{at}/allOf/{i}", unions) for i, branch in enumerate(branches)]
         beside = {keyword: value for keyword, value in schema.items() if keyword != "allOf" and keyword not in ANNOTATIONS}
         if beside:
@@ -127,6 +117,13 @@ class Values:
         self._all_known[id(schema)] = (schema, out)
         return out
 
+    def _count(self, branches: list[Any], unions: int, what: str, at: str, keyword: str) -> None:
+        """Count branches, which stand in so many ``unions``. Raises ``LimitExceeded``."""
+        self._branches += len(branches)
+        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
+            most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
+            raise LimitExceeded(what, location=f"{at}/{keyword}", keyword=keyword, expected=most)
+
     def _typed(self, given: Any, at: str) -> Any:
         """A branch of ``allOf``; one that says no type allows them all."""
         schema = self.resolve(given, at)
@@ -136,10 +133,7 @@ class Values:
 
     def _narrow(self, schema: dict[str, Any], kind: str, names: list[str]) -> dict[str, Any]:
         """``schema`` for the types of one kind."""
-        key = (id(schema), kind)
-        if key not in self._narrowed:
-            self._narrowed[key] = (schema, {**schema, "type": names})
-        return self._narrowed[key][1]
+        return self._narrowed.setdefault((id(schema), kind), (schema, {**schema, "type": names}))[1]
 
     def _listed(self, schema: dict[str, Any], at: str) -> Kinds:
         only(schema, frozenset(["enum", "const", "type"]), at)
@@ -158,9 +152,7 @@ class Values:
 
     def _strings(self, schema: dict[str, Any], at: str, more: bool) -> Expr:
         if "format" in schema:
-            raise UnsupportedError(
-                "format of a parameter that is no JSON is not supported", location=f"{at}/format", keyword="format"
-            )
+            raise unsupported("format of a parameter that is no JSON is", at, "format")
         only(schema, _OF_STRINGS | _OF_OTHERS if more else _OF_STRINGS, at)
         parts = [self._free]
         if "minLength" in schema or "maxLength" in schema:
@@ -172,10 +164,7 @@ class Values:
     def _union(self, branches: Any, keyword: str, at: str, unions: int) -> Kinds:
         if not isinstance(branches, list):
             raise GrammarError(f"bad {keyword}", location=f"{at}/{keyword}", expected="a list", found=type(branches).__name__)
-        self._branches += len(branches)
-        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
-            most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
-            raise LimitExceeded("anyOf and oneOf of parameters", location=f"{at}/{keyword}", keyword=keyword, expected=most)
+        self._count(branches, unions, "anyOf and oneOf of parameters", at, keyword)
         texts: list[Expr] = []
         others: dict[str, list[Any]] = {}
         is_any = False
@@ -189,9 +178,7 @@ class Values:
                 texts.append(found.text)
         if keyword == "oneOf":
             if len(texts) > 1:
-                raise UnsupportedError(
-                    "oneOf with several strings is not supported here", location=f"{at}/oneOf", keyword="oneOf"
-                )
+                raise unsupported("oneOf with several strings is", at, "oneOf", " here")
             others = {kind: [{"oneOf": s}] if len(s) > 1 else s for kind, s in others.items()}
         return Kinds(alt(*texts) if texts else None, others, is_any)
 
@@ -206,15 +193,13 @@ class Values:
             if not isinstance(schema, (dict, bool)):
                 raise GrammarError("bad schema", location=at, expected="an object, true or false", found=type(schema).__name__)
             if schema is False:
-                raise GrammarError("nothing satisfies the schema of a parameter", location=at)
+                raise unsatisfiable(at)
             if schema is not True and "allOf" in schema and "$ref" not in schema:
                 schema = self._without_all_of(schema, at)
             if schema is True or "$ref" not in schema:
                 return schema
             if schema.keys() - ANNOTATIONS - {"$ref"}:
-                raise UnsupportedError(
-                    "$ref beside other keywords is not supported here", location=f"{at}/$ref", keyword="$ref"
-                )
+                raise unsupported("$ref beside other keywords is", at, "$ref", " here")
             schema = self._target(schema["$ref"], at)
         raise GrammarError("$ref refers to itself", location=f"{at}/$ref", keyword="$ref")
 
@@ -239,9 +224,7 @@ class Values:
             return self.root
         target: Any = self.root
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise UnsupportedError(
-                "$ref to another document is not supported here", location=f"{at}/$ref", keyword="$ref", found=shown(reference)
-            )
+            raise unsupported("$ref to another document is", at, "$ref", " here").amended(found=shown(reference))
         for part in reference[2:].split("/"):
             part = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(target, dict) or part not in target:
@@ -274,11 +257,27 @@ def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     return out
 
 
+def unsupported(what: str, at: str, keyword: str, where: str = "") -> GrammarError:
+    """The error for a use of a keyword of the schema at ``at`` that is not enforced."""
+    return UnsupportedError(f"{what} not supported{where}", location=f"{at}/{keyword}", keyword=keyword)
+
+
+def open_type(at: str) -> GrammarError:
+    """The error for a parameter of which the schema does not say what type it has."""
+    message, expected = "a parameter whose type the schema leaves open is not supported", "type, enum, const, anyOf or oneOf"
+    return UnsupportedError(message, location=at, expected=expected)
+
+
+def unsatisfiable(at: str) -> GrammarError:
+    """The error for a parameter that may have no value."""
+    return GrammarError("nothing satisfies the schema of a parameter", location=at)
+
+
 def only(schema: dict[str, Any], known: frozenset[str], at: str) -> None:
     """Refuse keywords that are not enforced."""
     for keyword in schema:
         if keyword not in known and keyword not in ANNOTATIONS:
-            raise UnsupportedError(f"{keyword} is not supported here", location=f"{at}/{keyword}", keyword=keyword)
+            raise unsupported(f"{keyword} is", at, keyword, " here")
 
 
 def _kind_of_value(value: Any) -> str:

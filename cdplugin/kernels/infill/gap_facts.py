@@ -31,7 +31,22 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, cut_rows, has_bit, new_row, or_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.alive import is_alive
+from cdplugin.kernels.infill.taken_over import note_done
+from cdplugin.kernels.infill.workspace import (
+    charge,
+    cut_rows,
+    has_bit,
+    new_row,
+    note_rest,
+    or_row,
+    room,
+    set_bit,
+    tab,
+    touch,
+    whead,
+    word_between,
+)
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
@@ -61,7 +76,7 @@ def rests_in_gap(h, w, node):
     if (
         not room(w, ws.GAP_ROWS, n_dots)
         or not room(w, ws.GAP_LIST, n_dots)
-        or not room(w, ws.TOUCHED, head[ws.W_N_TOUCHED] + n_dots + n_nonterminals)
+        or not room(w, ws.TOUCHED, head[ws.W_N_TOUCHED] + 2)
         or not room(w, ws.BITS, base + size)
         or not charge(w, n_dots + size)
     ):
@@ -286,6 +301,7 @@ def _begin_with_lexemes(h, w, node, base):
                 bits[ends + i] = kept
                 some |= kept
             charge(w, width)
+            note_done(w, node, n_nonterminals + lexeme, row)
             if some and _pass_on(h, w, node, base, n_nonterminals + lexeme, ends) < 0:
                 return np.int64(statuses.W_GROW)
     return np.int64(0)
@@ -345,10 +361,13 @@ def _pass_on(h, w, node, base, symbol, fresh):
             lowest = min(lowest, _wait(w, ups[i]))
     active = tab(w, ws.ACTIVE)
     dots = tab(w, ws.SYMBOL_DOTS)
-    heads = tab(w, ws.SYMBOL_HEADS)
-    for i in range(heads[symbol], heads[symbol + 1]):
-        if has_bit(active, 0, dots[i]):
-            changed = _lead_on(h, w, node, base, dots[i], fresh)
+    turn = tab(w, ws.SYMBOL_HEADS)[symbol]
+    until = tab(w, ws.SYMBOL_HEADS)[symbol + 1]
+    for k in range(turn >> 6, (until + 63) >> 6):
+        set_ = word_between(active, 0, k, turn, until)
+        while set_:
+            changed = _lead_on(h, w, node, base, dots[64 * k + low_bit(set_)], fresh)
+            set_ &= set_ - 1
             if changed < 0:
                 return changed
             lowest = min(lowest, changed)
@@ -431,26 +450,18 @@ def _name_rows(h, w, node, base):
         bits[row + width] = some
         if some and symbol < n_nonterminals:
             tab(w, ws.DERIVED)[node * n_nonterminals + symbol] = row
-            _touch(w, ws.DERIVED, node * n_nonterminals + symbol)
-    nodes = tab(w, ws.REST_NODES)
-    touched = tab(w, ws.TOUCHED)
-    active = tab(w, ws.ACTIVE)
-    alive = tab(w, ws.ALIVE)
-    all_alive = head[ws.W_ALIVE] == 0
-    word = node >> 6
-    bit = np.int64(1) << (node & 63)
-    count = head[ws.W_N_TOUCHED]
-    tab(w, ws.USEFUL)[word] |= bit
+            note_done(w, node, np.int64(symbol), row)
+    touch(w, ws.DERIVED, node * n_nonterminals, n_nonterminals)
+    touch(w, ws.REST, node * n_dots, n_dots)
     for dot in range(n_dots):
         tail = tails[dot]
-        if tail == 0 or not (all_alive or has_bit(alive, node * head[ws.W_DOT_SET], dot)):
+        if tail == 0 or not is_alive(w, node, dot):
             continue
         if tail > 0:
             row = base + 2 * (tail - 1) * width
             if bits[row + width] == 0:
                 continue
         else:
-            head[ws.W_N_TOUCHED] = count
             row = new_row(w)
             if row < 0:
                 return row
@@ -462,12 +473,7 @@ def _name_rows(h, w, node, base):
                     break
                 at += 1
         rest[node * n_dots + dot] = row
-        nodes[dot * width + word] |= bit
-        touched[count] = (np.int64(ws.REST) << 40) | (node * n_dots + dot)
-        count += 1
-        if dot:
-            active[(dot - 1) >> 6] |= np.int64(1) << ((dot - 1) & 63)
-    head[ws.W_N_TOUCHED] = count
+        note_rest(w, node, np.int64(dot))
     for i in range(head[ws.W_N_GAP_LIST]):
         dot = tab(w, ws.GAP_LIST)[i]
         led = tab(w, ws.GAP_ROWS)[dot]
@@ -480,32 +486,11 @@ def _name_rows(h, w, node, base):
                     return row
                 if shared:
                     or_row(bits, row, shared, width)
-                    rest[node * n_dots + dot] = row
-                else:
-                    _name(w, node, dot, row)
+                rest[node * n_dots + dot] = row
+                note_rest(w, node, dot)
             or_row(bits, row, led, width)
             charge(w, width)
             if tab(w, ws.IS_FIRST)[dot] or not _stays(w, symbols[dot - 1]):
                 break
             dot -= 1
     return np.int64(0)
-
-
-@kernel
-def _name(w, node, dot, row):
-    """Make a row that of a dot at a node that has none. ``TOUCHED`` has room: one entry for each dot and nonterminal."""
-    head = whead(w)
-    at = node * head[ws.W_N_DOTS] + dot
-    tab(w, ws.REST)[at] = row
-    tab(w, ws.REST_NODES)[dot * head[ws.W_WIDTH] + (node >> 6)] |= np.int64(1) << (node & 63)
-    _touch(w, ws.REST, at)
-    if dot:
-        set_bit(tab(w, ws.ACTIVE), 0, dot - 1)
-
-
-@kernel
-def _touch(w, table, index):
-    """Note that an entry came to name a row; there is room."""
-    head = whead(w)
-    tab(w, ws.TOUCHED)[head[ws.W_N_TOUCHED]] = (np.int64(table) << 40) | index
-    head[ws.W_N_TOUCHED] += 1

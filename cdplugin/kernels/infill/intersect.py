@@ -27,7 +27,7 @@ Four things keep it fast:
 - Only what is not empty is touched. Rows are made on demand, and sets of bits tell where there are any: ``REST_NODES`` by dot,
   ``USEFUL`` by node, ``ACTIVE`` the dots behind whose symbol something is known. Tables of rows are large and mostly empty, so
   reading an empty entry means waiting for memory: of the time of a check that was a tenth.
-- What a long symbol reaches from a node further right is taken over whole (:func:`_followed_before`).
+- What a long symbol reaches from a node further right is taken over whole (:mod:`cdplugin.kernels.infill.taken_over`).
 - Only dots that may be under way at a node, going by the lexemes left of it, are followed (``ALIVE``).
 - The node inside a gap, where nearly everything may come, has a way of its own (:mod:`cdplugin.kernels.infill.gap_facts`).
 
@@ -45,6 +45,14 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
 from cdplugin.kernels.infill.gap_facts import rests_in_gap
+from cdplugin.kernels.infill.taken_over import (
+    LAST_NODES,
+    are_many,
+    ends_of,
+    find_done,
+    followed_before,
+    size_of_done,
+)
 from cdplugin.kernels.infill.workspace import (
     charge,
     end_node,
@@ -58,14 +66,12 @@ from cdplugin.kernels.infill.workspace import (
     room,
     tab,
     whead,
+    word_between,
 )
-from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
+from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
-LAST_NODES = 3
-NEAR = 12  # nodes
-FEW_ENDS = 3
 MOST_DOTS_PLANNED = 1 << 12  # the plan for gaps looks at each dot
 
 
@@ -87,7 +93,8 @@ def build_rests(h, w):
     ):
         return np.int64(statuses.W_GROW)
     words = (n_nonterminals + 63) >> 6
-    if not room(w, ws.PENDING, words) or not room(w, ws.DERIVED_HERE, words) or not room(w, ws.DONE, size_of_done(w)):
+    pending = words + ((words + 63) >> 6)
+    if not room(w, ws.PENDING, pending) or not room(w, ws.DERIVED_HERE, words) or not room(w, ws.DONE, size_of_done(w)):
         return np.int64(statuses.W_GROW)
     if (
         not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH])
@@ -97,9 +104,9 @@ def build_rests(h, w):
     ):
         return np.int64(statuses.W_GROW)
     last = _forget_stale(w)
-    for i in range((n_nonterminals + 63) >> 6):
+    for i in range(pending):
         tab(w, ws.PENDING)[i] = 0
-    _find_done(w, last)
+    find_done(w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     element = head[ws.W_ELEMENTS] - 1
     # right to left: a node's facts refer to nodes right of it, or to itself
@@ -115,8 +122,6 @@ def build_rests(h, w):
             # without ALIVE (masks) nothing is left out anywhere, and the plan saves nothing
             if element >= 0 and head[ws.W_ALIVE] and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
                 status = rests_in_gap(h, w, np.int64(node))
-                if status > 0:
-                    _note_done(w, np.int64(node))
             if status == 0:
                 status = _rests_of(h, w, np.int64(node))
             if status < 0:
@@ -169,6 +174,7 @@ def _forget_nodes(w, last):
     nodes = tab(w, ws.REST_NODES)
     useful = tab(w, ws.USEFUL)
     active = tab(w, ws.ACTIVE)
+    dots = tab(w, ws.SYMBOL_DOTS)
     width = head[ws.W_WIDTH]
     if head[ws.W_REST_WIDTH] != width:
         charge(w, (head[ws.W_N_DOTS] * width) >> 2)
@@ -189,10 +195,10 @@ def _forget_nodes(w, last):
         while set_:
             bit = low_bit(set_)
             set_ &= set_ - 1
-            dot = 64 * k + bit + 1
-            if dot < head[ws.W_N_DOTS] and _take_out(nodes, dot * width, width, word, last):
+            dot = dots[64 * k + bit] + 1
+            if _take_out(nodes, dot * width, width, word, last):
                 left |= np.int64(1) << bit
-        active[k] = left | tab(w, ws.PASSES)[k]
+        active[k] = left
 
 
 @kernel
@@ -229,49 +235,6 @@ def _is_in(w, element, node):
 
 
 @kernel
-def _note_done(w, node):
-    """Note in ``DONE`` that the symbols with many ends were followed at a node: the one inside a gap, whose facts were not
-    found symbol by symbol. Left of the gap, strings and lists that lead into it take over what is known there.
-    """
-    head = whead(w)
-    done = tab(w, ws.DONE)
-    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
-        row = _ends_of(w, node, np.int64(symbol))
-        if row and _are_many(w, row, head[ws.W_WIDTH]):
-            _put_first(done, np.int64(symbol) * LAST_NODES, node)
-
-
-@kernel
-def _put_first(done, first, node):
-    """Make a node the latest one of a symbol."""
-    if done[first] != node:
-        for i in range(first + LAST_NODES - 1, first, -1):
-            done[i] = done[i - 1]
-        done[first] = node
-
-
-@kernel
-def _find_done(w, last):
-    """Fill ``DONE`` with the nodes right of ``last``, as if they had just been followed: at most ``NEAR`` of them are looked
-    at, and for each symbol the nearest ones with many ends are noted. -1: none.
-    """
-    head = whead(w)
-    done = tab(w, ws.DONE)
-    until = min(last + 1 + NEAR, end_node(w))
-    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
-        at = symbol * LAST_NODES
-        charge(w, 4)
-        for node in range(last + 1, until):
-            row = _ends_of(w, np.int64(node), np.int64(symbol))
-            # with few ends there is nothing worth taking over
-            if at < (symbol + 1) * LAST_NODES and row and _are_many(w, row, head[ws.W_WIDTH]):
-                done[at] = node
-                at += 1
-        for i in range(at, (symbol + 1) * LAST_NODES):
-            done[i] = -1
-
-
-@kernel
 def _rests_of(h, w, node):
     """Fill a node's rows, given those of all nodes right of it; 0 or a status.
 
@@ -302,10 +265,12 @@ def _rests_of(h, w, node):
                 bits[fresh + i] = kept
                 some |= kept
             # ends without facts matter where they are compared with those further right, and where facts are yet to come
-            if has_bit(bits, row, node) or (some and _are_many(w, row, width)):
-                status = _follow(h, w, node, n_nonterminals + lexeme, row)
+            stays_here = has_bit(bits, row, node)
+            many = (stays_here or some != 0) and are_many(w, row, width)
+            if many or stays_here:
+                status = _follow(h, w, node, n_nonterminals + lexeme, row, many)
             elif some:
-                status = _follow(h, w, node, n_nonterminals + lexeme, fresh)
+                status = _follow(h, w, node, n_nonterminals + lexeme, fresh, False)
             else:
                 charge(w, width)
                 continue
@@ -317,10 +282,12 @@ def _rests_of(h, w, node):
             return np.int64(0)
         # since the last time ends may have come that the fixpoint has to follow; the rest is done
         entry = tab(w, ws.DERIVED)[node * n_nonterminals + nonterminal]
+        many = are_many(w, entry, width)
+        again = many and not are_many(w, entry + width, width)  # what few ends led to was not kept
         for i in range(node >> 6, width):  # the second row of an entry: what was followed already
-            bits[fresh + i] = bits[entry + i] & ~bits[entry + width + i]
+            bits[fresh + i] = bits[entry + i] if again else bits[entry + i] & ~bits[entry + width + i]
             bits[entry + width + i] = bits[entry + i]
-        status = _follow(h, w, node, nonterminal, fresh)
+        status = _follow(h, w, node, nonterminal, fresh, many)
         if status < 0:
             return status
 
@@ -332,35 +299,40 @@ def _first_pending(w):
     """
     pending = tab(w, ws.PENDING)
     n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
-    for i in range((n_nonterminals + 63) >> 6):
-        word = pending[i]
-        if word:
+    words = (n_nonterminals + 63) >> 6
+    for k in range((words + 63) >> 6):
+        some = pending[words + k]
+        if some:
+            i = 64 * k + low_bit(some)
+            word = pending[i]
             pending[i] = word & (word - 1)
+            if pending[i] == 0:
+                pending[words + k] = some & (some - 1)
             return tab(w, ws.RANKS)[n_nonterminals + 64 * i + low_bit(word)]
     return np.int64(-1)
 
 
 @kernel
-def _follow(h, w, node, symbol, row):
+def _follow(h, w, node, symbol, row, many):
     """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
 
-    For each dot before the symbol: add to ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many
-    ends (a string, a list) mostly shares them with a node further right at which it was followed: what is known there is taken
-    over, and only the other ends are followed one by one. A rule of one symbol needs no rest (:func:`_promote`), nor does one
-    that begins with a lexeme of few ends, if nobody reads it later (:func:`_derive`).
+    ``many``: whether it has many ends at the node, of which those in ``row`` are new. For each dot before the symbol: add to
+    ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many ends (a string, a list) mostly shares
+    them with a node further right at which it was followed: what is known there is taken over, and only the other ends are
+    followed one by one. A rule of one symbol needs no rest (:func:`_promote`), nor does one that begins with a symbol of few
+    ends, if nobody reads it later (:func:`_derive`).
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
     other = np.int64(-1)
     fresh = row
-    many = width > 1 and _are_many(w, row + (node >> 6), width - (node >> 6))
     charge(w, 4 + width - (node >> 6))
-    if many:
+    if many and width > 1:
         charge(w, LAST_NODES * width)
         # a node further right whose ends are all ends here: what they lead to is known
-        other = _followed_before(h, w, node, symbol, row)
+        other = followed_before(h, w, node, symbol, row)
     if other >= 0:
-        known = _ends_of(w, other, symbol)
+        known = ends_of(w, other, symbol)
         ends = new_row(w)
         if ends < 0:
             return ends
@@ -368,113 +340,37 @@ def _follow(h, w, node, symbol, row):
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
         fresh = ends
-    heads = tab(w, ws.SYMBOL_HEADS)
-    dots = tab(w, ws.SYMBOL_DOTS)
     reuse = head[ws.W_REUSE] != 0  # without, completions are read off REST
-    is_once = reuse and not many and symbol >= head[ws.W_N_SYMBOLS_NT]
     first = tab(w, ws.IS_FIRST)
     symbols = i64(h, layout.DOT_SYMBOL)
-    lefts = i64(h, layout.DOT_LEFT)
-    all_alive = head[ws.W_ALIVE] == 0
-    alive = tab(w, ws.ALIVE)
-    active = tab(w, ws.ACTIVE)
-    here = node * head[ws.W_DOT_SET]
-    there = other * head[ws.W_DOT_SET]
-    if not charge(w, heads[symbol + 1] - heads[symbol]):
+    dots = tab(w, ws.SYMBOL_DOTS)
+    turn = tab(w, ws.SYMBOL_HEADS)[symbol]
+    until = tab(w, ws.SYMBOL_HEADS)[symbol + 1]
+    if not charge(w, until - turn):
         return np.int64(statuses.W_GROW)
-    for i in range(heads[symbol], heads[symbol + 1]):
-        dot = dots[i]
-        # nothing is known of what comes after the symbol, and something has to come: nothing is led to
-        if not has_bit(active, 0, dot) or (not all_alive and not has_bit(alive, here, dot)):
-            continue
-        # a rule of one symbol
-        if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
-            status = _promote(w, node, lefts[dot], row)
-        elif other >= 0 and (all_alive or has_bit(alive, there, dot)):
-            status = _take_over(h, w, node, dot, other)
-            if status >= 0:
-                status = _gather(h, w, node, dot, fresh)
-        # a rule that begins here with a lexeme of few ends: its row would be read once
-        elif is_once and first[dot]:
-            status = _derive(h, w, node, dot, row)
-        else:
-            status = _gather(h, w, node, dot, row)
-        if status < 0:
-            return status
+    for k in range(turn >> 6, (until + 63) >> 6):
+        # where nothing is known of what comes after the symbol, and something has to come, nothing is led to
+        set_ = word_between(tab(w, ws.ACTIVE), 0, k, turn, until) | word_between(tab(w, ws.PASSES), 0, k, turn, until)
+        if head[ws.W_ALIVE]:
+            set_ &= tab(w, ws.ALIVE)[node * head[ws.W_TURN_SET] + k]
+        while set_:
+            dot = dots[64 * k + low_bit(set_)]
+            set_ &= set_ - 1
+            # a rule of one symbol
+            if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
+                status = _promote(w, node, i64(h, layout.DOT_LEFT)[dot], row)
+            elif other >= 0 and is_alive(w, other, dot):
+                status = _take_over(h, w, node, dot, other)
+                if status >= 0:
+                    status = _gather(h, w, node, dot, fresh)
+            # a rule that begins here with a symbol of few ends: its row would be read once (but the first rule's is the answer)
+            elif reuse and not many and first[dot] and dot:
+                status = _derive(h, w, node, dot, row)
+            else:
+                status = _gather(h, w, node, dot, row)
+            if status < 0:
+                return status
     return np.int64(0)
-
-
-@kernel
-def _are_many(w, row, width):
-    """Whether a row has so many nodes (more than ``FEW_ENDS``) that it pays to look for what is known of them."""
-    bits = tab(w, ws.BITS)
-    count = np.int64(0)
-    for i in range(row, row + width):
-        if bits[i]:
-            count += count_bits(bits[i])
-            if count > FEW_ENDS:
-                return True
-    return False
-
-
-@kernel
-def _followed_before(h, w, node, symbol, row):
-    """Of the last nodes at which a symbol was followed, all of whose ends are in ``row``, the one with the most; or -1.
-
-    (Long lexemes begin at boundaries and inside slots in turn, so the very last one is not enough.) What the symbol leads to
-    from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
-    """
-    head = whead(w)
-    width = head[ws.W_WIDTH]
-    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
-    bits = tab(w, ws.BITS)
-    done = tab(w, ws.DONE)
-    first = symbol * LAST_NODES
-    null = symbol < n_nonterminals and i64(h, layout.NULLABLE)[symbol] != 0
-    found = np.int64(-1)
-    most = np.int64(0)
-    for i in range(first, first + LAST_NODES):
-        other = done[i]
-        if other < 0 or other == node or (null and not has_bit(bits, row, other)):
-            continue
-        known = _ends_of(w, other, symbol)
-        size = np.int64(0)
-        for j in range(node >> 6, width):
-            word = bits[known + j]
-            if word & ~bits[row + j]:
-                size = np.int64(-1)
-                break
-            size += count_bits(word)
-        if size > most:
-            most = size
-            found = other
-    _put_first(done, first, node)  # the node itself is the latest one now
-    return found
-
-
-@kernel
-def _ends_of(w, node, symbol):
-    """The row of the nodes that a symbol leads to from a node, or 0."""
-    head = whead(w)
-    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
-    if symbol < n_nonterminals:
-        return tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
-    return tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
-
-
-@kernel
-def size_of_done(w):
-    """The size of ``DONE``."""
-    return max(LAST_NODES * (whead(w)[ws.W_N_SYMBOLS_NT] + whead(w)[ws.W_N_LEXEMES]), 2 * whead(w)[ws.W_N_DOTS])
-
-
-@kernel
-def contains(bits, row, other, width):
-    """Whether a row has all nodes of another."""
-    for i in range(width):
-        if bits[other + i] & ~bits[row + i]:
-            return False
-    return True
 
 
 @kernel
@@ -563,9 +459,9 @@ def _promote(w, node, left, row):
 
 @kernel
 def _derive(h, w, node, dot, ends):
-    """:func:`_gather` for a rule that begins at ``dot``, with a lexeme that ends at few nodes: nobody will take its ``REST``
+    """:func:`_gather` for a rule that begins at ``dot``, with a symbol that ends at few nodes: nobody will take its ``REST``
     over, nor read a completion off it, so it is not made, and ``DERIVED`` of the rule's nonterminal grows at once. 0 or
-    ``W_GROW``.
+    ``W_GROW``. (If more ends come, all are followed again, and ``REST`` is made.)
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -583,7 +479,7 @@ def _derive(h, w, node, dot, ends):
     work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
-        # the rule may end with the lexeme
+        # the rule may end with the symbol
         if null_rest:
             grew = grew or (word & ~bits[into + i]) != 0
             bits[into + i] |= word
@@ -625,7 +521,10 @@ def derived_row(w, node, nonterminal):
 def _wait(w, nonterminal):
     """Let a nonterminal wait to be followed: its ends at the node have grown."""
     rank = tab(w, ws.RANKS)[nonterminal]
-    tab(w, ws.PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
+    words = (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6
+    pending = tab(w, ws.PENDING)
+    pending[rank >> 6] |= np.int64(1) << (rank & 63)
+    pending[words + (rank >> 12)] |= np.int64(1) << ((rank >> 6) & 63)
 
 
 @kernel

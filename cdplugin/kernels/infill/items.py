@@ -20,10 +20,11 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.intersect import contains, size_of_done
+from cdplugin.kernels.infill.taken_over import size_of_done
 from cdplugin.kernels.infill.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import (
     charge,
+    contains,
     final_node,
     forget_rows,
     has_bit,

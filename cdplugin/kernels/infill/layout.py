@@ -24,7 +24,9 @@ from __future__ import annotations
     NODE_LAST,  # ... and the one after the last of them
     NODE_OPEN,  # node -> 1 inside a slot: all lexemes compete there
     SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
-    SYMBOL_DOTS,  # the dots before which a symbol is expected
+    SYMBOL_DOTS,  # the dots before which a symbol is expected, then the ends of rules. Where a dot is here is its turn: in a
+    # set by turn, the dots before one symbol lie side by side
+    TURN_OF,  # dot -> its turn
     IS_FIRST,  # per dot: whether it begins a rule
     FIRST_HEADS,  # nonterminals: where the first dots of their rules begin in FIRST_DOTS
     FIRST_DOTS,
@@ -72,17 +74,17 @@ from __future__ import annotations
     WAYS,
     DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
-    AFTER,  # lexeme (last: a text's beginning) -> set of the dots that may be under way after it; empty if there are many
-    ALIVE,  # node -> set of the dots that may be under way there
+    AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that may be under way after it; empty where many
+    ALIVE,  # node -> set by turn of the dots that may be under way there, W_TURN_SET words
     REST_NODES,  # dot -> set of the nodes at which it has a row in REST
-    PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet
+    PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet; then the set of its words in use
     RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
     START_HASH,  # open addressing: 1 + entry of START_SETS
     START_SETS,  # set of lexemes, whether skips may come first, the set of the lexer states in which they start
     CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all if a skip is among them
     SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
     ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
-    TOUCHED,  # table << 40 | index: the entries that name rows; they are 0 again before the next text
+    TOUCHED,  # count << 47 | table << 40 | index: the entries that name rows; they are 0 again before the next text
     REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
     REACHED,  # (element, set of lexer states): where they lead to in ENDS_ROWS
     REACH_PATH,
@@ -101,6 +103,7 @@ from __future__ import annotations
     LIVE_BITS,  # rows of starts: of what is alive, and of ENDS
     ENDS,  # lexeme * 64 * width + node -> row in LIVE_BITS: where a lexeme that ends at the node may start
     ENDS_SETS,  # lexeme -> set of the nodes that it has a row in ENDS for
+    SPAN_OWNERS,  # row of SPANS, by number -> which entry names it
     SPAN_ENDS,  # ends of a lexeme, and a word of the starts of each
     SPAN_BLOCK,  # rows of ends of one lexeme, for 64 starts
     BLOCK,  # 64 words
@@ -126,8 +129,8 @@ from __future__ import annotations
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
     LEAST,  # lexeme -> the bytes that it has at least; empty if W_MOST_IN_GAP is 0
     USEFUL,  # the nodes that have a row in REST, and the final one
-    PASSES,  # set of the dots whose rule may end with the symbol after them
-    ACTIVE,  # PASSES, and the dots of which the next one has a row in REST at some node
+    PASSES,  # set by turn of the dots whose rule may end with the symbol after them
+    ACTIVE,  # set by turn of the dots of which the next one has a row in REST at some node
     LAST_RANKS,  # as RANKS: what others end with comes first
     DERIVED_HERE,  # set of the nonterminals that have a row in DERIVED at the node under way
     GAP_KEY,  # the lexemes that may lie in the gaps that there is a plan for (kernels/infill/gap_facts.py)
@@ -140,7 +143,7 @@ from __future__ import annotations
     GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
     GAP_LIST,  # the dots that have one
     N_WORKSPACE,
-) = range(122)
+) = range(124)
 
 _S = 2 * N_WORKSPACE
 (
@@ -183,6 +186,7 @@ _S = 2 * N_WORKSPACE
     W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
+    W_TURN_SET,  # words of a set of dots by turn, of those before a symbol
     W_SPLIT,  # whether a place may have several nodes
     W_N_GATHERED,
     W_PUSH_STAMP,
@@ -196,7 +200,7 @@ _S = 2 * N_WORKSPACE
     W_FACTS_FIRST,  # the leftmost node that has facts
     W_REUSED_WIDTH,  # W_WIDTH of what is reused of the last text; 0: nothing is
     W_SPAN_ROWS,  # how many rows at the beginning of BITS are for SPANS
-    W_SPANS_USED,
+    W_N_SPANS,  # how many of them are in use
     W_N_CHECKPOINTS,
     W_CHECKPOINTS_USED,
     W_LAST_ELEMENTS,  # elements of LAST_TEXT
@@ -218,7 +222,7 @@ _S = 2 * N_WORKSPACE
     W_LIVE_CLEAN,
     W_REST_WIDTH,  # the width of the rows in REST_NODES
     WORKSPACE_WORDS,
-) = range(_S, _S + 74)
+) = range(_S, _S + 75)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 

@@ -92,11 +92,13 @@ def forget_spans(w):
     nodes = 64 * width
     rows = max(head[ws.W_SPAN_ROWS], np.int64(FEWEST_SPAN_ROWS))
     base = (rows + 1) * width
-    charge(w, (nodes * (n_lexemes + head[ws.W_SET])) >> 3)
+    charge(w, (nodes * head[ws.W_SET]) >> 3)
+    charge(w, head[ws.W_N_SPANS])
     if (
         not room(w, ws.SPANS, nodes * n_lexemes)
         or not room(w, ws.SPAN_SETS, nodes * head[ws.W_SET])
         or not room(w, ws.BITS, base)
+        or not room(w, ws.SPAN_OWNERS, rows)
     ):
         return np.int64(statuses.W_GROW)
     if (
@@ -109,13 +111,14 @@ def forget_spans(w):
         return np.int64(statuses.W_GROW)
     forget_rows(w, 0, base)
     spans = tab(w, ws.SPANS)
-    for i in range(nodes * n_lexemes):
-        spans[i] = 0
+    owners = tab(w, ws.SPAN_OWNERS)
+    for i in range(head[ws.W_N_SPANS]):
+        spans[owners[i]] = 0
+    head[ws.W_N_SPANS] = 0
     sets = tab(w, ws.SPAN_SETS)
     for i in range(nodes * head[ws.W_SET]):
         sets[i] = 0
     head[ws.W_SPAN_ROWS] = rows
-    head[ws.W_SPANS_USED] = width  # row 0 is none
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base)
     head[ws.W_REUSED_WIDTH] = width
     head[ws.W_FACTS_FIRST] = end_node(w) + 1
@@ -360,15 +363,17 @@ def _lay_row(w, node, lexeme, at):
     row = tab(w, ws.SPANS)[index]
     charge(w, 4 + width)
     if row == 0:
-        row = head[ws.W_SPANS_USED]
-        if row >= (head[ws.W_SPAN_ROWS] + 1) * width:
+        number = head[ws.W_N_SPANS]
+        if number >= head[ws.W_SPAN_ROWS]:
             head[ws.W_SPAN_ROWS] *= 2
             head[ws.W_REUSED_WIDTH] = 0  # the rows of facts come after these: from the beginning
             head[ws.W_TABLE] = ws.BITS
             head[ws.W_TO] = (head[ws.W_SPAN_ROWS] + 1) * width
             return np.int64(statuses.W_GROW)
-        head[ws.W_SPANS_USED] = row + width
+        row = (number + 1) * width  # row 0 is none
         tab(w, ws.SPANS)[index] = row
+        tab(w, ws.SPAN_OWNERS)[number] = index
+        head[ws.W_N_SPANS] = number + 1
         for i in range(row, row + width):
             tab(w, ws.BITS)[i] = 0
     bits = tab(w, ws.BITS)

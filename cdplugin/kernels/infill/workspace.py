@@ -112,16 +112,21 @@ def name_row(w, table, index):
     """A fresh row, named by entry ``index`` of a table, which names none; or ``W_GROW``. The entry is not read: mostly it is in
     no cache yet, and a read would be waited for.
     """
-    head = whead(w)
-    count = head[ws.W_N_TOUCHED]
-    if not room(w, ws.TOUCHED, count + 1):
+    if not room(w, ws.TOUCHED, whead(w)[ws.W_N_TOUCHED] + 1):
         return np.int64(statuses.W_GROW)
     row = new_row(w)
     if row > 0:
         tab(w, table)[index] = row
-        tab(w, ws.TOUCHED)[count] = (np.int64(table) << 40) | index
-        head[ws.W_N_TOUCHED] = count + 1
+        touch(w, table, index, 1)
     return row
+
+
+@kernel
+def touch(w, table, index, count):
+    """Note that ``count`` entries of a table, from ``index`` on, may have come to name rows; ``TOUCHED`` has room."""
+    head = whead(w)
+    tab(w, ws.TOUCHED)[head[ws.W_N_TOUCHED]] = (np.int64(count) << 47) | (np.int64(table) << 40) | index
+    head[ws.W_N_TOUCHED] += 1
 
 
 @kernel
@@ -140,34 +145,42 @@ def forget_rows(w, touched_before, bits_before):
     """
     head = whead(w)
     touched = tab(w, ws.TOUCHED)
-    charge(w, head[ws.W_N_TOUCHED] - touched_before)
     for i in range(touched_before, head[ws.W_N_TOUCHED]):
-        tab(w, touched[i] >> 40)[touched[i] & 0xFFFFFFFFFF] = 0
+        count = touched[i] >> 47
+        index = touched[i] & 0xFFFFFFFFFF
+        entries = tab(w, (touched[i] >> 40) & 0x7F)
+        charge(w, 1 + (count >> 2))
+        for j in range(index, index + count):
+            entries[j] = 0
     head[ws.W_N_TOUCHED] = touched_before
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, bits_before)
 
 
 @kernel
 def rest_row(w, node, dot):
-    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``.
-
-    A new row is noted by dot (``REST_NODES``), by node (``USEFUL``) and for the symbol before it (``ACTIVE``), so that nobody
-    looks for rows where there are none.
-    """
+    """The row of ``REST`` for a dot at a node, made now if there is none; or ``W_GROW``."""
     head = whead(w)
-    nodes = tab(w, ws.REST_NODES)
-    at = dot * head[ws.W_WIDTH] + (node >> 6)
-    bit = np.int64(1) << (node & 63)
     index = node * head[ws.W_N_DOTS] + dot
-    if nodes[at] & bit:
+    if has_bit(tab(w, ws.REST_NODES), dot * head[ws.W_WIDTH], node):
         return tab(w, ws.REST)[index]
     row = name_row(w, ws.REST, index)
     if row > 0:
-        nodes[at] |= bit
-        tab(w, ws.USEFUL)[node >> 6] |= bit
-        if dot:
-            tab(w, ws.ACTIVE)[(dot - 1) >> 6] |= np.int64(1) << ((dot - 1) & 63)
+        note_rest(w, node, dot)
     return row
+
+
+@kernel
+def note_rest(w, node, dot):
+    """Note that there is a row of ``REST`` for a dot at a node: by dot (``REST_NODES``), by node (``USEFUL``) and for the
+    symbol before it (``ACTIVE``), so that nobody looks for rows where there are none.
+    """
+    word = node >> 6
+    bit = np.int64(1) << (node & 63)
+    tab(w, ws.REST_NODES)[dot * whead(w)[ws.W_WIDTH] + word] |= bit
+    tab(w, ws.USEFUL)[word] |= bit
+    if dot:
+        turn = tab(w, ws.TURN_OF)[dot - 1]
+        tab(w, ws.ACTIVE)[turn >> 6] |= np.int64(1) << (turn & 63)
 
 
 @kernel
@@ -208,6 +221,17 @@ def set_bit(bits, row, node):
 
 
 @kernel
+def word_between(bits, at, k, first, until):
+    """Word ``k`` of the set at ``at``, of what lies between the numbers ``first`` and ``until - 1``: it has some of them."""
+    word = bits[at + k]
+    if first > 64 * k:
+        word &= np.int64(-1) << (first - 64 * k)
+    if until < 64 * k + 64:
+        word &= ~(np.int64(-1) << (until - 64 * k))
+    return word
+
+
+@kernel
 def or_row(bits, into, row, width):
     """``into |= row``; whether anything was new."""
     grew = np.int64(0)
@@ -226,3 +250,12 @@ def meet(bits, a, b, width):
         if bits[a + i] & bits[b + i]:
             return True
     return False
+
+
+@kernel
+def contains(bits, row, other, width):
+    """Whether a row has all nodes of another."""
+    for i in range(width):
+        if bits[other + i] & ~bits[row + i]:
+            return False
+    return True

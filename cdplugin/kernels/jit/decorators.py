@@ -54,6 +54,11 @@ def entry_kernel(function: F) -> F:
     return dispatcher
 
 
+def entry_of(inner: F) -> F:
+    """An inner kernel's function as an entry kernel as well."""
+    return entry_kernel(getattr(inner, "py_func", inner))
+
+
 def is_loaded(dispatcher: Any) -> bool:
     """Whether an entry kernel has been called before, or is interpreted."""
     return DISABLED or bool(dispatcher.overloads)

@@ -12,10 +12,11 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import begun_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state, plain_run_of
-from cdplugin.kernels.regex.expressions import make_cat, make_repeat, push
+from cdplugin.kernels.regex.expressions import make_cat, make_repeat
 from cdplugin.kernels.regex.slices import slice_step
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i32, pack, word_of
+from cdplugin.kernels.store.stack import push
 
 
 @kernel

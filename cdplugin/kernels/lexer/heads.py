@@ -15,15 +15,16 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import longest_of, value_of
-from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.regex.expressions import add_set, nullable
 from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, word_of
-from cdplugin.kernels.store.byte_sets import count_bytes_of
+from cdplugin.kernels.store.byte_sets import count_bytes_of, fill_bytes
+from cdplugin.kernels.store.stack import push, push_all
 
 MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
 MANY = 256
-_MOST_PARTS = 64  # of the expressions that are looked at
+_MOST_PARTS = 64  # of the expressions that are looked at: walking all children is no worse than looking through more
 
 
 @kernel
@@ -65,57 +66,17 @@ def head_from(h, state, byte):
 def _find_heads(h, state):
     """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
 
-    If they are few, they are written to the state's record, ascending, eight to a word. The heads of an expression are read
-    off its structure: byte sets and literals in front, behind what is nullable, too. A complement has all bytes as heads.
+    If they are few, they are written to the state's record, ascending, eight to a word.
     """
     value = value_of(h, state)
-    found = byte_set(0)
-    head = header(h)
-    base = head[layout.STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     for i in range(length_of(h, value)):
         if push(h, word_of(h, value, i) & layout.LOW_32) < 0:
             return np.int64(statuses.GROW)
-    parts = 0
-    is_few = True
-    while head[layout.STACK_TOP] > base and is_few:
-        head[layout.STACK_TOP] -= 1
-        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
-        kind = kind_of(h, e)
-        parts += 1
-        if kind == layout.K_BYTES:
-            for i in range(4):
-                found[i] |= word_of(h, e, i)
-            is_few = count_bytes_of(found) <= MOST_HEADS
-        elif kind == layout.K_LITERALS:
-            is_few = add_literal_heads(h, e, found, MOST_HEADS)
-        elif kind == layout.K_NOT:
-            is_few = False
-        elif kind == layout.K_ALT:
-            parts += length_of(h, e)
-            is_few = parts <= _MOST_PARTS
-            for i in range(length_of(h, e) if is_few else 0):
-                if push(h, word_of(h, e, i)) < 0:
-                    return np.int64(statuses.GROW)
-        elif kind == layout.K_CAT or kind == layout.K_REPEAT or kind == layout.K_AND:
-            # a text of an intersection is one of its first part
-            if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(statuses.GROW)
-            if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return np.int64(statuses.GROW)
-        # an expression that takes long to look through is given up on: walking its children is no worse
-        is_few = is_few and parts <= _MOST_PARTS
-    head[layout.STACK_TOP] = base
-    if not spend(h, parts):
-        return np.int64(statuses.LIMIT_WORK)
-    return _note(h, state, found) if is_few else np.int64(MANY)
-
-
-@kernel
-def _note(h, state, found):
-    """Write the bytes of a set to the record of a state; how many there are, ``MANY`` if too many."""
-    count = count_bytes_of(found)
-    if count > MOST_HEADS:
-        return np.int64(MANY)
+    found = byte_set(0)
+    is_few = add_first_bytes(h, base, found, MOST_HEADS, _MOST_PARTS)
+    if is_few <= 0:
+        return is_few if is_few < 0 else np.int64(MANY)
     records = i64(h, layout.LEXER_STATES)
     first = state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS
     for i in range(3):
@@ -129,3 +90,41 @@ def _note(h, state, found):
             count += 1
             rest ^= np.int64(1) << bit
     return np.int64(count)
+
+
+@kernel
+def add_first_bytes(h, base, found, most_heads, most_parts):
+    """Take the expressions ``STACK[base:top]`` off the stack, and add the bytes that they may begin with to the set ``found``
+    (4 words), or more. 1; 0 if it gave up, at more than ``most_heads`` bytes or ``most_parts`` parts; or a status.
+
+    Read off the structure: byte sets and literals in front, behind what is nullable, too. A complement adds all bytes, and a
+    text of an intersection is one of its first part.
+    """
+    head = header(h)
+    parts = np.int64(0)
+    is_few = True
+    while head[layout.STACK_TOP] > base and is_few:
+        head[layout.STACK_TOP] -= 1
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
+        if not spend(h, 1 + length_of(h, e)):
+            return np.int64(statuses.LIMIT_WORK)
+        kind = kind_of(h, e)
+        parts += 1
+        if kind == layout.K_BYTES:
+            add_set(h, e, found)
+        elif kind == layout.K_LITERALS:
+            is_few = add_literal_heads(h, e, found, most_heads)
+        elif kind == layout.K_NOT:
+            fill_bytes(found, np.int64(-1))
+        elif kind == layout.K_ALT:
+            parts += length_of(h, e)
+            if parts <= most_parts and push_all(h, e) < 0:
+                return np.int64(statuses.GROW)
+        elif kind == layout.K_CAT or kind == layout.K_REPEAT or kind == layout.K_AND:
+            if push(h, word_of(h, e, 0)) < 0:
+                return np.int64(statuses.GROW)
+            if kind == layout.K_CAT and nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
+                return np.int64(statuses.GROW)
+        is_few = is_few and parts <= most_parts and count_bytes_of(found) <= most_heads
+    head[layout.STACK_TOP] = base
+    return np.int64(is_few)

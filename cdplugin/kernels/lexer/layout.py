@@ -20,7 +20,7 @@ L_N_HEADS, L_HEADS, L_LOOPS, LEXER_WORDS = 13, 14, 17, 18
 | L_BASE | its mask base in the whole trie [-1] | mask base | bases.base_of | bases |
 | L_LONGEST | LONGEST lexemes that match here, 0: none | K_ACCEPTED value | lexer | cursors, bases, infill |
 | L_SIMPLIFIED | the state that its mask base starts from [0] | lexer state | simplified | simplified, lexer.transition |
-| L_ROLES | bit r: some lexeme has role r | X_ROLE as bits | lexer | tracked, tracked_walk |
+| L_ROLES | bit r: some lexeme has role r | X_ROLE as bits | lexer | tracked, group_walk |
 | L_OWN | bytes by which it may differ from L_SIMPLIFIED | byte set, 4 words | simplified | lexer.transition |
 | L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | heads | heads |
 | L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads.head_from |

@@ -49,7 +49,7 @@ from cdplugin.kernels.lexer.fields import (
 )
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
-from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable, push
+from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable
 from cdplugin.kernels.regex.saturate import saturate
 from cdplugin.kernels.regex.slices import UNBOUNDED, plain_run_bound
 from cdplugin.kernels.store import layout, statuses
@@ -68,6 +68,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -135,7 +136,7 @@ def lexer_state(h, start, count):
 
 @kernel
 def _exact_state(h, value, start, count):
-    """The record of a new state of EXACT lexemes: its number, or ``GROW``.
+    """The record of a new state of EXACT lexemes: its number, or a status.
 
     L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
     state of its own, found first, because a pair that goes on is interned by it.
@@ -145,7 +146,7 @@ def _exact_state(h, value, start, count):
     base = max(saved, start + count)
     accepted = _accepted(h, start, count, base)
     if accepted < 0:
-        return statuses.GROW
+        return accepted
     if accepted == 0:
         return _new_lexer_state(h, value, 0, -1)
     words = i64(h, layout.STACK)
@@ -154,21 +155,19 @@ def _exact_state(h, value, start, count):
         if words[i] & layout.LOW_32 != EPSILON:
             words[base + going] = words[i]
             going += 1
-    rest = np.int64(0)
     if going == count:
-        rest = np.int64(-1)
-    elif going > 0:
+        return _new_lexer_state(h, value, accepted, -1)
+    rest = np.int64(0)
+    if going > 0:
         head[layout.STACK_TOP] = base + going
         rest = _rest_state(h, base, going)
         head[layout.STACK_TOP] = saved
-    if rest < -1:
-        return statuses.GROW
-    return _new_lexer_state(h, value, accepted, rest)
+    return rest if rest < 0 else _new_lexer_state(h, value, accepted, rest)
 
 
 @kernel
 def _accepted(h, start, count, at):
-    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or ``GROW``. Uses
+    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or a status. Uses
     ``count`` words from ``STACK[at]`` on.
     """
     if not has_room(h, layout.STACK, at + count):
@@ -186,7 +185,7 @@ def _accepted(h, start, count, at):
 
 @kernel
 def _longest_state(h, value, start, count):
-    """The record of a new state of LONGEST and LAZY lexemes: its number, or ``GROW``.
+    """The record of a new state of LONGEST and LAZY lexemes: its number, or a status.
 
     Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
     ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
@@ -223,7 +222,7 @@ def _longest_state(h, value, start, count):
     accepted = intern(h, layout.K_ACCEPTED, first, ended)
     head[layout.STACK_TOP] = saved
     if accepted < 0:
-        return statuses.GROW
+        return accepted
     if lazy or not going:
         return _new_lexer_state(h, value, accepted, 0)
     number = _new_lexer_state(h, value, 0, -1)
@@ -234,21 +233,15 @@ def _longest_state(h, value, start, count):
 
 @kernel
 def _rest_state(h, start, count):
-    """The state ``STACK[start:start + count]`` of expressions none of which is EPSILON; number, or -2 for ``GROW``.
-
-    Its L_REST is itself. (-1 would mean "the state itself" to the caller, so a failure is -2 here.)
-    """
+    """The state ``STACK[start:start + count]``, with no expression EPSILON, so that its L_REST is itself; or a status."""
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
-        return np.int64(-2)
+        return np.int64(value)
     number = aux_of(h, value)
     if number > 0:
         return number
     accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
-    if accepted < 0:
-        return np.int64(-2)
-    number = _new_lexer_state(h, value, accepted, -1)
-    return number if number >= 0 else np.int64(-2)
+    return accepted if accepted < 0 else np.int64(_new_lexer_state(h, value, accepted, -1))
 
 
 @kernel
@@ -333,8 +326,7 @@ def lexer_step(h, state, byte):
         if alive < 0:
             return alive
         if alive:
-            begun = begun_of(h, word >> 32)
-            i64(h, layout.STACK)[base + kept] = pack(begun, child)
+            i64(h, layout.STACK)[base + kept] = pack(begun_of(h, word >> 32), child)
             kept += 1
     # distinct lexemes or expressions stay distinct words, but X_BEGUN may change their order
     sort_range(i64(h, layout.STACK), base, kept)

@@ -18,10 +18,10 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import rest_of
 from cdplugin.kernels.lexer.lexer import lexer_step, plain_run_of
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, intern, length_of, memo_get, memo_put, sort_unique, word_of
+from cdplugin.kernels.store.arena import header, i32, i64, length_of, memo_get, memo_put, word_of
+from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push, push_pair
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
@@ -55,7 +55,7 @@ def _after_char(h, state):
     head = header(h)
     base = head[layout.STACK_TOP]
     # the stack holds (lexer state, state of the UTF-8 automaton) pairs from base on, all of them visited in turn
-    if push(h, state) < 0 or push(h, np.int64(0)) < 0:
+    if push_pair(h, state, 0) < 0:
         return statuses.GROW
     at = base
     dead = False
@@ -79,28 +79,15 @@ def _after_char(h, state):
             if after * PLAIN_STATES + step == previous:
                 continue
             previous = after * PLAIN_STATES + step
-            words = i64(h, layout.STACK)
             head[layout.WORK_LEFT] -= (head[layout.STACK_TOP] - base) >> 2
-            new = True
-            for i in range(base + 2, head[layout.STACK_TOP], 2):
-                if words[i] == after and words[i + 1] == step:
-                    new = False
-                    break
-            if new and (push(h, after) < 0 or push(h, np.int64(step)) < 0):
+            if not has_pair(h, base + 2, after, step) and push_pair(h, after, step) < 0:
                 return statuses.GROW
-    words = i64(h, layout.STACK)
-    count = 0
-    if not dead:
-        for i in range(base + 2, head[layout.STACK_TOP], 2):
-            if words[i + 1] == 0:
-                words[base + count] = words[i]
-                count += 1
-        count = sort_unique(words, base, count)
-    result = intern(h, layout.K_AFTER, base, count)
+    if dead:
+        head[layout.STACK_TOP] = base + 2
+    keep_firsts(h, base + 2, np.int64(0))
+    result = intern_set(h, layout.K_AFTER, base + 2)
     head[layout.STACK_TOP] = base
-    if result < 0:
-        return result
-    return memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
+    return result if result < 0 else memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
 
 
 @kernel

@@ -24,23 +24,23 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.heads import add_first_bytes
 from cdplugin.kernels.lexer.lexer import lexer_state
-from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable, push
-from cdplugin.kernels.regex.literals import add_literal_heads
+from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, spend, word_of
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, word_of
 from cdplugin.kernels.store.byte_sets import fill_bytes
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
 def simplified_state(h, state):
-    """The state whose base that of ``state`` is made from: without LONGEST lexemes that are finite; without EXACT ones that are
-    words being spelled, and without such exceptions to others. ``state`` itself if there are none, or if nothing would be
-    left; or a status.
+    """The state from whose mask base that of ``state`` is made; or a status.
 
-    Which bytes may lead to different states is noted in L_OWN: the first ones of what is left out. A *word* is an expression
-    that is finite and thin: at most ``FEW`` bytes go on from anywhere, so its spellings are few nodes of the trie. Memoised in
-    L_SIMPLIFIED.
+    It drops finite LONGEST lexemes, EXACT lexemes that are words, and words that other EXACT lexemes exclude. ``state`` itself
+    where there is nothing to drop, or nothing would be left. A *word* is an expression that is finite and thin: at most ``FEW``
+    bytes go on from anywhere, so its spellings are few nodes of the trie. L_OWN notes the first bytes of what is dropped: only
+    by these may the two states lead to different ones. Memoised in L_SIMPLIFIED.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
@@ -83,44 +83,12 @@ def simplified_state(h, state):
 
 
 @kernel
-def _add_first_bytes(h, e, out):
-    """Add the bytes that ``e`` may begin with to the set ``out`` (4 words), or more; 0 or a status.
-
-    Read off the structure, as :func:`cdplugin.kernels.lexer.heads._find_heads` does, but without a bound: a complement adds
-    all bytes.
-    """
-    head = header(h)
-    base = head[layout.STACK_TOP]
+def _add_first_bytes(h, e, own):
+    """Add the bytes that ``e`` may begin with to the set ``own``, or more; a status if that is negative."""
+    base = header(h)[layout.STACK_TOP]
     if push(h, e) < 0:
         return np.int64(statuses.GROW)
-    while head[layout.STACK_TOP] > base:
-        head[layout.STACK_TOP] -= 1
-        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
-        kind_ = kind_of(h, e)
-        if not spend(h, 1 + length_of(h, e)):
-            return np.int64(statuses.LIMIT_WORK)
-        if kind_ == layout.K_BYTES:
-            for i in range(4):
-                out[i] |= word_of(h, e, i)
-        elif kind_ == layout.K_LITERALS:
-            add_literal_heads(h, e, out, 256)
-        elif kind_ == layout.K_CAT:
-            if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(statuses.GROW)
-            if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return np.int64(statuses.GROW)
-        elif kind_ == layout.K_REPEAT:
-            if push(h, word_of(h, e, 0)) < 0:
-                return np.int64(statuses.GROW)
-        elif kind_ == layout.K_ALT or kind_ == layout.K_AND:
-            for i in range(length_of(h, e)):
-                if push(h, word_of(h, e, i)) < 0:
-                    return np.int64(statuses.GROW)
-        elif kind_ == layout.K_NOT:
-            for i in range(4):
-                out[i] = np.int64(-1)
-    head[layout.STACK_TOP] = base
-    return np.int64(0)
+    return add_first_bytes(h, base, own, 256, layout.LOW_32)
 
 
 @kernel
@@ -133,12 +101,11 @@ def _begins_spelled(h, e):
 
 @kernel
 def _without_exceptions(h, e, own):
-    """``e`` without ``& ~F``, ``F`` words spelled out, on its first two parts; or a status. The bytes by which the two may
-    differ are added to ``own``.
+    """``e`` without the words that its first two parts exclude (``& ~F``); or a status. Adds the bytes by which the two
+    expressions may differ to ``own``.
 
-    The first two parts of a concatenation, because a key stands behind its quotation mark: ``" ([^"]* & ~name) "``. A
-    difference in the second part shows only after the first, so the bytes that may begin the first are noted for it; where the
-    first may be empty, that is all bytes.
+    Two parts, because a key follows its quotation mark: ``" ([^"]* & ~name) "``. A difference in the second part shows only
+    after the first, so the first bytes of the first part are added for it; all bytes, where the first part may be empty.
     """
     if kind_of(h, e) != layout.K_CAT:
         return _without_complements(h, e, own)
@@ -183,14 +150,12 @@ def _without_complements(h, e, own):
     count = length_of(h, e)
     n_words = 0
     for i in range(count):
-        part = word_of(h, e, i)
-        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
-            n_words += 1
+        n_words += _denies_words(h, word_of(h, e, i))
     if n_words == 0 or n_words == count:
         return e
     for i in range(count):
         part = word_of(h, e, i)
-        if kind_of(h, part) == layout.K_NOT and flags_of(h, word_of(h, part, 0)) & (FINITE | THIN) == FINITE | THIN:
+        if _denies_words(h, part):
             if _add_first_bytes(h, word_of(h, part, 0), own) < 0:
                 return np.int64(statuses.GROW)
         elif push(h, part) < 0:
@@ -198,3 +163,9 @@ def _without_complements(h, e, own):
     result = i64(h, layout.STACK)[base] if count - n_words == 1 else np.int64(make_and(h, base, count - n_words))
     header(h)[layout.STACK_TOP] = base
     return result
+
+
+@kernel
+def _denies_words(h, e):
+    """Whether ``e`` is the complement of words (:func:`simplified_state`)."""
+    return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN

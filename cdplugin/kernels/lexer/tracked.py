@@ -8,10 +8,10 @@ equal texts are one value. When ``k`` ends, the owner says which *value* the tex
 however they are spelt) and how each rule goes on after that value (``NEED_REST``); both are memoised. The owner makes a rule
 for what follows, in which later lexemes of the kind match anything but that value, so no dead end arises.
 
-In *masks* texts play no part: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows, which
-stands for any value: in it, the next lexeme of the kind is a *shadow* that matches seen values too. Tokens that get into a
-shadow are sure if so much text may come there that other values are bound to remain; the few others are decided one by one by
-following them (:mod:`cdplugin.kernels.masks.masks`).
+*Masks* ignore texts: pairs there have plain lexer states, and after ``k`` the ``rest`` of the rule follows as for any value. In
+it, the next lexeme of the kind is a *shadow*, which matches values that were seen, too. A token that gets into a shadow is sure
+if so much text may come there that some other value remains. The few other tokens are decided one by one, by following them
+(:mod:`cdplugin.kernels.masks.masks`).
 
 The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X_TRACKED``):
 
@@ -30,18 +30,8 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import role_of, roles_of
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import (
-    has_room,
-    header,
-    i64,
-    intern,
-    intern_pair,
-    length_of,
-    memo_get,
-    pack,
-    sort_unique,
-    word_of,
-)
+from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, memo_get, pack, sort_unique, word_of
+from cdplugin.kernels.store.stack import intern_words
 
 _ID = lexer_layout.TEXT_BIT - 1
 
@@ -77,7 +67,7 @@ def _text(h, before, last):
     id, 0 for the empty one; ``last``: that byte and the lexer state after it. A linked list from the end, so equal texts share
     nodes.
     """
-    value = intern_pair(h, layout.K_TEXT, before, last)
+    value = intern_words(h, layout.K_TEXT, 2, before, last, 0, 0)
     return np.int64(value if value < 0 else lexer_layout.TEXT_BIT | value)
 
 

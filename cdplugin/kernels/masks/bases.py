@@ -12,7 +12,7 @@ For example, take ``S: "[" L "]"   L: w | w "," L   w: /[a-z]+/`` and as tokens 
     row 2, after "[", in state 3: mask = base + delta;     delta: "a," "a]" "a,b]", what row 3 (after w) allows below "a"
 
 What comes next at a group's ends depends on the row only through the lexer states that the next row starts in. So the base of
-*such a start state below the ends of such a group* is recorded too (:func:`base_after`), and has groups of its own: a token of
+*such a start state below the ends of such a group* is recorded too (:func:`base_of`), and has groups of its own: a token of
 several lexemes is found by a chain of bases, and a new row only has to follow the chains
 (:mod:`cdplugin.kernels.masks.masks`).
 
@@ -48,13 +48,11 @@ from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of
-from cdplugin.kernels.masks.loops import loops_of
-from cdplugin.kernels.regex.expressions import push
+from cdplugin.kernels.masks.loops import COPIED_BITS, loops_below
+from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, intern_pair, length_of, set_aux, spend, u8, word_of
-
-_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
-_COPIED_BITS = 4  # tokens that are taken over at the cost of a node, as a power of two
+from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, length_of, set_aux, u8, word_of
+from cdplugin.kernels.store.stack import intern_words, push
 
 
 @kernel
@@ -86,76 +84,58 @@ def close_list(h, start):
 
 
 @kernel
-def base_of(h, state):
-    """Record number of the base of a (saturated) lexer state in the whole trie, walked now if it is new; or a status.
+def base_of(h, state, ends):
+    """Record number of the base of a (saturated) lexer state, in the whole trie (``ends`` = 0) or below the ends of a group
+    (their ``K_ENDS`` value), walked now if it is new; or a status.
 
     A base is made from that of the *simplified* state if there is one, which is walked first. Bases are nested one level deep
-    only: the base of a simplified state has no parent, so a mask is written from two lists at most. The number is noted in the
-    state's L_BASE.
+    only: the base of a simplified state has no parent, so a mask is written from two lists at most. Below ends, a base of
+    EXACT lexemes has no parent: it might have tokens to take away from it (B_LESS), and the lists of a delta are only united.
 
     Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
     parent, a walk along its own words.
     """
-    known = mask_base_of(h, state)
-    if known >= 0:
+    known = _known_base(h, state, ends)
+    if known != statuses.UNKNOWN:
         return known
     parent = np.int64(-1)
-    simplified = simplified_state(h, state)
-    if simplified > 0 and simplified != state:
-        parent = mask_base_of(h, simplified)
-        if parent < 0:
-            parent = _new_base(h, simplified, np.int64(0), simplified, np.int64(-1))
-            if parent < 0:
-                return parent
-            i64(h, layout.LEXER_STATES)[simplified * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = parent
-        # its base was made while it was a state like any other; two levels are not written
-        elif parent_of(h, parent) >= 0:
-            simplified = state  # it has a parent itself
-            parent = np.int64(-1)
-    number = simplified if simplified < 0 else _new_base(h, state, np.int64(0), simplified, parent)
-    if number >= 0:
-        i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
-    return number
-
-
-@kernel
-def base_after(h, ends, state):
-    """Record number of the base of a (saturated) start state of a row below the ends of a group; or a status.
-
-    ``ends``: the group's nodes, a ``K_ENDS`` value. Keyed by (ends, state), not by row: all rows that start in a state share
-    it. ``V_AUX`` of the key holds 1 + the number. A base of EXACT lexemes has no parent here: it might have tokens to take
-    away from it (B_LESS), and the lists of a delta are only united.
-    """
-    key = intern_pair(h, layout.K_BASE, ends, state)
-    if key < 0:
-        return key
-    # the key is a value like any other, so it is found by its hash, and its number needs no memo entry
-    known = aux_of(h, key)
-    if known > 0:
-        return known - 1
-    parent = np.int64(-1)
     simplified = state
-    if ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
+    if ends == 0 or ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
         simplified = simplified_state(h, state)
-    if simplified > 0 and simplified != state:
-        parent_key = intern_pair(h, layout.K_BASE, ends, simplified)
-        if parent_key < 0:
-            return parent_key
-        parent = aux_of(h, parent_key) - 1
-        if parent < 0:
+        if simplified < 0:
+            return simplified
+    if simplified != state:
+        parent = _known_base(h, simplified, ends)
+        if parent == statuses.UNKNOWN:
             parent = _new_base(h, simplified, ends, simplified, np.int64(-1))
-            if parent < 0:
-                return parent
-            set_aux(h, parent_key, parent + 1)
-    number = simplified if simplified < 0 else _new_base(h, state, ends, simplified, parent)
-    if number >= 0:
-        set_aux(h, key, number + 1)
-    return number
+        if parent < 0:
+            return parent
+        # its base was made while it was a state like any other; two levels are not written
+        if parent_of(h, parent) >= 0:
+            simplified, parent = state, np.int64(-1)
+    return _new_base(h, state, ends, simplified, parent)
 
 
 @kernel
-def _new_base(h, state, tops, simplified, parent):
-    """Walk and record a base: in the whole trie (``tops`` = 0), or below the ends of a group (``tops``: a ``K_ENDS`` value).
+def _known_base(h, state, ends):
+    """:func:`base_of` if it was walked, else ``UNKNOWN``; or a status.
+
+    In the whole trie it stands in L_BASE. Below ends it is keyed by (ends, state), not by row, so all rows that start in a
+    state share it; the key is a value like any other, and its ``V_AUX`` holds 1 + the number.
+    """
+    if ends == 0:
+        number = mask_base_of(h, state)
+    else:
+        key = intern_words(h, layout.K_BASE, 2, ends, state, 0, 0)
+        if key < 0:
+            return key
+        number = aux_of(h, key) - 1
+    return number if number >= 0 else np.int64(statuses.UNKNOWN)
+
+
+@kernel
+def _new_base(h, state, ends, simplified, parent):
+    """Walk and record a new base of ``state`` (:func:`base_of`).
 
     ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a
     status; a walk that fails gives back what it wrote to TOKEN_LISTS and ENDS. The walk appends tokens and ends behind what is
@@ -171,10 +151,10 @@ def _new_base(h, state, tops, simplified, parent):
     ends_start = head[layout.ENDS_USED]
     slice_row = np.int64(-1)
     status = np.int64(0)
-    if tops:
-        for i in range(0, length_of(h, tops), 2):
-            node = word_of(h, tops, i)
-            begun = word_of(h, tops, i + 1)
+    if ends:
+        for i in range(0, length_of(h, ends), 2):
+            node = word_of(h, ends, i)
+            begun = word_of(h, ends, i + 1)
             if parent >= 0:
                 status = _walk_beside(h, state, simplified, node, begun)
             else:
@@ -202,12 +182,7 @@ def _new_base(h, state, tops, simplified, parent):
     groups = np.int64(0)
     if status >= 0:
         if parent >= 0:
-            groups = group_ends(
-                h,
-                ends_start,
-                groups_of(h, parent),
-                n_groups_of(h, parent),
-            )
+            groups = group_ends(h, ends_start, groups_of(h, parent), n_groups_of(h, parent))
         else:
             groups = group_ends(h, ends_start, 0, 0)
         status = min(groups, np.int64(0))
@@ -243,14 +218,18 @@ def _new_base(h, state, tops, simplified, parent):
         i32(h, layout.TOKEN_LISTS)[head[layout.TOKENS_USED] + i] = i64(h, layout.STACK)[saved + i]
     head[layout.TOKENS_USED] += n_less
     head[layout.N_BASES] = number + 1
+    if ends:
+        set_aux(h, intern_words(h, layout.K_BASE, 2, ends, state, 0, 0), number + 1)
+    else:
+        i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
     return number
 
 
 @kernel
 def _set_apart(h, start):
-    """Push the tokens ``t`` that stand as ``~t`` in the list from ``start`` on, and take them off it; how many, or a status.
+    """Move the tokens to take away from the list at ``start`` to the stack; how many, or a status.
 
-    :func:`_walk_beside` writes both kinds into one list: tokens to add to the parent's, and tokens to take away from them.
+    :func:`_walk_beside` writes one list: ``t`` is a token to add to the parent's tokens, ``~t`` one to take away from them.
     """
     head = header(h)
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -340,26 +319,17 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
-    records = i64(h, layout.LEXER_STATES)
     # slice tokens come first in the trie, so a node's place tells whether the slice mask may hold its subtree
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
-    top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
-    end = node + skips[node] if node >= 0 else head[layout.N_NODES]
-    saved = head[layout.STACK_TOP]
-    levels = head[layout.MAX_DEPTH] + 2
-    if not has_room(h, layout.STACK, saved + 4 * levels):
-        return np.int64(statuses.GROW)
-    head[layout.STACK_TOP] = saved + 4 * levels
-    words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, whether few bytes go on
-    # an entry by depth d stands at base + d; the top's own is at saved, whatever its depth
-    base = saved - top_depth
-    words[saved] = state
-    words[saved + levels] = node
-    words[saved + 2 * levels] = 0
-    is_narrow = has_few_heads(h, state)
+    top, base, levels, end = begin_walk(h, node, 4)
+    is_narrow = has_few_heads(h, state) if top >= 0 else top
     if is_narrow < 0:
         return is_narrow
-    words[saved + 3 * levels] = is_narrow
+    words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, whether few bytes go on
+    words[top] = state
+    words[top + levels] = node
+    words[top + 2 * levels] = 0
+    words[top + 3 * levels] = is_narrow
     out = i32(h, layout.TOKEN_LISTS)
     room = out.shape[0]
     used = head[layout.TOKENS_USED]
@@ -377,7 +347,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             at = _next_child(h, before, words[depth - 1 + levels], at)
             continue
         # the LONGEST lexemes that ended at the top would not have, had this byte been theirs
-        if begun and depth == saved + 1:
+        if begun and depth == top + 1:
             own = transition(h, begun, byte)
             if own < 0:
                 return own
@@ -397,8 +367,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             # all bytes that end the lexeme stand below one node: one end for all of them
             if words[depth - 1 + 2 * levels] == 0:
                 words[depth - 1 + 2 * levels] = 1
-                scanned = longest_of(h, before)
-                if add_end(h, words[depth - 1 + levels], scanned, before) < 0:
+                if add_end(h, words[depth - 1 + levels], longest_of(h, before), before) < 0:
                     return np.int64(statuses.GROW)
             at += skips[at]
             continue
@@ -421,14 +390,11 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         if skips[at] == 1:
             at += 1
             continue
-        # to find the loops may take 256 transitions, so a small subtree does not ask; but it uses them where they are known
-        loops = records[after * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
-        if loops < 0 and skips[at] >= _LARGE:
-            loops = loops_of(h, after)
-            if loops < 0:
-                return loops
+        loops = loops_below(h, after, skips[at])
+        if loops < 0:
+            return loops
         # no byte below leads anywhere but back here, so every token below is allowed
-        if loops > 0 and below[at] & ~loops == 0:
+        if loops and below[at] & ~loops == 0:
             first, last = ranks[at + 1], ranks[at + skips[at]]
             if used + last - first > room:
                 has_room(h, layout.TOKEN_LISTS, used + last - first)
@@ -436,7 +402,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             for i in range(first, last):
                 out[used] = listed[i]
                 used += 1
-            visited += (last - first) >> _COPIED_BITS
+            visited += (last - first) >> COPIED_BITS
             at += skips[at]
             continue
         words[depth] = after
@@ -448,46 +414,37 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         words[depth + 3 * levels] = is_narrow
         at += 1
     head[layout.TOKENS_USED] = used
-    head[layout.STACK_TOP] = saved
-    head[layout.C_NODES] += visited
-    return np.int64(0 if spend(h, visited >> mask_layout.NODES_BITS) else statuses.LIMIT_WORK)
+    return end_walk(h, top, visited, 0)
 
 
 @kernel
 def _walk_beside(h, state, simplified, node, begun):
-    """Append what tells the base of ``state`` from that of ``simplified``: tokens ``t`` that it has and the other has not,
-    ``~t`` the other way round, and the ends at which other lexemes end, or none. 0 or a status.
+    """Append the differences between the bases of ``state`` and ``simplified``: ``t`` for a token that only the first has,
+    ``~t`` for one that only the second has, and the ends at nodes where different lexemes end. 0 or a status.
 
-    Two states are stepped side by side, and the walk goes down only where they differ: where both are in the same state, what
-    is below is the same. An end at a node where they differ stands for the other's end there; one that scans nothing only
-    takes it away. So an end is noted at each node whose state keeps a LONGEST match, in case a ``BEFORE`` comes below it, and
-    is completed then. L_OWN makes nearly all siblings equal by one look-up.
+    The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
+    An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out to
+    end only below its node (``BEFORE``), so an end is noted at each node whose state has such a match, and completed when the
+    ``BEFORE`` comes. L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
-    top_depth = np.int64(depths[node]) if node >= 0 else np.int64(0)
-    end = node + skips[node] if node >= 0 else head[layout.N_NODES]
-    saved = head[layout.STACK_TOP]
-    levels = head[layout.MAX_DEPTH] + 2
-    if not has_room(h, layout.STACK, saved + 3 * levels):
-        return np.int64(statuses.GROW)
-    head[layout.STACK_TOP] = saved + 3 * levels
-    words = i64(
-        h, layout.STACK
-    )  # by depth: states from base on, then the other states, then the place of the node's end, -1: none
-    base = saved - top_depth
-    words[saved] = state
-    words[saved + levels] = simplified
-    words[saved + 2 * levels] = -1
+    top, base, levels, end = begin_walk(h, node, 3)
+    if top < 0:
+        return top
+    words = i64(h, layout.STACK)  # by depth: states from base on, the other's states, the place of the node's end (-1: none)
+    words[top] = state
+    words[top + levels] = simplified
+    words[top + 2 * levels] = -1
     # at the top itself a LONGEST lexeme may end before the first byte
     if longest_of(h, state):
         place = add_end(h, node, 0, 0)
         if place < 0:
             return np.int64(statuses.GROW)
-        words[saved + 2 * levels] = place
+        words[top + 2 * levels] = place
     visited = 0
     at = node + 1
     while at < end:
@@ -496,7 +453,7 @@ def _walk_beside(h, state, simplified, node, begun):
         before = words[depth - 1]
         other = words[depth - 1 + levels]
         byte = np.int64(bytes_[at])
-        if begun and depth == saved + 1:
+        if begun and depth == top + 1:
             own = transition(h, begun, byte)
             if own < 0:
                 return own
@@ -551,6 +508,4 @@ def _walk_beside(h, state, simplified, node, begun):
         words[depth + levels] = beside
         words[depth + 2 * levels] = place
         at += 1
-    head[layout.STACK_TOP] = saved
-    head[layout.C_NODES] += visited
-    return np.int64(0 if spend(h, visited >> mask_layout.NODES_BITS) else statuses.LIMIT_WORK)
+    return end_walk(h, top, visited, 0)

@@ -11,19 +11,9 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import (
-    has_room,
-    header,
-    i32,
-    i64,
-    intern,
-    length_of,
-    lower_bound,
-    sort_unique,
-    word_of,
-)
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, lower_bound, sort_unique, word_of
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -43,13 +33,13 @@ def add_end(h, node, scanned, begun):
 
 @kernel
 def group_ends(h, start, theirs, n_theirs):
-    """Replace the ends from ``start`` on by groups of those at which the same lexemes end; where the first group is,
-    ``start``, or ``GROW``.
+    """Replace the ends from ``start`` on by groups: ends at which the same lexemes end form one. Returns ``start``, where the
+    first group stands, or ``GROW``.
 
-    The ``n_theirs`` groups from ``theirs`` on, those of the parent base, are taken over, less the nodes at which there is an
-    end of our own: such an end stands in place of the parent's, or, if it scans nothing, takes it away. A group of the parent
-    that loses no node is taken over as it is, and so shares its ``K_ENDS`` value with it, and all bases below it. Cost:
-    sorting the ends, and one look at each node of the parent's groups.
+    The parent base has ``n_theirs`` groups, from ``theirs`` on. They are inherited, except at nodes that have an end of our
+    own: it replaces the parent's end, or removes it if it scans nothing. A group that loses no node is copied as it is, so the
+    two bases share its ``K_ENDS`` value and all bases below it. Cost: sorting the ends, and one look at each node of the
+    parent's groups.
     """
     head = header(h)
     own = (head[layout.ENDS_USED] - start) // mask_layout.END_WORDS

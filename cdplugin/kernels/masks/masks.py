@@ -36,19 +36,19 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import n_ranges_of, ranges_of, roles_of, value_of
-from cdplugin.kernels.lexer.lexer import saturated, transition
+from cdplugin.kernels.lexer.lexer import saturated
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.masks.bases import base_after, base_of, close_list
+from cdplugin.kernels.masks.bases import base_of, close_list
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
-from cdplugin.kernels.masks.tracked_walk import walk_tracked
+from cdplugin.kernels.masks.group_walk import walk_group
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import past_longest, single, step, step_inside, step_token, textless_start
+from cdplugin.kernels.parser.cursors import pair_of, pairs_in, past_longest, single, step_token
 from cdplugin.kernels.parser.earley import advance
 from cdplugin.kernels.parser.fields import exact_start_of
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, memo_get, memo_put, spend, u8, word_of
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, memo_get, memo_put, spend, word_of
+from cdplugin.kernels.store.stack import intern_words, push_pair
 
 SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
 
@@ -64,7 +64,7 @@ def mask_of(h, row, state):
     state = saturated(h, state, head[layout.MAX_DEPTH])
     if state < 0:
         return state
-    base = base_of(h, state)
+    base = base_of(h, state, np.int64(0))
     if base < 0:
         return base
     known = memo_get(h, layout.M_MASK, row, base)
@@ -89,14 +89,15 @@ def mask_of(h, row, state):
         head[layout.TOKENS_USED] = start
         return status
     masks = i64(h, layout.MASKS)
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_BASE] = base
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_TOKENS] = start
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_LENGTH] = length
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS] = doubts
+    record = number * mask_layout.MASK_WORDS
+    masks[record + mask_layout.MASK_BASE] = base
+    masks[record + mask_layout.MASK_TOKENS] = start
+    masks[record + mask_layout.MASK_LENGTH] = length
+    masks[record + mask_layout.MASK_DOUBTS] = doubts
     # doubts are either open or decided, all of them: one of the two counts is 0
     is_open = has_role(h, state, layout.TRACKS)
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS] = head[layout.TOKENS_USED] - doubts if is_open else 0
-    masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DECIDED] = 0 if is_open else head[layout.TOKENS_USED] - doubts
+    masks[record + mask_layout.MASK_N_DOUBTS] = head[layout.TOKENS_USED] - doubts if is_open else 0
+    masks[record + mask_layout.MASK_N_DECIDED] = 0 if is_open else head[layout.TOKENS_USED] - doubts
     head[layout.N_MASKS] = number + 1
     return memo_put(h, layout.M_MASK, row, base, number)
 
@@ -111,7 +112,7 @@ def _reach(h, row, base):
     """
     head = header(h)
     at = head[layout.STACK_TOP]
-    if push(h, row) < 0 or push(h, base) < 0:
+    if push_pair(h, row, base) < 0:
         return np.int64(statuses.GROW)
     while at < head[layout.STACK_TOP]:
         row = i64(h, layout.STACK)[at]
@@ -120,9 +121,8 @@ def _reach(h, row, base):
         if not spend(h, 4 + n_groups_of(h, base)):
             return np.int64(statuses.LIMIT_WORK)
         groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            # ENDS is read anew each time: advance and base_after may write to it
+        for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
+            # ENDS is read anew each time: advance and base_of may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 # bases are shared by all rows, but what a shadow allows depends on a text
@@ -136,11 +136,11 @@ def _reach(h, row, base):
 
 @kernel
 def _delta(h, bottom, start):
-    """Write the token list, from ``start`` on, of the pairs ``STACK[bottom:top]``, without the first one's own base. Its
-    length (ids, or ``AS_BITMASK``), or a status.
+    """Write the delta of the pairs ``STACK[bottom:top]`` as a token list from ``start`` on; its length (ids, or ``AS_BITMASK``)
+    or a status. The first pair's own base is no part of it.
 
-    The list begins as ids. When it would be longer than a bitmask it becomes one, with later ids behind it (``dense``), which
-    :func:`_fold` puts into it at the end. Small groups are walked here, with whole cursors.
+    The list begins as ids. Once a bitmask would be shorter, the list becomes one (``dense``); ids that come later stand behind
+    it and are folded in at the end. Small groups are walked here, with whole cursors.
     """
     head = header(h)
     dense = False
@@ -153,24 +153,33 @@ def _delta(h, bottom, start):
             if status < 0:
                 return status
             dense = status == 1
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            # rows are memoised, so asking for one that _reach has made costs a look-up
-            small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
-            if small or head[layout.HAS_TRACKED]:
-                next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-                status = np.int64(min(next_row, 0))
-                if head[layout.HAS_TRACKED] and next_row > 0 and (small or _has_shadow(h, next_row)):
-                    status = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], False)
-                elif small and next_row > 0:
-                    status = _walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
-                if status < 0:
-                    return status
+        status = _walk_groups(h, row, base, False)
+        if status < 0:
+            return status
     if not dense:
         return np.int64(close_list(h, start))
-    _fold(h, start)
+    ids = start + head[layout.WORDS]
+    _add_list(h, ids, head[layout.TOKENS_USED] - ids, i32(h, layout.TOKEN_LISTS)[start:ids])
+    head[layout.TOKENS_USED] = ids
     return np.int64(mask_layout.AS_BITMASK)
+
+
+@kernel
+def _walk_groups(h, row, base, doubtful):
+    """Append the sure (or the ``doubtful``) tokens below those groups of a base that are walked for each row: those of at most
+    ``SMALL`` nodes, and those after which a shadow may come; 0 or a status.
+    """
+    groups = groups_of(h, base)
+    for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
+        small = i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL
+        if small or header(h)[layout.HAS_TRACKED]:
+            # rows are memoised, so asking for one that _reach has made costs a look-up
+            next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
+            if next_row > 0 and (small or _has_shadow(h, next_row)):
+                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], doubtful)
+            if next_row < 0:
+                return np.int64(next_row)
+    return np.int64(0)
 
 
 @kernel
@@ -193,16 +202,9 @@ def _doubts(h, bottom, row, state):
         return np.int64(0)
     start = head[layout.TOKENS_USED]
     for at in range(bottom, head[layout.STACK_TOP], 2):
-        from_row = i64(h, layout.STACK)[at]
-        base = i64(h, layout.STACK)[at + 1]
-        groups = groups_of(h, base)
-        for g in range(n_groups_of(h, base)):
-            group = groups + mask_layout.GROUP_WORDS * g
-            next_row = advance(h, from_row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-            if next_row > 0 and (i64(h, layout.ENDS)[group + mask_layout.G_NODES] <= SMALL or _has_shadow(h, next_row)):
-                next_row = walk_tracked(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], True)
-            if next_row < 0:
-                return np.int64(next_row)
+        status = _walk_groups(h, i64(h, layout.STACK)[at], i64(h, layout.STACK)[at + 1], True)
+        if status < 0:
+            return status
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
     # a pair that carries no text: what it leads to is the same for every cursor of the pair
@@ -230,26 +232,11 @@ def _push_after(h, row, ends):
         if state == 0:
             continue
         state = saturated(h, state, header(h)[layout.MAX_DEPTH])
-        after = state if state < 0 else base_after(h, ends, state)
+        after = state if state < 0 else base_of(h, state, ends)
         if after < 0:
             return after
-        if push(h, row) < 0 or push(h, after) < 0:
+        if push_pair(h, row, after) < 0:
             return np.int64(statuses.GROW)
-    return np.int64(0)
-
-
-@kernel
-def _walk_group(h, row, ends):
-    """Append the tokens that ``row`` allows below the ends of a group (a ``K_ENDS`` value); 0 or a status."""
-    cursor = textless_start(h, row)
-    if cursor < 0:
-        return cursor
-    if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
-        return np.int64(0)
-    for i in range(0, length_of(h, ends), 2):
-        status = _walk_below(h, cursor, word_of(h, ends, i), word_of(h, ends, i + 1))
-        if status < 0:
-            return status
     return np.int64(0)
 
 
@@ -293,83 +280,6 @@ def _add_base(h, base, start, dense):
                 tokens[used + i] = tokens[first + i]
             head[layout.TOKENS_USED] = used + length
     return np.int64(1 if dense else 0)
-
-
-@kernel
-def _fold(h, start):
-    """Put the ids that stand behind the bitmask at ``start`` into it, and drop them."""
-    head = header(h)
-    words = head[layout.WORDS]
-    tokens = i32(h, layout.TOKEN_LISTS)
-    for i in range(start + words, head[layout.TOKENS_USED]):
-        token = tokens[i]
-        tokens[start + (token >> 5)] |= np.int32(1 << (token & 31))
-    head[layout.TOKENS_USED] = start + words
-
-
-@kernel
-def _walk_below(h, cursor, top_node, begun):
-    """Append the tokens below ``top_node`` (-1: the root) that ``cursor`` (the state at it) can go on with; 0 or a status.
-
-    ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
-    ended. The walk steps whole cursors, lexer and parser together. Bytes that stay inside a lexeme are one look-up in the
-    transition row. One array by depth holds the cursors; a node's cursor is overwritten by its next sibling's.
-    """
-    head = header(h)
-    bytes_ = u8(h, layout.TRIE_BYTE)
-    depths = i32(h, layout.TRIE_DEPTH)
-    skips = i32(h, layout.TRIE_SKIP)
-    tokens = i32(h, layout.TRIE_TOKEN)
-    transitions = i32(h, layout.TRANSITIONS)
-    saved = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
-        return np.int64(statuses.GROW)
-    cursors = i64(h, layout.STACK)
-    base = saved - depths[top_node] if top_node >= 0 else saved
-    out = i32(h, layout.TOKEN_LISTS)
-    room = out.shape[0]
-    used = head[layout.TOKENS_USED]
-    head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
-    cursors[saved] = cursor
-    node = np.int64(top_node + 1)
-    end = top_node + skips[top_node] if top_node >= 0 else head[layout.N_NODES]
-    visited = 0
-    while node < end:
-        visited += 1
-        depth = base + depths[node]
-        before = cursors[depth - 1]
-        byte = np.int64(bytes_[node])
-        # by a byte of its own the LONGEST lexeme would have gone on instead of ending here
-        if begun and depth == saved + 1:
-            own = transition(h, begun, byte)
-            if own < 0:
-                return own
-            if own != lexer_layout.BEFORE:
-                node += skips[node]
-                continue
-        after = step_inside(transitions, before, byte)  # most bytes stay inside a lexeme or are dead
-        if after < 0:
-            after = step(h, before, byte)
-            if after < 0:
-                return after
-        if after == 0:
-            node += skips[node]
-            continue
-        token = tokens[node]
-        if token >= 0:
-            # the list is written through a view; when it is full the walk begins again with a larger one
-            if used == room:
-                has_room(h, layout.TOKEN_LISTS, room + 1)
-                return np.int64(statuses.GROW)
-            out[used] = token
-            used += 1
-        cursors[depth] = after
-        node += 1
-    head[layout.TOKENS_USED] = used
-    head[layout.STACK_TOP] = saved
-    head[layout.C_NODES] += visited
-    head[layout.C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
 
 
 @kernel
@@ -425,22 +335,18 @@ def _write_mask(h, number, out):
 
 @kernel
 def _add_doubts(h, number, pair, out):
-    """OR the doubts of mask ``number`` that ``pair`` can go on with into ``out``; 0 or a status.
+    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
 
-    Each is followed byte by byte from the pair, with its text: their number is small, since most tokens that reach a shadow
-    are sure.
+    Each doubt is followed byte by byte from the pair, with its text. They are few: most tokens that reach a shadow are sure.
     """
     masks = i64(h, layout.MASKS)
-    first = masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_DOUBTS]
-    last = first + masks[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]
+    record = number * mask_layout.MASK_WORDS
+    first = masks[record + mask_layout.MASK_DOUBTS]
+    last = first + masks[record + mask_layout.MASK_N_DOUBTS]
     cursor = single(pair >> 32, pair & layout.LOW_32, np.int64(0))
     # a pair with a text is no cursor by itself, but a set of one pair is
     if pair & lexer_layout.TEXT_BIT:
-        top = header(h)[layout.STACK_TOP]
-        if push(h, pair) < 0:
-            return np.int64(statuses.GROW)
-        header(h)[layout.STACK_TOP] = top
-        cursor = intern(h, layout.K_STATE, top, 1)
+        cursor = np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
         if cursor < 0:
             return cursor
     for i in range(first, last):
@@ -502,10 +408,8 @@ def fill(h, cursor, out):
 @kernel
 def add_terminals(h, cursor, out):
     """OR the tokens of the token terminals that may come at ``cursor`` into ``out``; 0 or a status."""
-    if cursor >> 32:
-        return _add_terminals_of(h, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, out)
-    for i in range(length_of(h, cursor) if cursor > 0 else 0):
-        pair = word_of(h, cursor, i)
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
         if pair != parser_layout.ACCEPTS_HERE:
             status = _add_terminals_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32), out)
             if status < 0:

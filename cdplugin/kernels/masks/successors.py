@@ -12,12 +12,12 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import count_bits, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.masks.loops import loops_of
+from cdplugin.kernels.masks.loops import COPIED_BITS, loops_below
+from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.parser.cursors import step, step_inside
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
+from cdplugin.kernels.store.arena import header, i32, i64, spend, u8
 
 # words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none),
 # slots of the table (a power of two), cursors so far, tokens that the walk gave a number; then the slots' cursors and their
@@ -25,8 +25,7 @@ from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT, Q_NUMBERED = range(5)
 QUESTION_WORDS = 5
 _STEP_WORK = 8  # units of work of a step that is more than a look at a table
-_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
-_COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
+
 FULL = 1 << 40
 """More cursors than half the slots: ask again with more."""
 
@@ -113,7 +112,6 @@ def _walk(h, cursor, table, row, numbers):
 
     Neighbouring tokens mostly lead to the cursor of the token before, which is compared first (``last``).
     """
-    head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
@@ -122,21 +120,19 @@ def _walk(h, cursor, table, row, numbers):
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
-    records = i64(h, layout.LEXER_STATES)
-    saved = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, saved + head[layout.MAX_DEPTH] + 2):
-        return np.int64(statuses.GROW)
-    stack = i64(h, layout.STACK)
-    stack[saved] = cursor
-    head[layout.STACK_TOP] = saved + head[layout.MAX_DEPTH] + 2
+    place, base, _, end = begin_walk(h, np.int64(-1), 1)
+    if place < 0:
+        return place
+    cursors = i64(h, layout.STACK)
+    cursors[place] = cursor
     node = np.int64(0)
     visited = 0
     numbered = 0
     last, number = np.int64(0), np.int64(-1)
-    while node < head[layout.N_NODES]:
+    while node < end:
         visited += 1
-        depth = saved + depths[node]
-        before = stack[depth - 1]
+        depth = base + depths[node]
+        before = cursors[depth - 1]
         byte = np.int64(bytes_[node])
         after = step_inside(transitions, before, byte)
         if after < 0:
@@ -160,13 +156,11 @@ def _walk(h, cursor, table, row, numbers):
             node += 1
             continue
         state = after & lexer_layout.STATE_MASK
-        loops = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS] if after >> 32 else np.int64(0)
-        if loops < 0 and skips[node] >= _LARGE:
-            loops = loops_of(h, state)
-            if loops < 0:
-                return loops
-        if loops <= 0 or below[node] & ~loops:
-            stack[depth] = after
+        loops = loops_below(h, state, skips[node]) if after >> 32 else np.int64(0)
+        if loops < 0:
+            return loops
+        if loops == 0 or below[node] & ~loops:
+            cursors[depth] = after
             node += 1
             continue
         # no byte below leads anywhere but back here, inside the same lexemes
@@ -175,15 +169,14 @@ def _walk(h, cursor, table, row, numbers):
             last, number = inside, _number(table, inside)
             if number < 0:
                 return np.int64(FULL)
-        for i in range(ranks[node + 1], ranks[node + skips[node]]):
+        first_rank, last_rank = ranks[node + 1], ranks[node + skips[node]]
+        for i in range(first_rank, last_rank):
             token = listed[i]
             if (row[token >> 5] >> np.int32(token & 31)) & 1:
                 numbers[token] = number
                 numbered += 1
-        visited += (ranks[node + skips[node]] - ranks[node + 1]) >> _COPIED_BITS
+        visited += (last_rank - first_rank) >> COPIED_BITS
         node += skips[node]
     table[Q_NUMBERED] = numbered
-    head[layout.STACK_TOP] = saved
-    head[layout.C_NODES] += visited
-    head[layout.C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
+    header(h)[layout.C_SUBWALKS] += 1
+    return end_walk(h, place, visited, 8)

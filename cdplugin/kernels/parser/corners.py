@@ -11,7 +11,6 @@ Left corners are only taken over nonterminals that have their rules: where one h
 from __future__ import annotations
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     aux_of,
@@ -29,6 +28,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
+from cdplugin.kernels.store.stack import intern_set, push
 
 MANY = 24  # entries of an origin from which on it is restricted to each of their corners at once
 
@@ -88,21 +88,25 @@ def left_corners(h, nonterminal):
         while entry >= 0:
             dot = rule_lists[2 * entry]
             entry = rule_lists[2 * entry + 1]
-            while symbols[dot] >= 0 and nullable[symbols[dot]]:
-                dot += 1
+            dot = past_nullable(symbols, nullable, dot)
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
     # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
-    n_first = sort_stack(h, end, head[layout.STACK_TOP] - end)
-    first = intern(h, layout.K_FIRST, end, n_first)
+    first = intern_set(h, layout.K_FIRST, end)
     if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
         return statuses.GROW
-    n_corners = sort_stack(h, base, end - base)
-    corners = intern(h, layout.K_CORNERS, base, n_corners)
-    head[layout.STACK_TOP] = base
+    corners = intern_set(h, layout.K_CORNERS, base)
     if corners < 0:
         return statuses.GROW
     return memo_put(h, layout.M_CORNERS, nonterminal, 0, corners)
+
+
+@kernel
+def past_nullable(symbols, nullable, dot):
+    """The dot past the nonterminals after ``dot`` that may be empty. ``symbols``, ``nullable``: DOT_SYMBOL and NULLABLE."""
+    while symbols[dot] >= 0 and nullable[symbols[dot]]:
+        dot += 1
+    return dot
 
 
 @kernel

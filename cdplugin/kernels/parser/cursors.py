@@ -29,11 +29,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import (
-    accepted_of,
-    longest_of,
-    rest_of,
-)
+from cdplugin.kernels.lexer.fields import accepted_of, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, with_values
 from cdplugin.kernels.parser import layout as parser_layout
@@ -54,6 +50,7 @@ from cdplugin.kernels.store.arena import (
     u8,
     word_of,
 )
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -68,23 +65,33 @@ def single(row, state, accepts):
 
 
 @kernel
+def pairs_in(h, cursor):
+    """How many words :func:`pair_of` has for a cursor: 0 for the dead one."""
+    if cursor >> 32:
+        return np.int64(1)
+    return length_of(h, cursor) if cursor else np.int64(0)
+
+
+@kernel
+def pair_of(h, cursor, i):
+    """Pair ``i`` of a cursor, as ``row << 32 | lexer state``. Of a set, the first word may be ``ACCEPTS_HERE``."""
+    if cursor >> 32:
+        return pack((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
+    return word_of(h, cursor, i)
+
+
+@kernel
 def start_of(h, row):
     """The cursor at the boundary before ``row``, or a status.
 
     EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs. A start
     state with lexemes that track their values carries the empty text, and so is in a set, too.
     """
-    exact = exact_start_of(h, row)
-    longest = longest_start_of(h, row)
-    # one of the two states is 0, so their sum is the other
-    if (exact == 0 or longest == 0) and not has_role(h, exact, layout.TRACKS):
-        return single(row, exact + longest, accepts_of(h, row))
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    accepts = accepts_of(h, row)
-    if add_boundary(h, base, row) < 0:
-        return np.int64(statuses.GROW)
-    return cursor_of(h, base, accepts)
+    if not has_role(h, exact_start_of(h, row), layout.TRACKS):
+        return textless_start(h, row)
+    base = header(h)[layout.STACK_TOP]
+    status = add_boundary(h, base, row)
+    return status if status < 0 else cursor_of(h, base, accepts_of(h, row))
 
 
 @kernel
@@ -93,7 +100,7 @@ def textless_start(h, row):
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
     accepts = accepts_of(h, row)
-    if exact == 0 or longest == 0:
+    if exact == 0 or longest == 0:  # so their sum is the other
         return single(row, exact + longest, accepts)
     base = header(h)[layout.STACK_TOP]
     if add_pair(h, base, row, exact) < 0 or add_pair(h, base, row, longest) < 0:
@@ -102,23 +109,25 @@ def textless_start(h, row):
 
 
 @kernel
+def says_accepts(h, cursor):
+    """1 if the text may end at a boundary here, which the row has said when the cursor was made; else 0."""
+    if cursor >> 32:
+        return (cursor & parser_layout.ACCEPT_BIT) >> 31
+    # ACCEPTS_HERE sorts before all pairs
+    return np.int64(cursor != 0 and word_of(h, cursor, 0) == parser_layout.ACCEPTS_HERE)
+
+
+@kernel
 def accepts_at(h, cursor):
     """1 if the text may end here, else 0; or a status.
 
-    At a boundary the row has said so when the cursor was made. Inside LONGEST lexemes that match, the row after them has to be
-    made, which is why this may fail.
+    Inside LONGEST lexemes that match, the end of the text ends them: the row after them has to be made, which is why this may
+    fail.
     """
-    if cursor >> 32:
-        if cursor & parser_layout.ACCEPT_BIT:
-            return np.int64(1)
-        # inside a LONGEST lexeme that matches, the end of the text ends it
-        return _accepts_after(h, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
-    if cursor == 0:
-        return np.int64(0)
-    for i in range(length_of(h, cursor)):
-        pair = word_of(h, cursor, i)
-        if pair == parser_layout.ACCEPTS_HERE:
-            return np.int64(1)
+    if says_accepts(h, cursor):
+        return np.int64(1)
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
         accepts = _accepts_after(h, pair >> 32, pair & layout.LOW_32)
         if accepts != 0:
             return accepts
@@ -204,9 +213,10 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """The cursor of ``next_row`` at its boundary together with the pair ``(row, rest)``, which goes on inside its lexemes.
+    """The cursor of two readings: a lexeme has ended (``next_row`` at its boundary), or goes on (the pair ``(row, rest)``).
 
-    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` (rows are united).
+    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest``: then the rows are
+    united.
     """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
@@ -318,13 +328,9 @@ def _follow_text(h, base, row, text, byte):
         if whole < 0:
             return whole
         ended = with_values(h, accepted_of(h, after), whole)
-        next_row = ended if ended < 0 else advance(h, row, ended)
-        if next_row < 0:
-            return next_row
-        accepts = accepts_of(h, next_row)
-        status = add_boundary(h, base, next_row)
-        if status < 0:
-            return status
+        accepts = ended if ended < 0 else add_after(h, base, row, ended)
+        if accepts < 0:
+            return accepts
         after = rest_of(h, after)
     if has_role(h, after, layout.TRACKS):
         after = text_after(h, text, byte, after)
@@ -342,16 +348,24 @@ def _land(h, base, row, after):
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
-        next_row = advance(h, row, accepted_of(h, after))
-        if next_row < 0:
-            return next_row
-        accepts = accepts_of(h, next_row)
-        status = add_boundary(h, base, next_row)
-        if status < 0:
-            return status
+        accepts = add_after(h, base, row, accepted_of(h, after))
+        if accepts < 0:
+            return accepts
         after = rest_of(h, after)
     status = add_pair(h, base, row, after)
     return status if status < 0 else accepts
+
+
+@kernel
+def add_after(h, base, row, ended):
+    """Scan ``ended`` (a ``K_ACCEPTED`` value) from ``row``, and add the pairs at the boundary after it; 1 if the text may end
+    there, else 0; or a status.
+    """
+    next_row = advance(h, row, ended)
+    if next_row < 0:
+        return next_row
+    status = add_boundary(h, base, next_row)
+    return status if status < 0 else accepts_of(h, next_row)
 
 
 @kernel
@@ -413,12 +427,7 @@ def add_pair(h, base, row, state):
                 return united
             i64(h, layout.STACK)[i] = pack(united, state)
             return np.int64(0)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 1):
-        return np.int64(statuses.GROW)
-    i64(h, layout.STACK)[top] = pack(row, state)
-    head[layout.STACK_TOP] = top + 1
-    return np.int64(0)
+    return np.int64(push(h, pack(row, state)))
 
 
 @kernel

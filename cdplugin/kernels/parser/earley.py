@@ -54,11 +54,19 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.corners import MANY, contains, first_at, first_lexemes, left_corners, need_rules, restrict
+from cdplugin.kernels.parser.corners import (
+    MANY,
+    contains,
+    first_at,
+    first_lexemes,
+    left_corners,
+    need_rules,
+    past_nullable,
+    restrict,
+)
 from cdplugin.kernels.parser.fields import exact_start_of, items_of, longest_start_of, origin_of
 from cdplugin.kernels.parser.skips import drop_skip_items, has_skip_items, only_after_skips, others_start, push_skip_items
 from cdplugin.kernels.parser.tracked_scan import scan_tracked
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     aux_of,
@@ -69,13 +77,13 @@ from cdplugin.kernels.store.arena import (
     length_of,
     memo_get,
     memo_put,
-    offset_of,
     pack,
     set_aux,
     sort_stack,
     spend,
     word_of,
 )
+from cdplugin.kernels.store.stack import intern_set, push, push_all
 
 _CORNER_WORK = 4
 """Units of work of asking whether a nonterminal is predicted."""
@@ -84,19 +92,8 @@ _CORNER_WORK = 4
 @kernel
 def _push_items(h, items):
     """Push all items of a ``K_ITEMS`` value; 0 or ``GROW``."""
-    head = header(h)
-    count = length_of(h, items)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + count):
-        return statuses.GROW
-    head[layout.WORK_LEFT] -= count
-    words = i64(h, layout.STACK)
-    data = i64(h, layout.DATA)
-    offset = offset_of(h, items)
-    for i in range(count):
-        words[top + i] = data[offset + i]
-    head[layout.STACK_TOP] = top + count
-    return 0
+    header(h)[layout.WORK_LEFT] -= length_of(h, items)
+    return push_all(h, items)
 
 
 @kernel
@@ -181,8 +178,7 @@ def complete(h, nonterminal, origin):
                 if restricted < 0 or push(h, pack(dot + 1, restricted)) < 0:
                     return statuses.GROW
     # the worklist below the items is dropped with them; only the items are the value
-    count = sort_stack(h, end, head[layout.STACK_TOP] - end)
-    items = intern(h, layout.K_ITEMS, end, count)
+    items = intern_set(h, layout.K_ITEMS, end)
     head[layout.STACK_TOP] = base
     if items < 0:
         return items
@@ -247,21 +243,18 @@ def _push_after(h, dot, origin):
 
 
 @kernel
-def make_row(h, start, count):
-    """Number of the row with the kernel items ``STACK[start:start + count]``, which are sorted here; or a status. Rows count
-    from 1.
+def make_row(h, start):
+    """Number of the row with the kernel items ``STACK[start:top]``, which are taken off the stack; or a status. Rows count from
+    1.
 
     ``MAX_ROW_ITEMS`` is compared before repeated items are dropped, since an ambiguous grammar costs the work of collecting
     them.
     """
     head = header(h)
-    if count > head[layout.MAX_ROW_ITEMS]:  # before repeated ones go: this is the work of an ambiguous grammar
+    if head[layout.STACK_TOP] - start > head[layout.MAX_ROW_ITEMS]:
         return statuses.LIMIT_ROW
-    count = sort_stack(h, start, count)
-    items = intern(h, layout.K_ITEMS, start, count)
-    if items < 0:
-        return items
-    return row_of(h, items)
+    items = intern_set(h, layout.K_ITEMS, start)
+    return items if items < 0 else row_of(h, items)
 
 
 @kernel
@@ -324,14 +317,12 @@ def row_of(h, items):
             pair += 1
         if head[layout.STACK_TOP] - top > head[layout.MAX_ROW_ITEMS]:
             return statuses.LIMIT_ROW
-        given = sort_stack(h, top, head[layout.STACK_TOP] - top)
-        gives = intern(h, layout.K_ITEMS, top, given)
+        gives = intern_set(h, layout.K_ITEMS, top)
         if gives < 0:
             return gives
         # entries overwrite room that was reserved above the pairs, so both lists survive the calls in between
         i64(h, layout.STACK)[entries + n_waited] = pack(waited, gives)
         n_waited += 1
-        head[layout.STACK_TOP] = top
     origin = intern(h, layout.K_ORIGIN, entries, n_waited)
     if origin < 0:
         return origin
@@ -381,9 +372,7 @@ def _start_state(h, items, waited, n_waited, field):
     nullable = i64(h, layout.NULLABLE)
     base = head[layout.STACK_TOP]
     for i in range(length_of(h, items)):
-        dot = word_of(h, items, i) >> 32
-        while symbols[dot] >= 0 and nullable[symbols[dot]]:
-            dot += 1
+        dot = past_nullable(symbols, nullable, word_of(h, items, i) >> 32)
         if symbols[dot] < layout.END_OF_RULE and -2 - symbols[dot] != end_symbol and push(h, -2 - symbols[dot]) < 0:
             return statuses.GROW
     marked = has_skip_items(h, items)
@@ -399,22 +388,15 @@ def _start_state(h, items, waited, n_waited, field):
         first = first_lexemes(h, nonterminal)
         if first < 0:
             return first
-        count = length_of(h, first)
-        if not spend(h, 4 + count):
+        if not spend(h, 4 + length_of(h, first)):
             return statuses.LIMIT_WORK
-        if not has_room(h, layout.STACK, head[layout.STACK_TOP] + count):
-            return statuses.GROW
-        words = i64(h, layout.STACK)
-        data = i64(h, layout.DATA)
-        offset = offset_of(h, first)
         # K_FIRST is sorted by lexeme, so repetitions of one stand together
         previous = np.int64(-1)
-        for i in range(count):
-            lexeme = data[offset + i] >> 32
-            if lexeme != previous:
-                words[head[layout.STACK_TOP]] = lexeme
-                head[layout.STACK_TOP] += 1
-                previous = lexeme
+        for i in range(length_of(h, first)):
+            lexeme = word_of(h, first, i) >> 32
+            if lexeme != previous and push(h, lexeme) < 0:
+                return statuses.GROW
+            previous = lexeme
     count = sort_stack(h, base, head[layout.STACK_TOP] - base)
     if marked:
         count = only_after_skips(h, items, base, count)
@@ -459,9 +441,7 @@ def _after_skip(h, row, accepted):
     drop_skip_items(h, base)
     if push_skip_items(h, accepted) < 0:
         return statuses.GROW
-    after = make_row(h, base, head[layout.STACK_TOP] - base)
-    head[layout.STACK_TOP] = base
-    return after
+    return make_row(h, base)
 
 
 @kernel
@@ -502,9 +482,7 @@ def advance(h, row, accepted):
             continue
         for i in range(length_of(h, items)):
             item = word_of(h, items, i)
-            dot = item >> 32
-            while symbols[dot] >= 0 and nullable[symbols[dot]]:
-                dot += 1
+            dot = past_nullable(symbols, nullable, item >> 32)
             if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & layout.LOW_32)) < 0:
                 return statuses.GROW
         for w in range(length_of(h, origin)):
@@ -535,7 +513,7 @@ def advance(h, row, accepted):
         if status < 0:
             return status
     # the moves stay below: they are the work list, not items
-    after = make_row(h, base + moves, head[layout.STACK_TOP] - base - moves)
+    after = make_row(h, base + moves)
     head[layout.STACK_TOP] = base
     if after < 0:
         return after
@@ -558,6 +536,4 @@ def unite_rows(h, a, b):
     # one of the two was reached without a skip, so every lexeme may start
     if has_skip_items(h, items_a) != has_skip_items(h, items_b):
         drop_skip_items(h, base)
-    row = make_row(h, base, head[layout.STACK_TOP] - base)
-    head[layout.STACK_TOP] = base
-    return row
+    return make_row(h, base)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import entry_kernel, kernel
+from cdplugin.kernels.jit.decorators import entry_of, kernel
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
@@ -39,9 +39,7 @@ def prepare(h, n_words):
     head = header(h)
     stack = i64(h, layout.STACK)
     head[layout.STACK_TOP] = n_words
-    packed = np.empty(n_words, np.int64)
-    for i in range(n_words):
-        packed[i] = stack[i]
+    packed = stack[:n_words].copy()
     n_rules, n_symbols = packed[parser_layout.P_RULES], packed[parser_layout.P_SYMBOLS]
     n, n_lexemes = packed[parser_layout.P_NONTERMINALS], packed[parser_layout.P_LEXEMES]
     at = parser_layout.PACKED_WORDS + n_rules
@@ -194,12 +192,6 @@ def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
                 out[start + skip * layout.LEXEME_WORDS + layout.X_IS_SKIP] = 1
 
 
-@entry_kernel
-def find_productive(lefts, offsets, symbols, barren, known, work, seeds):
-    """:func:`_find_productive`, for rules with families."""
-    _find_productive(lefts, offsets, symbols, barren, known, work, seeds)
-
-
 @kernel
 def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
     """Set ``known`` to 1 for each nonterminal that derives a text; those that are 1 at the first call are known to.
@@ -278,12 +270,6 @@ def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
             at = links[at]
 
 
-@entry_kernel
-def arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
-    """:func:`_arrange`, for rules with families."""
-    return _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number)
-
-
 @kernel
 def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
     """Number what ``start`` reaches by productive rules, and lay it out. Arrays are int64.
@@ -345,19 +331,9 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
     without_lexemes = np.ones(n_lexemes + 2, np.int64)
     work = np.empty(n_rules + 2 * len(new_symbols) + 2 * n, np.int64)
     _find_productive(new_lefts, new_offsets, new_symbols, without_lexemes, is_null, work, np.empty(0, np.int64))
+    dots = out[parser_layout.OUT_WORDS :]
     n_corners = _lay_out(
-        new_lefts,
-        new_offsets,
-        new_symbols,
-        is_null,
-        0,
-        0,
-        0,
-        rule_heads,
-        corner_heads,
-        out[parser_layout.OUT_WORDS :],
-        out[lists:],
-        out[corner_lists:],
+        new_lefts, new_offsets, new_symbols, is_null, 0, 0, 0, rule_heads, corner_heads, dots, out[lists:], out[corner_lists:]
     )
     end = corner_lists + 2 * n_corners
     out[end : end + 3 * n] = heads
@@ -442,16 +418,6 @@ def _number_lexemes(lexeme_number, skip_of):
     return used
 
 
-@entry_kernel
-def lay_out(
-    lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
-):
-    """:func:`_lay_out`, for rules that come late: those of a family's member when the parser first predicts it."""
-    return _lay_out(
-        lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
-    )
-
-
 @kernel
 def _lay_out(
     lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
@@ -492,3 +458,9 @@ def _lay_out(
             dots[2 * n_dots + at] = null_rest
         dot += 1
     return n_corners
+
+
+# for rules with families, and for those that come late: when the parser first predicts a family's member
+find_productive = entry_of(_find_productive)
+arrange = entry_of(_arrange)
+lay_out = entry_of(_lay_out)

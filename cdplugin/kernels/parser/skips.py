@@ -13,9 +13,9 @@ from __future__ import annotations
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import is_skip, skip_of, value_of
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.regex.expressions import push
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import header, i64, length_of, pack, word_of
+from cdplugin.kernels.store.stack import push
 
 
 @kernel

@@ -16,12 +16,21 @@ from cdplugin.kernels.lexer.fields import after_tick, n_ranges_of, ranges_of, sy
 from cdplugin.kernels.lexer.lexer import lexer_state
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of, text_in
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import add_boundary, add_pair, cursor_of, past_longest, single, step_bytes
-from cdplugin.kernels.parser.earley import advance
-from cdplugin.kernels.parser.fields import accepts_of
-from cdplugin.kernels.regex.expressions import nullable, push
+from cdplugin.kernels.parser.cursors import (
+    add_after,
+    add_pair,
+    cursor_of,
+    pair_of,
+    pairs_in,
+    past_longest,
+    says_accepts,
+    single,
+    step_bytes,
+)
+from cdplugin.kernels.regex.expressions import nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, pack, sort_range, sort_unique, u8, word_of
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -49,36 +58,23 @@ def accept(h, cursor, token, as_text):
         return after
     base = head[layout.STACK_TOP]
     accepts = np.int64(0)
-    if cursor >> 32:
-        accepts = _follow_terminal(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK, token)
-    elif cursor:
-        for i in range(length_of(h, cursor)):
-            pair = word_of(h, cursor, i)
-            if pair != parser_layout.ACCEPTS_HERE:
-                status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
-                if status < 0:
-                    return status
-                accepts |= status
-    if accepts < 0:
-        return accepts
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
+        if pair != parser_layout.ACCEPTS_HERE:
+            status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
+            if status < 0:
+                return status
+            accepts |= status
     # no terminal stands for the token: what its bytes lead to is all
     if head[layout.STACK_TOP] == base and not accepts:
         return after
-    if after >> 32:
-        accepts |= (after & parser_layout.ACCEPT_BIT) >> 31
-        status = add_pair(h, base, (after >> 32) - 1, after & lexer_layout.STATE_MASK)
-        if status < 0:
-            return status
-    elif after:
-        for i in range(length_of(h, after)):
-            pair = word_of(h, after, i)
-            if pair == parser_layout.ACCEPTS_HERE:
-                accepts = np.int64(1)
-                continue
+    for i in range(pairs_in(h, after)):
+        pair = pair_of(h, after, i)
+        if pair != parser_layout.ACCEPTS_HERE:
             status = add_pair(h, base, pair >> 32, pair & layout.LOW_32)
             if status < 0:
                 return status
-    return cursor_of(h, base, accepts)
+    return cursor_of(h, base, accepts | says_accepts(h, after))
 
 
 @kernel
@@ -117,13 +113,7 @@ def _follow_terminal(h, base, row, state, token):
         return np.int64(0)
     scanned = intern(h, layout.K_ACCEPTED, top, count)
     head[layout.STACK_TOP] = top
-    if scanned < 0:
-        return scanned
-    next_row = advance(h, row, scanned)
-    if next_row < 0:
-        return next_row
-    status = add_boundary(h, base, next_row)
-    return status if status < 0 else accepts_of(h, next_row)
+    return scanned if scanned < 0 else add_after(h, base, row, scanned)
 
 
 @kernel
@@ -132,24 +122,16 @@ def _tick(h, cursor):
 
     Each counting lexeme goes to its next number (``X_TICK``). One that has used up its tokens ends as soon as it matches.
     """
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    accepts = np.int64(0)
-    if cursor >> 32:
-        accepts = _tick_pair(h, base, (cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
-        if accepts >= 0 and cursor & parser_layout.ACCEPT_BIT:
-            accepts = np.int64(1)
-    else:
-        for i in range(length_of(h, cursor) if cursor else 0):
-            pair = word_of(h, cursor, i)
-            if pair == parser_layout.ACCEPTS_HERE:
-                accepts = np.int64(1)
-                continue
+    base = header(h)[layout.STACK_TOP]
+    accepts = says_accepts(h, cursor)
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
+        if pair != parser_layout.ACCEPTS_HERE:
             status = _tick_pair(h, base, pair >> 32, pair & layout.LOW_32)
             if status < 0:
                 return status
             accepts |= status
-    return accepts if accepts < 0 else cursor_of(h, base, accepts)
+    return cursor_of(h, base, accepts)
 
 
 @kernel
@@ -190,20 +172,12 @@ def _tick_pair(h, base, row, state):
     if after < 0:
         return after
     accepts = np.int64(0)
-    next_row = np.int64(0)
-    if ended:
-        scanned = intern(h, layout.K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
-        if scanned < 0:
-            return scanned
-        next_row = advance(h, row, scanned)
-        if next_row < 0:
-            return next_row
-        accepts = accepts_of(h, next_row)
     head[layout.STACK_TOP] = top
     if ended:
-        status = add_boundary(h, base, next_row)
-        if status < 0:
-            return status
+        scanned = intern(h, layout.K_ACCEPTED, top + count, sort_unique(words, top + count, ended))
+        accepts = scanned if scanned < 0 else add_after(h, base, row, scanned)
+        if accepts < 0:
+            return accepts
     if text and has_role(h, after, layout.TRACKS):
         after = text_in(h, text, after)
         if after < 0:

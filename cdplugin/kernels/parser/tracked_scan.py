@@ -10,10 +10,10 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import role_of, tracked_of
-from cdplugin.kernels.parser.corners import first_lexemes, restrict
-from cdplugin.kernels.regex.expressions import push
+from cdplugin.kernels.parser.corners import first_lexemes, past_nullable, restrict
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, pack, spend, word_of
+from cdplugin.kernels.store.stack import push
 
 
 @kernel
@@ -27,9 +27,7 @@ def scan_tracked(h, items, origin, ended):
     nullable = i64(h, layout.NULLABLE)
     for i in range(length_of(h, items)):
         item = word_of(h, items, i)
-        dot = item >> 32
-        while symbols[dot] >= 0 and nullable[symbols[dot]]:
-            dot += 1
+        dot = past_nullable(symbols, nullable, item >> 32)
         dot = _tracked_dot(h, dot, -2 - symbols[dot], ended)
         if dot < 0:
             return dot

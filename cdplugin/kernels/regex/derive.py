@@ -27,13 +27,15 @@ from cdplugin.kernels.regex.expressions import (
     make_literals,
     make_not,
     make_repeat,
+    n_parts_of,
     nullable,
-    push,
+    split,
 )
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
-from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes
+from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes
+from cdplugin.kernels.store.stack import push, push_all, push_pair
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
 _MOST_HEADS = 16  # of a set of literals: a class without more of them is not worth their bisections
@@ -122,7 +124,7 @@ def derive(h, e, byte):
         if kind == layout.K_CAT:
             result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
             if result >= 0 and n == 2:
-                if push(h, result) < 0 or push(h, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
+                if push_pair(h, result, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
                     return statuses.GROW
                 result = make_alt(h, top, 2)
                 head[layout.STACK_TOP] = top
@@ -151,6 +153,16 @@ def derive(h, e, byte):
 
 
 @kernel
+def cover_class(h, e, other, byte, covered):
+    """Add ``byte`` to a set, and bytes that certainly give both expressions the derivatives that it gives; 0 or ``GROW``."""
+    byte_class = byte_set(-1)
+    if refine_class(h, e, byte, byte_class, FEW_VISITS) < 0 or refine_class(h, other, byte, byte_class, FEW_VISITS) < 0:
+        return statuses.GROW
+    add_bytes(covered, byte_class)
+    return 0
+
+
+@kernel
 def refine_class(h, e, byte, byte_class, most_visits):
     """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
@@ -161,9 +173,8 @@ def refine_class(h, e, byte, byte_class, most_visits):
     For ``[a-z]+ | "if"`` and the byte ``k``: inside ``[a-z]``, and no literal begins with it, so the class is ``[a-z]`` less
     ``i``.
     """
-    joint = word_of(h, e, 0) if kind_of(h, e) == layout.K_CAT else e
-    if kind_of(h, joint) == layout.K_AND:
-        most_visits *= length_of(h, joint)
+    joint, _ = split(h, e)
+    most_visits *= n_parts_of(h, joint, layout.K_AND)
     head = header(h)
     base = head[layout.STACK_TOP]
     if push(h, e) < 0:
@@ -196,9 +207,8 @@ def refine_class(h, e, byte, byte_class, most_visits):
             if push(h, word_of(h, e, 0)) < 0:
                 return statuses.GROW
         elif kind == layout.K_ALT or kind == layout.K_AND:
-            for i in range(length_of(h, e)):
-                if push(h, word_of(h, e, i)) < 0:
-                    return statuses.GROW
+            if push_all(h, e) < 0:
+                return statuses.GROW
         if give_up:
             fill_bytes(byte_class, np.int64(0))
             add_byte(byte_class, byte)

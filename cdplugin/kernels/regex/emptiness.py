@@ -33,8 +33,10 @@ from cdplugin.kernels.regex.expressions import (
     SEEN,
     make_and,
     make_not,
-    push,
+    n_parts_of,
+    part_of,
     repeats_within,
+    split,
 )
 from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
 from cdplugin.kernels.store import layout, statuses
@@ -42,7 +44,6 @@ from cdplugin.kernels.store.arena import (
     aux_of,
     clear_flags,
     flags_of,
-    has_room,
     header,
     i64,
     kind_of,
@@ -54,6 +55,7 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
 from cdplugin.kernels.store.heap import heap_pop, heap_push
+from cdplugin.kernels.store.stack import push, push_pair
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
@@ -107,15 +109,8 @@ def _decide(h, e, fuel):
     if flags & IS_EMPTY:
         return 0
     # without a graph: only where another question has measured it
-    status = by_length(h, e, 0)
-    if status == UNDECIDED:
-        status = _decide_by_search(h, e, min(fuel, _IN_BREADTH))
-        if status != statuses.LIMIT_FUEL:
-            return status
-        return _decide_by_length(h, e, FEW_NODES, fuel)
-    if status >= 0:
-        _mark(h, e, status)
-    return status
+    status = _decide_by_length(h, e, 0, min(fuel, _IN_BREADTH))
+    return _decide_by_length(h, e, FEW_NODES, fuel) if status == statuses.LIMIT_FUEL else status
 
 
 @kernel
@@ -164,14 +159,13 @@ def _is_refuted(h, e):
     ``A & ~B & C & …`` matches nothing if ``A`` is contained in ``B``, whatever the other parts are: the search over the two
     has far fewer derivatives than the one over all.
     """
-    is_union = kind_of(h, e) == layout.K_ALT
     pairs_left = _MOST_PAIRS
-    for u in range(length_of(h, e) if is_union else 1):
-        whole = word_of(h, e, u) if is_union else e
+    for u in range(n_parts_of(h, e, layout.K_ALT)):
+        whole = part_of(h, e, layout.K_ALT, u)
         flags = flags_of(h, whole)
         if flags & IS_EMPTY:
             continue
-        joint = word_of(h, whole, 0) if kind_of(h, whole) == layout.K_CAT else whole
+        joint, _ = split(h, whole)
         n_parts = length_of(h, joint) if kind_of(h, joint) == layout.K_AND and not flags & KNOWN_NONEMPTY else 0
         status = 0
         for i in range(n_parts):
@@ -198,9 +192,8 @@ def _is_contained(h, e, outer):
     short search. 0 if not, or a status. Where ``outer`` is a union, one of its members has to do so alone, or all of it by
     search.
     """
-    is_union = kind_of(h, outer) == layout.K_ALT
-    for i in range(length_of(h, outer) if is_union else 1):
-        member = word_of(h, outer, i) if is_union else outer
+    for i in range(n_parts_of(h, outer, layout.K_ALT)):
+        member = part_of(h, outer, layout.K_ALT, i)
         if repeats_within(h, e, member):
             status = _are_disjoint(h, word_of(h, e, 0), word_of(h, member, 0))
             if status:
@@ -218,7 +211,7 @@ def _are_disjoint(h, e, denied):
     complement = make_not(h, denied)
     if complement < 0:
         return complement
-    if push(h, e) < 0 or push(h, complement) < 0:
+    if push_pair(h, e, complement) < 0:
         return np.int64(statuses.GROW)
     both = make_and(h, base, 2)
     head[layout.STACK_TOP] = base
@@ -309,13 +302,8 @@ def _enter(h, e, origin, most_nodes):
 
     What is known to match nothing, or was entered before (``SEEN``), is left out.
     """
-    head = header(h)
-    is_union = kind_of(h, e) == layout.K_ALT
-    if not has_room(h, layout.STACK, head[layout.STACK_TOP] + 2 * (length_of(h, e) if is_union else 1)):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    for i in range(length_of(h, e) if is_union else 1):
-        part = word_of(h, e, i) if is_union else e
+    for i in range(n_parts_of(h, e, layout.K_ALT)):
+        part = part_of(h, e, layout.K_ALT, i)
         flags = flags_of(h, part)
         if part == EMPTY or flags & (IS_EMPTY | SEEN):
             continue
@@ -330,10 +318,9 @@ def _enter(h, e, origin, most_nodes):
             if status:
                 return 1
             continue
+        if push_pair(h, part, origin) < 0:
+            return statuses.GROW
         set_flags(h, part, SEEN)
-        words[head[layout.STACK_TOP]] = part
-        words[head[layout.STACK_TOP] + 1] = origin
-        head[layout.STACK_TOP] += 2
     return 0
 
 

@@ -34,11 +34,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.decorators import count_bits, kernel
+from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     flags_of,
-    has_room,
     header,
     i64,
     intern,
@@ -48,6 +48,7 @@ from cdplugin.kernels.store.arena import (
     sort_unique,
     word_of,
 )
+from cdplugin.kernels.store.stack import intern_words, push
 
 EMPTY, EPSILON, ALL = 1, 2, 3  # ids, interned first in every arena
 
@@ -84,15 +85,30 @@ def nullable(h, e):
 
 
 @kernel
-def push(h, word):
-    """Push a word on the stack: 0, or ``GROW``."""
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 1):
-        return statuses.GROW
-    i64(h, layout.STACK)[top] = word
-    head[layout.STACK_TOP] = top + 1
-    return 0
+def split(h, e):
+    """``(first, rest)`` of a concatenation; ``(e, EPSILON)`` of anything else."""
+    if kind_of(h, e) == layout.K_CAT:
+        return word_of(h, e, 0), word_of(h, e, 1)
+    return np.int64(e), np.int64(EPSILON)
+
+
+@kernel
+def n_parts_of(h, e, kind):
+    """How many parts ``e`` has as a ``K_ALT`` or ``K_AND`` (``kind``): anything else is one part, itself (:func:`part_of`)."""
+    return length_of(h, e) if kind_of(h, e) == kind else np.int64(1)
+
+
+@kernel
+def part_of(h, e, kind, i):
+    """Part ``i`` of :func:`n_parts_of`."""
+    return word_of(h, e, i) if kind_of(h, e) == kind else np.int64(e)
+
+
+@kernel
+def add_set(h, e, found):
+    """Add the bytes of a ``K_BYTES`` to a set (4 words)."""
+    for i in range(4):
+        found[i] |= word_of(h, e, i)
 
 
 # --- constructors: each returns an expression id or a status --------------------------------------------------------------
@@ -102,32 +118,13 @@ def push(h, word):
 def make_bytes(h, w0, w1, w2, w3):
     """One byte out of a set; bit ``b & 63`` of word ``b >> 6``. An id, ``EMPTY`` for the empty set, or a status.
 
-    The set is thin if it has at most ``FEW`` bytes; counting stops there (Kernighan's way, a set bit at a time).
+    The set is thin if it has at most ``FEW`` bytes.
     """
-    if w0 == 0 and w1 == 0 and w2 == 0 and w3 == 0:
-        return EMPTY
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 4):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    words[top] = w0
-    words[top + 1] = w1
-    words[top + 2] = w2
-    words[top + 3] = w3
-    thin = THIN
-    count = 0
-    for i in range(4):
-        word = words[top + i]
-        if word < 0:
-            word &= (1 << 63) - 1
-            count += 1
-        while word != 0 and count <= FEW:
-            word &= word - 1
-            count += 1
-    if count > FEW:
-        thin = 0
-    return _finish(h, intern(h, layout.K_BYTES, top, 4), PURE | FINITE | thin)
+    count = count_bits(w0) + count_bits(w1) + count_bits(w2) + count_bits(w3)
+    if count == 0:
+        return np.int64(EMPTY)
+    flags = PURE | FINITE | (THIN if count <= FEW else 0)
+    return _finish(h, intern_words(h, layout.K_BYTES, 4, w0, w1, w2, w3), flags)
 
 
 @kernel
@@ -142,15 +139,8 @@ def make_literals(h, low, high, depth):
     nullable_ = offsets[low + 1] - offsets[low] == depth
     if nullable_ and high == low + 1:
         return EPSILON
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 3):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    words[top] = low
-    words[top + 1] = high
-    words[top + 2] = depth
-    return _finish(h, intern(h, layout.K_LITERALS, top, 3), PURE | FINITE | THIN | (NULLABLE if nullable_ else 0))
+    flags = PURE | FINITE | THIN | (NULLABLE if nullable_ else 0)
+    return _finish(h, intern_words(h, layout.K_LITERALS, 3, low, high, depth, 0), flags)
 
 
 @kernel
@@ -173,14 +163,6 @@ def make_repeat(h, a, low, high):
         return ALL
     if kind_of(h, a) == layout.K_REPEAT and word_of(h, a, 1) == 0 and word_of(h, a, 2) == -1:
         return a
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 3):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    words[top] = a
-    words[top + 1] = low
-    words[top + 2] = high
     out = flags & (PURE | THIN)
     if flags & KNOWN_NONEMPTY:
         out |= NONEMPTY
@@ -188,7 +170,7 @@ def make_repeat(h, a, low, high):
         out |= NULLABLE
     if high >= 0 and flags & FINITE:
         out |= FINITE
-    return _finish(h, intern(h, layout.K_REPEAT, top, 3), out)
+    return _finish(h, intern_words(h, layout.K_REPEAT, 3, a, low, high, 0), out)
 
 
 @kernel
@@ -199,9 +181,7 @@ def _cat_pair(h, a, b):
     chain of repetitions. ``ALL ALL`` is ``ALL``.
     """
     if kind_of(h, a) == layout.K_REPEAT or a == ALL:
-        head_, tail = b, EPSILON
-        if kind_of(h, b) == layout.K_CAT:
-            head_, tail = word_of(h, b, 0), word_of(h, b, 1)
+        head_, tail = split(h, b)
         if a == ALL:
             if head_ == ALL:
                 return b
@@ -214,17 +194,10 @@ def _cat_pair(h, a, b):
             if joined < 0 or tail == EPSILON:
                 return joined
             a, b = joined, tail
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 2):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    words[top] = a
-    words[top + 1] = b
     flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE | THIN)
     if flags_of(h, a) & KNOWN_NONEMPTY and flags_of(h, b) & KNOWN_NONEMPTY:
         flags |= NONEMPTY
-    return _finish(h, intern(h, layout.K_CAT, top, 2), flags)
+    return _finish(h, intern_words(h, layout.K_CAT, 2, a, b, 0, 0), flags)
 
 
 @kernel
@@ -261,16 +234,11 @@ def make_not(h, a):
     """
     if kind_of(h, a) == layout.K_NOT:
         return word_of(h, a, 0)
-    head = header(h)
-    top = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 1):
-        return statuses.GROW
-    i64(h, layout.STACK)[top] = a
     flags = flags_of(h, a)
     out = 0 if flags & NULLABLE else NULLABLE
     if flags & FINITE or a == EMPTY:
         out |= NONEMPTY
-    return _finish(h, intern(h, layout.K_NOT, top, 1), out)
+    return _finish(h, intern_words(h, layout.K_NOT, 1, a, 0, 0, 0), out)
 
 
 @kernel
@@ -285,10 +253,7 @@ def make_alt(h, start, count):
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
     head[layout.STACK_TOP] = base
-    w0 = np.int64(0)
-    w1 = np.int64(0)
-    w2 = np.int64(0)
-    w3 = np.int64(0)
+    united = byte_set(0)
     any_nullable = False
     epsilon = False
     for i in range(start, start + count):
@@ -298,15 +263,11 @@ def make_alt(h, start, count):
         if e == ALL:
             head[layout.STACK_TOP] = saved
             return ALL
-        n = length_of(h, e) if kind_of(h, e) == layout.K_ALT else 1
-        for j in range(n):
-            part = word_of(h, e, j) if kind_of(h, e) == layout.K_ALT else e
+        for j in range(n_parts_of(h, e, layout.K_ALT)):
+            part = part_of(h, e, layout.K_ALT, j)
             kind = kind_of(h, part)
             if kind == layout.K_BYTES:
-                w0 |= word_of(h, part, 0)
-                w1 |= word_of(h, part, 1)
-                w2 |= word_of(h, part, 2)
-                w3 |= word_of(h, part, 3)
+                add_set(h, part, united)
             elif kind == layout.K_EPSILON:
                 epsilon = True
             else:
@@ -314,7 +275,7 @@ def make_alt(h, start, count):
                 if push(h, part) < 0:
                     return statuses.GROW
     head[layout.WORK_LEFT] -= 2 * (head[layout.STACK_TOP] - base)
-    bytes_ = make_bytes(h, w0, w1, w2, w3)
+    bytes_ = make_bytes(h, united[0], united[1], united[2], united[3])
     if bytes_ < 0:
         return bytes_
     if bytes_ != EMPTY and push(h, bytes_) < 0:
@@ -353,10 +314,7 @@ def make_and(h, start, count):
     saved = head[layout.STACK_TOP]
     base = max(saved, start + count)
     head[layout.STACK_TOP] = base
-    w0 = np.int64(-1)
-    w1 = np.int64(-1)
-    w2 = np.int64(-1)
-    w3 = np.int64(-1)
+    common = byte_set(-1)
     some_bytes = False
     epsilon = False
     all_nullable = True
@@ -365,19 +323,16 @@ def make_and(h, start, count):
         if e == EMPTY:
             head[layout.STACK_TOP] = saved
             return EMPTY
-        n = length_of(h, e) if kind_of(h, e) == layout.K_AND else 1
-        for j in range(n):
-            part = word_of(h, e, j) if kind_of(h, e) == layout.K_AND else e
+        for j in range(n_parts_of(h, e, layout.K_AND)):
+            part = part_of(h, e, layout.K_AND, j)
             if part == ALL:
                 continue
             kind = kind_of(h, part)
             all_nullable = all_nullable and nullable(h, part)
             if kind == layout.K_BYTES:
                 some_bytes = True
-                w0 &= word_of(h, part, 0)
-                w1 &= word_of(h, part, 1)
-                w2 &= word_of(h, part, 2)
-                w3 &= word_of(h, part, 3)
+                for k in range(4):
+                    common[k] &= word_of(h, part, k)
             elif kind == layout.K_EPSILON:
                 epsilon = True
             elif push(h, part) < 0:
@@ -387,7 +342,7 @@ def make_and(h, start, count):
         head[layout.STACK_TOP] = saved
         return EPSILON if all_nullable else EMPTY
     if some_bytes:
-        bytes_ = make_bytes(h, w0, w1, w2, w3)
+        bytes_ = make_bytes(h, common[0], common[1], common[2], common[3])
         if bytes_ == EMPTY:
             head[layout.STACK_TOP] = saved
             return EMPTY
@@ -440,9 +395,8 @@ def _deny_one(h, start, count):
         if kind_of(h, words[i]) != layout.K_NOT:
             continue
         denied = word_of(h, words[i], 0)
-        is_union = kind_of(h, denied) == layout.K_ALT
-        for j in range(length_of(h, denied) if is_union else 1):
-            part = word_of(h, denied, j) if is_union else denied
+        for j in range(n_parts_of(h, denied, layout.K_ALT)):
+            part = part_of(h, denied, layout.K_ALT, j)
             comparisons_left -= count if some_repeat else 1
             if comparisons_left < 0:
                 return False

@@ -26,8 +26,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
-from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable, push
+from cdplugin.kernels.regex.derive import cover_class, derive
+from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     clear_flags,
@@ -35,7 +35,6 @@ from cdplugin.kernels.store.arena import (
     has_room,
     header,
     i64,
-    intern,
     kind_of,
     length_of,
     lower_bound,
@@ -44,11 +43,11 @@ from cdplugin.kernels.store.arena import (
     pack,
     set_flags,
     sort_range,
-    sort_unique,
     spend,
     word_of,
 )
-from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
+from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
+from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push, push_pair
 
 UNDECIDED = 2
 FEW_NODES = 512  # of a graph that is measured before anything else is tried
@@ -126,8 +125,8 @@ def _measure(h, start, body, most_nodes):
     """Memoise ``2 n + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an end. Returns
     the number of ``start``, ``_TOO_LARGE``, or a status.
 
-    Where a graph is too large, that is memoised as well, for all of its nodes that were met. Every node is a ``start`` of its
-    own later, when text has been read, so all of them are answered.
+    All nodes are answered, because each becomes a ``start`` of its own once text has been read. A graph that is too large is
+    memoised as such for all nodes that were met.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -188,9 +187,8 @@ def _next(h, node, body):
     head = header(h)
     base = head[layout.STACK_TOP]
     # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
-    if push(h, node) < 0 or push(h, body) < 0:
+    if push_pair(h, node, body) < 0:
         return np.int64(statuses.GROW)
-    byte_class = byte_set(0)
     covered = byte_set(0)
     at = base
     while at < head[layout.STACK_TOP]:
@@ -203,13 +201,8 @@ def _next(h, node, body):
         for byte in range(256):
             if has_byte(covered, byte):
                 continue
-            fill_bytes(byte_class, np.int64(-1))
-            if (
-                refine_class(h, word, byte, byte_class, FEW_VISITS) < 0
-                or refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
-            ):
+            if cover_class(h, word, left, byte, covered) < 0:
                 return np.int64(statuses.GROW)
-            add_bytes(covered, byte_class)
             word_after = derive(h, word, byte)
             if word_after == EMPTY:
                 continue
@@ -226,28 +219,17 @@ def _next(h, node, body):
                 status = _push_new_pair(h, base, left_after, word_after)
             if status < 0:
                 return status
-    words = i64(h, layout.STACK)
-    count = 0
-    for i in range(base, head[layout.STACK_TOP], 2):
-        if words[i + 1] == EPSILON:
-            words[base + count] = words[i]
-            count += 1
-    result = intern(h, layout.K_NEXT, base, sort_unique(words, base, count))
-    head[layout.STACK_TOP] = base
+    keep_firsts(h, base, np.int64(EPSILON))
+    result = intern_set(h, layout.K_NEXT, base)
     return result if result < 0 else memo_put(h, layout.M_NEXT, node, body, result)
 
 
 @kernel
 def _push_new_pair(h, base, left, word):
     """Push a pair that is not among those from ``base`` on; 0 or a status."""
-    head = header(h)
-    words = i64(h, layout.STACK)
-    if not spend(h, 1 + ((head[layout.STACK_TOP] - base) >> 3)):
+    if not spend(h, 1 + ((header(h)[layout.STACK_TOP] - base) >> 3)):
         return np.int64(statuses.LIMIT_WORK)
-    for i in range(base, head[layout.STACK_TOP], 2):
-        if words[i] == left and words[i + 1] == word:
-            return np.int64(0)
-    return np.int64(statuses.GROW if push(h, left) < 0 or push(h, word) < 0 else 0)
+    return np.int64(0 if has_pair(h, base, left, word) else push_pair(h, left, word))
 
 
 @kernel

@@ -15,10 +15,10 @@ from cdplugin.kernels.regex.expressions import (
     make_literals,
     make_not,
     make_repeat,
-    push,
 )
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, u8
+from cdplugin.kernels.store.stack import push, push_pair
 
 LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS = -1, -2, -3, -4, -5, -6  # instructions besides the kinds of expressions
 FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
@@ -136,15 +136,20 @@ def _names(h, low, high, characters):
     depth = np.int64(-1)  # of the frame
     result = np.int64(EMPTY)
     for i in range(low, high):
-        first = offsets[i]
+        first, end = offsets[i], offsets[i + 1]
         shared = _shared(h, i) if i + 1 < high else np.int64(-1)
-        if shared > depth:
-            if push(h, shared) < 0 or push(h, frame) < 0:
-                return statuses.GROW
-            frame = head[layout.STACK_TOP] - 2
-            depth = shared
-        result = _written(h, first + max(depth, 0), offsets[i + 1], EPSILON, characters)
-        while result >= 0 and depth > shared:
+        result = np.int64(EPSILON)
+        while True:
+            if shared > depth:
+                if push_pair(h, shared, frame) < 0:
+                    return statuses.GROW
+                frame = head[layout.STACK_TOP] - 2
+                depth = shared
+            result = _written(h, first + max(depth, 0), end, result, characters)
+            if result < 0:
+                return result
+            if depth <= shared:
+                break
             if push(h, result) < 0:
                 return statuses.GROW
             result = make_alt(h, frame + 2, head[layout.STACK_TOP] - frame - 2)
@@ -154,14 +159,6 @@ def _names(h, low, high, characters):
             head[layout.STACK_TOP] = frame
             frame = i64(h, layout.STACK)[frame + 1]
             depth = i64(h, layout.STACK)[frame] if frame >= base else np.int64(-1)
-            if shared > depth:
-                if push(h, shared) < 0 or push(h, frame) < 0:
-                    return statuses.GROW
-                frame = head[layout.STACK_TOP] - 2
-                depth = shared
-            result = _written(h, first + max(depth, 0), end, result, characters)
-        if result < 0:
-            return result
         if frame >= base and push(h, result) < 0:
             return statuses.GROW
     head[layout.STACK_TOP] = base

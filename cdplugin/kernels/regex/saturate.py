@@ -17,11 +17,12 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
-from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, PURE, make_cat, make_repeat, nullable, push
+from cdplugin.kernels.regex.derive import cover_class, derive
+from cdplugin.kernels.regex.expressions import EMPTY, PURE, make_cat, make_repeat, nullable, split
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
-from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
+from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
+from cdplugin.kernels.store.stack import has_pair, push, push_pair
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
@@ -39,9 +40,7 @@ def saturate(h, e, longest):
     known = memo_get(h, layout.M_SATURATE, e, 0)
     if known >= 0:
         return known
-    body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == layout.K_CAT:
-        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    body, tail = split(h, e)
     result = e
     kind = kind_of(h, body)
     if kind == layout.K_REPEAT and not nullable(h, word_of(h, body, 0)):
@@ -215,9 +214,8 @@ def _is_contained_small(h, e, r):
     """
     head = header(h)
     base = head[layout.STACK_TOP]
-    if push(h, e) < 0 or push(h, r) < 0:
+    if push_pair(h, e, r) < 0:
         return statuses.GROW
-    byte_class = byte_set(0)
     covered = byte_set(0)
     at = base
     answer = np.int64(1)
@@ -232,13 +230,8 @@ def _is_contained_small(h, e, r):
         for byte in range(256):
             if has_byte(covered, byte):
                 continue
-            fill_bytes(byte_class, np.int64(-1))
-            if (
-                refine_class(h, left, byte, byte_class, FEW_VISITS) < 0
-                or refine_class(h, right, byte, byte_class, FEW_VISITS) < 0
-            ):
+            if cover_class(h, left, right, byte, covered) < 0:
                 return statuses.GROW
-            add_bytes(covered, byte_class)
             left_after = derive(h, left, byte)
             if left_after == EMPTY:
                 continue
@@ -248,17 +241,12 @@ def _is_contained_small(h, e, r):
             if right_after == EMPTY:
                 answer = np.int64(0)
                 break
-            words = i64(h, layout.STACK)
-            new = True
-            for i in range(base, head[layout.STACK_TOP], 2):
-                if words[i] == left_after and words[i + 1] == right_after:
-                    new = False
-                    break
-            if new:
-                if head[layout.STACK_TOP] - base >= 2 * _MOST_PAIRS:
-                    answer = np.int64(statuses.UNKNOWN)
-                    break
-                if push(h, left_after) < 0 or push(h, right_after) < 0:
-                    return statuses.GROW
+            if has_pair(h, base, left_after, right_after):
+                continue
+            if head[layout.STACK_TOP] - base >= 2 * _MOST_PAIRS:
+                answer = np.int64(statuses.UNKNOWN)
+                break
+            if push_pair(h, left_after, right_after) < 0:
+                return statuses.GROW
     head[layout.STACK_TOP] = base
     return answer

@@ -25,12 +25,11 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_plainly_nonempty
-from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable
+from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable, split
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, kind_of, length_of, memo_get, memo_put, word_of
+from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, word_of
 from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
-
-# --- slices: how many plain characters keep an expression alive -----------------------------------------------------------
+from cdplugin.kernels.store.stack import push_pair
 
 PLAIN_STATES = 10
 """States of :func:`slice_step`: 0 between characters, 1 before the last byte, 2 to 7 after E0, ED, E1 to EF (others), F0, F1 to
@@ -95,18 +94,13 @@ def one_char(h, e):
         return known
     head = header(h)
     base = head[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, base + 2):
+    if push_pair(h, e, 0) < 0:
         return statuses.GROW
-    words = i64(h, layout.STACK)
-    words[base] = e
-    words[base + 1] = 0
-    head[layout.STACK_TOP] = base + 2
     byte_class = byte_set(0)
     covered = byte_set(0)
     answer = np.int64(2)
-    status = np.int64(0)
     steps = 0
-    while head[layout.STACK_TOP] > base and answer > 0 and status == 0:
+    while head[layout.STACK_TOP] > base and answer > 0:
         head[layout.STACK_TOP] -= 2
         part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         state = i64(h, layout.STACK)[head[layout.STACK_TOP] + 1]
@@ -119,16 +113,14 @@ def one_char(h, e):
                 continue
             fill_bytes(byte_class, np.int64(-1))
             if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
-                status = np.int64(statuses.GROW)
-                break
+                return statuses.GROW
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
                 if has_byte(byte_class, other) and slice_step(state, other) == after:
                     add_byte(covered, other)
             steps += 1
             child = derive(h, part, byte)
             if child < 0:
-                status = child
-                break
+                return child
             if child == EMPTY or steps > 400:
                 answer = np.int64(0)
                 break
@@ -137,17 +129,9 @@ def one_char(h, e):
                     answer = min(answer, np.int64(1)) if nullable(h, child) else np.int64(0)
                     if answer == 0:
                         break
-            else:
-                if not has_room(h, layout.STACK, head[layout.STACK_TOP] + 2):
-                    status = np.int64(statuses.GROW)
-                    break
-                words = i64(h, layout.STACK)
-                words[head[layout.STACK_TOP]] = child
-                words[head[layout.STACK_TOP] + 1] = after
-                head[layout.STACK_TOP] += 2
+            elif push_pair(h, child, after) < 0:
+                return statuses.GROW
     head[layout.STACK_TOP] = base
-    if status < 0:
-        return status
     return memo_put(h, layout.M_ONE_CHAR, e, 0, answer)
 
 
@@ -163,18 +147,14 @@ def plain_run_bound(h, e):
     known = memo_get(h, layout.M_PLAIN_RUN, e, 0)
     if known >= 0:
         return known
-    body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == layout.K_CAT:
-        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    body, tail = split(h, e)
     # a tail that matches nothing, or not plainly something, makes all of it unknown
     alive = is_plainly_nonempty(h, tail)
     if alive < 0:
         return np.int64(alive)
     answer = np.int64(0)
-    kind = kind_of(h, body)
-    if not alive:
-        answer = np.int64(0)
-    elif kind == layout.K_REPEAT:
+    kind = kind_of(h, body) if alive else np.int64(layout.K_EMPTY)
+    if kind == layout.K_REPEAT:
         answer = _plain_run_of_repeat(h, body)
         if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
             answer -= 1  # where the lexeme may end, a longer token may go on in the next one
@@ -208,9 +188,7 @@ def _plain_run_of_repeat(h, e):
 @kernel
 def _plain_run_headed(h, e):
     """:func:`plain_run_bound` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
-    body, tail = e, np.int64(EPSILON)
-    if kind_of(h, e) == layout.K_CAT:
-        body, tail = word_of(h, e, 0), word_of(h, e, 1)
+    body, tail = split(h, e)
     kind = kind_of(h, body)
     if kind != layout.K_REPEAT and kind != layout.K_AND:
         return np.int64(0)
@@ -235,9 +213,7 @@ def _plain_run_less_finite(h, e):
         positive = part
     if positive == 0 or flags_of(h, positive) & PURE == 0:
         return np.int64(0)
-    body = positive
-    if kind_of(h, positive) == layout.K_CAT:
-        body = word_of(h, positive, 0)
+    body, _ = split(h, positive)
     if kind_of(h, body) != layout.K_REPEAT:
         return np.int64(0)
     inside = _plain_run_of_repeat(h, body)
@@ -247,8 +223,7 @@ def _plain_run_less_finite(h, e):
 @kernel
 def _never_starts_plain(h, e):
     """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
-    if kind_of(h, e) == layout.K_CAT:
-        e = word_of(h, e, 0)
+    e, _ = split(h, e)
     if kind_of(h, e) != layout.K_BYTES:
         return False
     for byte in range(0x20, 0xF5):

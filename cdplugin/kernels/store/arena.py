@@ -67,10 +67,10 @@ def has_room(h, table, count):
 
 @kernel
 def begin(h):
-    """Begin an operation: with an empty stack, and all of its work before it. False if the arena is broken.
+    """Empty the stack and grant the operation its work. False if the arena is broken.
 
-    Adds what the last operation spent to ``WORK_DONE`` and grants ``MAX_WORK`` anew, unless the owner holds the counter over
-    several calls (``HOLDS_WORK``): then this one goes on with what is left.
+    Adds what the last operation spent to ``WORK_DONE`` and grants ``MAX_WORK``. While the owner holds the counter over several
+    calls (``HOLDS_WORK``), the operation goes on with what is left.
     """
     head = view_i64(h, layout.HEADER_WORDS)
     head[layout.STACK_TOP] = 0
@@ -207,7 +207,7 @@ def sort_unique(array, start, count):
 
 @kernel
 def sort_stack(h, start, count):
-    """:func:`sort_unique` on the stack, charged: what an ambiguous grammar collects is sorted, again and again."""
+    """:func:`sort_unique` on the stack, charged as work: an ambiguous grammar sorts long lists at every step."""
     words = i64(h, layout.STACK)
     if _is_ascending(words, start, count):
         header(h)[layout.WORK_LEFT] -= count
@@ -289,21 +289,9 @@ def intern(h, kind, start, count):
 
 
 @kernel
-def intern_pair(h, kind, first, second):
-    """:func:`intern` of two words that are not on the stack. They are written above ``STACK_TOP``, which stays where it is."""
-    top = header(h)[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, top + 2):
-        return np.int64(statuses.GROW)
-    words = i64(h, layout.STACK)
-    words[top] = first
-    words[top + 1] = second
-    return np.int64(intern(h, kind, top, 2))
-
-
-@kernel
 def reindex(h):
-    """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. No two values are equal, so
-    nothing is compared.
+    """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. Values are distinct, so no words
+    are compared.
     """
     head = header(h)
     values = i64(h, layout.VALUES)
@@ -344,7 +332,7 @@ def flags_of(h, value):
 
 @kernel
 def aux_of(h, value):
-    """The word that its kind uses as it likes; 0 at first. It is not part of the value: equal values share it."""
+    """A word for the value's kind to use; 0 at first. It is no part of the value, so lookups ignore it."""
     return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
 
 

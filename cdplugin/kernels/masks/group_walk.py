@@ -1,9 +1,10 @@
-"""The walk of masks where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`).
+"""The walk of the trie below the ends of a group, for one row: what the row goes on with there, lexer and parser together.
 
-Below the ends of a group the trie is walked with cursors that carry no text, so that any value stands for the lexemes that
-ended. What they allow is never too little. A token is *sure* where it cannot be too much either: if it does not get past the
-first byte of a shadow, or stays in one whose state is rich, in which so many plain characters may come that the values to
-avoid cannot be all there is. The other tokens are doubts.
+Where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`), the walk has cursors that
+carry no text, so that any value stands for the lexemes that ended. What they allow is never too little. A token is *sure*
+where it cannot be too much either: if it does not get past the first byte of a shadow, or stays in one whose state is rich,
+in which so many plain characters may come that the values to avoid cannot be all there is. The other tokens are doubts.
+Where no lexeme tracks its value, all tokens are sure.
 """
 
 from __future__ import annotations
@@ -16,27 +17,25 @@ from cdplugin.kernels.lexer.fields import roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.tracked import lexer_state_of
-from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import step, textless_start
+from cdplugin.kernels.parser.cursors import step, step_inside, textless_start
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, spend, u8, word_of
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, u8, word_of
 
 RICH = 3  # plain characters, any of which may come: these are more texts than there can be values to avoid
 _DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; else the row, plus 1, in whose shadow it is
 
 
 @kernel
-def walk_tracked(h, row, ends, doubtful):
+def walk_group(h, row, ends, doubtful):
     """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group (``K_ENDS``); 0 or a status.
 
-    The same walk is made twice, once for each kind, since a mask holds them in two lists.
+    Where there are doubts, the same walk is made twice, once for each kind, since a mask holds them in two lists.
     """
     cursor = textless_start(h, row)
-    if cursor < 0:
-        return cursor
-    if cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0:  # only the end may come
-        return np.int64(0)
+    if cursor < 0 or (cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0):  # only the end may come
+        return min(cursor, np.int64(0))
     for i in range(0, length_of(h, ends), 2):
         status = _walk(h, cursor, word_of(h, ends, i), word_of(h, ends, i + 1), doubtful)
         if status < 0:
@@ -46,47 +45,54 @@ def walk_tracked(h, row, ends, doubtful):
 
 @kernel
 def _walk(h, cursor, top_node, begun, doubtful):
-    """:func:`walk_tracked` below one node, from the cursor at it. ``begun``: 0, or a lexer state whose own bytes are left out
-    at the first level.
+    """:func:`walk_group` below one node (-1: the root), from the cursor at it.
 
-    As :func:`cdplugin.kernels.masks.masks._walk_below`, with a mark beside each cursor: has the way here been through a
-    shadow, and is it still in the first one?
+    ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
+    ended. The walk steps whole cursors. Bytes that stay inside a lexeme are one look-up in the transition row. Beside each
+    cursor stands its mark: has the way here been through a shadow, and is it still in the first one?
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
-    saved = head[layout.STACK_TOP]
-    levels = head[layout.MAX_DEPTH] + 2
-    if not has_room(h, layout.STACK, saved + 2 * levels):
-        return np.int64(statuses.GROW)
+    transitions = i32(h, layout.TRANSITIONS)
+    top, base, levels, end = begin_walk(h, top_node, 2)
+    if top < 0:
+        return top
     words = i64(h, layout.STACK)  # by depth: cursors from base on, then marks
-    base = saved - depths[top_node] if top_node >= 0 else saved
-    head[layout.STACK_TOP] = saved + 2 * levels
-    words[saved] = cursor
-    words[saved + levels] = _mark(h, np.int64(0), cursor)
+    has_marks = head[layout.HAS_TRACKED] != 0
+    words[top] = cursor
+    mark = _mark(h, np.int64(0), cursor) if has_marks else np.int64(0)
+    words[top + levels] = mark
+    out = i32(h, layout.TOKEN_LISTS)
+    room = out.shape[0]
+    used = head[layout.TOKENS_USED]
     node = np.int64(top_node + 1)
-    end = top_node + skips[top_node] if top_node >= 0 else head[layout.N_NODES]
     visited = 0
     while node < end:
         visited += 1
         depth = base + depths[node]
+        before = words[depth - 1]
         byte = np.int64(bytes_[node])
-        if begun and depth == saved + 1:
+        # by a byte of its own the LONGEST lexeme would have gone on instead of ending here
+        if begun and depth == top + 1:
             own = transition(h, begun, byte)
             if own < 0:
                 return own
             if own != lexer_layout.BEFORE:
                 node += skips[node]
                 continue
-        after = step(h, words[depth - 1], byte)
+        after = step_inside(transitions, before, byte)  # most bytes stay inside a lexeme or are dead
         if after < 0:
-            return after
+            after = step(h, before, byte)
+            if after < 0:
+                return after
         if after == 0:
             node += skips[node]
             continue
-        mark = _mark(h, words[depth - 1 + levels], after)
+        if has_marks:
+            mark = _mark(h, words[depth - 1 + levels], after)
         token = tokens[node]
         if token >= 0:
             sure = np.int64(1) if mark == 0 else _is_rich(h, after, mark)
@@ -94,18 +100,18 @@ def _walk(h, cursor, top_node, begun, doubtful):
                 return sure
             # sure tokens are wanted where doubtful is False, the others where it is True
             if (sure == 0) == doubtful:
-                used = head[layout.TOKENS_USED]
-                if not has_room(h, layout.TOKEN_LISTS, used + 1):
+                # the list is written through a view; when it is full the walk begins again with a larger one
+                if used == room:
+                    has_room(h, layout.TOKEN_LISTS, room + 1)
                     return np.int64(statuses.GROW)
-                i32(h, layout.TOKEN_LISTS)[used] = token
-                head[layout.TOKENS_USED] = used + 1
+                out[used] = token
+                used += 1
         words[depth] = after
         words[depth + levels] = mark
         node += 1
-    head[layout.STACK_TOP] = saved
-    head[layout.C_NODES] += visited
+    head[layout.TOKENS_USED] = used
     head[layout.C_SUBWALKS] += 1
-    return np.int64(0 if spend(h, 8 + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
+    return end_walk(h, top, visited, 8)
 
 
 @kernel

@@ -1,0 +1,123 @@
+"""What was found further right and holds here, too: a symbol that leads to all the ends that it led to from a node further
+right leads on to what those lead to.
+
+``DONE`` notes for each symbol the last nodes at which it was followed to many ends. Its ``REST`` is whole there: of a symbol
+with few ends it is not (:func:`cdplugin.kernels.infill.intersect._derive`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, tab, whead
+from cdplugin.kernels.jit.decorators import count_bits, kernel
+from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.arena import i64
+
+LAST_NODES = 3
+NEAR = 12  # nodes
+FEW_ENDS = 3
+
+
+@kernel
+def size_of_done(w):
+    """The size of ``DONE``."""
+    return max(LAST_NODES * (whead(w)[ws.W_N_SYMBOLS_NT] + whead(w)[ws.W_N_LEXEMES]), 2 * whead(w)[ws.W_N_DOTS])
+
+
+@kernel
+def find_done(w, last):
+    """Fill ``DONE`` with the nodes right of ``last``, as if they had just been followed: at most ``NEAR`` of them are looked
+    at, and for each symbol the nearest ones with many ends are noted. -1: none.
+    """
+    head = whead(w)
+    done = tab(w, ws.DONE)
+    until = min(last + 1 + NEAR, end_node(w))
+    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
+        at = symbol * LAST_NODES
+        charge(w, 4)
+        for node in range(last + 1, until):
+            row = ends_of(w, np.int64(node), np.int64(symbol))
+            # with few ends there is nothing worth taking over
+            if at < (symbol + 1) * LAST_NODES and row and are_many(w, row, head[ws.W_WIDTH]):
+                done[at] = node
+                at += 1
+        for i in range(at, (symbol + 1) * LAST_NODES):
+            done[i] = -1
+
+
+@kernel
+def note_done(w, node, symbol, row):
+    """Note in ``DONE`` that a symbol leads from a node to the ends in ``row``, if they are many. For the node inside a gap,
+    whose facts are not found symbol by symbol: left of it, strings and lists that lead into it take over what is known there.
+    """
+    if are_many(w, row, whead(w)[ws.W_WIDTH]):
+        _put_first(tab(w, ws.DONE), symbol * LAST_NODES, node)
+
+
+@kernel
+def followed_before(h, w, node, symbol, row):
+    """Of the last nodes at which a symbol was followed, all of whose ends are in ``row``, the one with the most; or -1.
+
+    (Long lexemes begin at boundaries and inside slots in turn, so the very last one is not enough.) What the symbol leads to
+    from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
+    """
+    head = whead(w)
+    width = head[ws.W_WIDTH]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    bits = tab(w, ws.BITS)
+    done = tab(w, ws.DONE)
+    first = symbol * LAST_NODES
+    null = symbol < n_nonterminals and i64(h, layout.NULLABLE)[symbol] != 0
+    found = np.int64(-1)
+    most = np.int64(0)
+    for i in range(first, first + LAST_NODES):
+        other = done[i]
+        if other < 0 or other == node or (null and not has_bit(bits, row, other)):
+            continue
+        known = ends_of(w, other, symbol)
+        size = np.int64(0)
+        for j in range(node >> 6, width):
+            word = bits[known + j]
+            if word & ~bits[row + j]:
+                size = np.int64(-1)
+                break
+            size += count_bits(word)
+        if size > most:
+            most = size
+            found = other
+    _put_first(done, first, node)  # the node itself is the latest one now
+    return found
+
+
+@kernel
+def are_many(w, row, width):
+    """Whether a row has so many nodes (more than ``FEW_ENDS``) that it pays to look for what is known of them."""
+    bits = tab(w, ws.BITS)
+    count = np.int64(0)
+    for i in range(row, row + width):
+        if bits[i]:
+            count += count_bits(bits[i])
+            if count > FEW_ENDS:
+                return True
+    return False
+
+
+@kernel
+def ends_of(w, node, symbol):
+    """The row of the nodes that a symbol leads to from a node, or 0."""
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    if symbol < n_nonterminals:
+        return tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
+    return tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
+
+
+@kernel
+def _put_first(done, first, node):
+    """Make a node the latest one of a symbol."""
+    if done[first] != node:
+        for i in range(first + LAST_NODES - 1, first, -1):
+            done[i] = done[i - 1]
+        done[first] = node
