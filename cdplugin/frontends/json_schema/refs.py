@@ -19,7 +19,7 @@ from cdplugin.frontends.json_schema.dialect import LENIENT, Dialect, dialect_of
 from cdplugin.frontends.json_schema.source import check_value, escape_token
 from cdplugin.limits import Limits
 
-_SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
+SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
 _SUBSCHEMAS = frozenset(
     "items prefixItems additionalItems contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties "
     "allOf anyOf oneOf not if then else contentSchema".split()
@@ -253,7 +253,7 @@ class Documents:
                 self._indexed.add(resource.number)
                 self._add_anchors(schema, resource, pointer)
                 for keyword, value in schema.items():
-                    if keyword in _SCHEMA_MAPS and isinstance(value, dict):
+                    if keyword in SCHEMA_MAPS and isinstance(value, dict):
                         stack.extend((v, resource, f"{pointer}/{keyword}/{escape_token(k)}") for k, v in value.items())
                     elif keyword in _SUBSCHEMAS:
                         if isinstance(value, list):
