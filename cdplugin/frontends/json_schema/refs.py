@@ -217,7 +217,7 @@ class Documents:
     def _walk(self, fragment: str, resource: Resource) -> Target | None:
         value, pointer = resource.root, resource.pointer
         for token in fragment.split("/")[1:]:
-            name = token.replace("~1", "/").replace("~0", "~")
+            name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
             is_index = name.isdecimal() and name.isascii() and len(name) < 10
             if isinstance(value, dict) and name in value:
                 value = value[name]

@@ -97,8 +97,11 @@ class _Scalars(NamedTuple):
 
     def expressions(self) -> tuple[Expr, ...]:
         """All of them."""
-        fixed = [number_expr(listed, integral_floats) for integral_floats, listed in self.numbers.items()]
-        return tuple(dict.fromkeys((*self.parts, *fixed, *([literals(self.texts)] if self.texts else []))))
+        for integral_floats, listed in self.numbers.items():
+            self.parts[number_expr(listed, integral_floats)] = None
+        if self.texts:
+            self.parts[literals(self.texts)] = None
+        return tuple(self.parts)
 
 
 class Shaper:
@@ -445,7 +448,9 @@ class Shaper:
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
         self.count(2 + len(basics) // 16)
-        types = types_of(basics) & types_of(more)
+        types = ALL_TYPES
+        for sub in (*basics, *more):  # asked so often that a call would show
+            types &= sub.types
         return bool(types) and (types != OBJECT_BIT or not self._objects_clash(basics, more))
 
     def _objects_clash(self, basics: list[Subschema], more: list[Subschema]) -> bool:
