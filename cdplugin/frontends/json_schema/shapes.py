@@ -301,9 +301,9 @@ class Shaper:
             return
         if not types:
             return
-        is_distinct = any(sub.array is not None and sub.array.unique for sub in alternative)
-        if is_distinct and any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
-            types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
+        if types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative):
+            if any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
+                types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
         for sub in alternative:
             for keyword, needed in sub.refused:
                 if needed & types:
@@ -329,9 +329,9 @@ class Shaper:
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
             and (s.values is None or s.values is values)
+            and s.unevaluated == (None, None)
             for s in alternative
         )
-        only_types = only_types and all(s.unevaluated == (None, None) for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
             scalars.texts.update(spelling for value in values for spelling in spellings(value))
