@@ -67,9 +67,14 @@ BEGINNINGS = [
     "enum ",
     "void f() { a<",
     "int f() {\n#ifdef A\n",
+    "template <int (*",
+    "int f(enum ",
+    "void f() { x = (int (*",
+    "void f() { auto g = +[",
 ]
 QUIRKS = re.compile(
-    r"new\b[^;]*\*"  # new T*[n]
+    r"new\b[^;]*(\*|\b(struct|class|union)\b)"  # new T*[n], new struct T
+    r"|\btemplate\b[^<]*\b(struct|class|union)\b"  # template struct T<int>;
     r"|typeid"  # typeid(int)
     r"|\b(final|override)\b"  # as names of classes and variables
     r"|[?:]\s*throw"  # x ? y : throw z
@@ -240,6 +245,12 @@ def test_statements(statement: str) -> None:
         "::A f(::B x) { return ::A(x); } class A { ::std::vector<int> v; };",
         "#if !defined(A) && (B < 2 * 4 - 3) \\\n    || C\n#elif (X > 3) && defined(Y)\n#endif",
         "typename std::aligned_storage<sizeof(T), alignof(T)>::type data[N];",
+        "template struct X<int>; template class A::X<char>; template int id<int>(int); template void A::g() const;",
+        "template <float (*op)(float, float), typename T> T a(T x) { } template <void (*)(int)> struct Z;",
+        "enum E f(enum E a, const enum E* b) { enum E c = a; return (enum E) 1; } std::vector<enum E> v;",
+        "struct S* f() { return new struct S(1); } auto g = +[](int a) { return a; };",
+        "F k(void* p) { return (int (*)(int, char*)) p; } int h(int x) { return (decltype(x)) 1; }",
+        "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
     ],
 )
 def test_declarations(text: str) -> None:

@@ -76,30 +76,32 @@ class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
     One per arena: numbers of members that the static tables do not have are the arena's own. ``n_static_rules``,
-    ``n_static_dots``: how many rules and dots these tables have.
+    ``n_static_dots``: how many rules and dots these tables have; ``n_rules``, ``n_dots``: with those made so far, which follow
+    them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it notes; ``members``: the
+    other members, by number.
     """
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
         self._rules = rules
         self._turn = _turn_of(rules.ir)
         self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
-        self._number = rules.number
-        self._symbol = {number: symbol for symbol, number in self._number.items()}
+        self.numbers = rules.number
+        self._symbol = {number: symbol for symbol, number in self.numbers.items()}
         self._nullable = arena.tables[layout.NULLABLE].tolist()
-        self.n_static_dots = self._n_dots = len(arena.tables[layout.DOT_SYMBOL])
-        self.n_static_rules = self._n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
+        self.n_static_dots = self.n_dots = len(arena.tables[layout.DOT_SYMBOL])
+        self.n_static_rules = self.n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
         self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2
-        self._member: dict[int, Member] = {}
+        self.members: dict[int, Member] = {}
         self._member_number: dict[Member, int] = {}
         self._tracker: ValueTracker | None = None
         self._code: dict[Symbol, list[int]] = {}
         self._n_copied = 0  # dots of rules that are made twice, which cost next to nothing
         self._optional = {
-            self._number[symbol]: self._encode(lexeme)
+            self.numbers[symbol]: self._encode(lexeme)
             for symbol, lexeme in rules.lexemes.optional.items()
-            if symbol in self._number and lexeme not in rules.lexemes.rewrite
+            if symbol in self.numbers and lexeme not in rules.lexemes.rewrite
         }
-        self._nbytes = _NUMBER_BYTES * len(self._number)
+        self._nbytes = _NUMBER_BYTES * len(self.numbers)
         self._reported = 0
         if rules.ir.tracked:
             go_on = weakref.WeakMethod(self._go_on)
@@ -109,35 +111,15 @@ class Expander:
         """Make the rules of a nonterminal whose list is ``NOT_EXPANDED``."""
         with self._turn.lock:
             family, _ = self._family(nonterminal)
-            work, n_dots = family.work, self._n_dots - self._n_copied
+            work, n_dots = family.work, self.n_dots - self._n_copied
             self._expand(nonterminal)
-            work = family.work - work + _SYMBOL_WORK * (self._n_dots - self._n_copied - n_dots)
+            work = family.work - work + _SYMBOL_WORK * (self.n_dots - self._n_copied - n_dots)
             self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
-
-    @property
-    def n_dots(self) -> int:
-        """Dots of the arena, those of rules made so far included."""
-        return self._n_dots
 
     @property
     def nbytes(self) -> int:
         """Bytes of what is known of members and of lexemes' texts, besides the arena's tables."""
         return self._nbytes + (0 if self._tracker is None else self._tracker.nbytes)
-
-    @property
-    def members(self) -> dict[int, Member]:
-        """The members that are not the IR's, by their numbers."""
-        return self._member
-
-    @property
-    def n_rules(self) -> int:
-        """How many rules there are now; they are the first entries of the table of rule lists."""
-        return self._n_rules
-
-    @property
-    def numbers(self) -> dict[Symbol, int]:
-        """The numbers of the IR's nonterminals, those of members that it notes included."""
-        return self._number
 
     @property
     def n_nonterminals(self) -> int:
@@ -159,23 +141,23 @@ class Expander:
         known: set[Symbol] = set()
         with self._turn.lock:
             n_before = len(self._nullable)
-            fresh = self._number.keys() & self._rules.ir.instances.keys()
+            fresh = self.numbers.keys() & self._rules.ir.instances.keys()
             while fresh:  # what is enough for one family may name members of others
                 known |= fresh
                 for symbol in sorted(fresh):
                     family, _ = self._rules.ir.instances[symbol]
                     if family in out:
-                        out[family].members.append(self._number[symbol])
+                        out[family].members.append(self.numbers[symbol])
                         continue
                     whole = family.whole(self._rules.productive)
                     if whole is None:
                         return None
-                    number = self._number[symbol]
+                    number = self.numbers[symbol]
                     enough, *ways = [[c for one in some for c in self._codes(one)] for some in (whole.enough, *whole.ways)]
                     out[family] = FamilyRules(number, [number], enough, ways, whole.n_excluded)
-                fresh = (self._number.keys() & self._rules.ir.instances.keys()) - known
+                fresh = (self.numbers.keys() & self._rules.ir.instances.keys()) - known
             self._number_new(n_before)
-            for number, member in self._member.items():
+            for number, member in self.members.items():
                 if member.family in out:
                     out[member.family].members.append(number)
         return out
@@ -188,14 +170,14 @@ class Expander:
         return family is other and family.remaining(value) >= family.remaining(before)
 
     def _is_member(self, nonterminal: int) -> bool:
-        return nonterminal in self._member or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
+        return nonterminal in self.members or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
 
     def representative(self, nonterminal: int, left: int) -> int:
         """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself.
 
         ``left``: the nonterminal of the rule that it stands in.
         """
-        if nonterminal not in self._member:
+        if nonterminal not in self.members:
             return nonterminal
         with self._turn.lock:
             n_before = len(self._nullable)
@@ -211,12 +193,12 @@ class Expander:
 
     def name(self, nonterminal: int) -> str:
         """The name of a nonterminal, for messages."""
-        if nonterminal in self._member:
-            return self._member[nonterminal].family.name
+        if nonterminal in self.members:
+            return self.members[nonterminal].family.name
         return self._rules.ir.names[self._symbol[nonterminal]] if nonterminal in self._symbol else ""
 
     def _family(self, nonterminal: int) -> tuple[Family, Hashable]:
-        member = self._member.get(nonterminal)
+        member = self.members.get(nonterminal)
         return self._rules.ir.instances[self._symbol[nonterminal]] if member is None else (member.family, member.value)
 
     def _expand(self, nonterminal: int) -> None:
@@ -233,15 +215,15 @@ class Expander:
         n_words = 2 * len(rights)
         dots, words = np.empty((3, n_dots), np.int64), np.empty(n_words + 2 * len(symbols), np.int64)
         lists, corners = words[:n_words], words[n_words:]
-        known = (tables[layout.NULLABLE], self._n_dots, self._n_rules, self._n_corners)
+        known = (tables[layout.NULLABLE], self.n_dots, self.n_rules, self._n_corners)
         heads = (tables[layout.RULE_HEADS], tables[layout.CORNER_HEADS])
         lefts = np.full(len(rights), nonterminal)
         n_corners = kernels.lay_out(lefts, offsets, symbols, *known, *heads, dots.reshape(-1), lists, corners)
         self._append_dots(dots)
-        self._append(layout.RULE_LISTS, 2 * self._n_rules, lists)
+        self._append(layout.RULE_LISTS, 2 * self.n_rules, lists)
         self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])
-        self._n_dots += n_dots
-        self._n_rules += len(rights)
+        self.n_dots += n_dots
+        self.n_rules += len(rights)
         self._n_corners += n_corners
 
     def _ways(self, code: list[int]) -> list[list[int]]:
@@ -277,7 +259,7 @@ class Expander:
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
         """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
         with self._turn.lock:
-            n_before, first = len(self._nullable), self._n_dots
+            n_before, first = len(self._nullable), self.n_dots
             code = self._encoded(parts, nonterminal)
             assert code is not None
             self._number_new(n_before)
@@ -288,7 +270,7 @@ class Expander:
             for at in range(n - 2, 0, -1):
                 null_rest[at] = int(symbols[at] >= 0 and self._nullable[symbols[at]] and null_rest[at + 1])
             self._append_dots(np.array([symbols, [nonterminal] * n, null_rest], np.int64))
-            self._n_dots += n
+            self.n_dots += n
             return first
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
@@ -320,7 +302,7 @@ class Expander:
         number = self._member_number.get(member)
         if number is None:
             number = self._member_number[member] = len(self._nullable)
-            self._member[number] = member
+            self.members[number] = member
             self._nbytes += _MEMBER_BYTES + size_of(member.value)
             self._nullable.append(1 if member.family.nullable(member.value) else 0)
         return number
@@ -331,10 +313,10 @@ class Expander:
         assert isinstance(symbol, int)
         if symbol < 0:
             return -2 - int(self._rules.lexeme_numbers[~symbol])
-        number = self._number.get(symbol)
+        number = self.numbers.get(symbol)
         if number is None:
             family, value = self._rules.ir.instances[symbol]
-            number = self._number[symbol] = len(self._nullable)
+            number = self.numbers[symbol] = len(self._nullable)
             self._symbol[number] = symbol
             self._nbytes += _NUMBER_BYTES
             self._nullable.append(1 if family.nullable(value) else 0)
@@ -343,7 +325,7 @@ class Expander:
     def _append_dots(self, dots: np.ndarray) -> None:
         """Lay out dots after all others. ``dots``: their symbols, left sides, and whether the rest may be empty, int64."""
         for table, words in zip(_DOT_TABLES, dots, strict=True):
-            self._append(table, self._n_dots, words)
+            self._append(table, self.n_dots, words)
 
     def _append(self, table: int, at: int, words: np.ndarray) -> None:
         self._arena.reserve(table, at + len(words))

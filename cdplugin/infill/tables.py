@@ -189,8 +189,8 @@ class InfillGrammar:
         if not isinstance(expander, Expander):
             return len(arena.tables[layout.DOT_SYMBOL]), len(arena.tables[layout.NULLABLE])
         done = 0
-        while done < len(expander._nullable):
-            if len(expander._nullable) > MOST_RULE_INSTANCES:
+        while done < expander.n_nonterminals:
+            if expander.n_nonterminals > MOST_RULE_INSTANCES:
                 raise LimitExceeded(
                     "infilling: the grammar makes rules on demand, and there are too many to make all of them",
                     expected=f"at most {MOST_RULE_INSTANCES} nonterminals",
@@ -198,7 +198,7 @@ class InfillGrammar:
             if arena.tables[layout.RULE_HEADS][done] == layout.NOT_EXPANDED:
                 expander(done)
             done += 1
-        return expander._n_dots, len(expander._nullable)
+        return expander.n_dots, expander.n_nonterminals
 
     def _set_rules(self) -> None:
         tables, work = self.arena.tables, self.workspace

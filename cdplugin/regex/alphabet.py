@@ -48,12 +48,16 @@ _CANONICAL = str.maketrans({c: _ESCAPES.get(c, f"\\u{c:04x}") for c in [*range(0
 
 
 class Alphabet:
-    """A spelling of code points as bytes. Instances are shared constants; compare by identity."""
+    """A spelling of code points as bytes. Instances are shared constants; compare by identity.
+
+    ``chars(ranges)``: one code point in ``ranges`` (inclusive pairs; surrogates are cut out), in every spelling.
+    ``spell(text)``: the bytes of ``text`` in its canonical spelling.
+    """
 
     def __init__(self, name: str, chars: Callable[[Ranges], Expr], spell: Callable[[str], bytes], one_spelling: bool) -> None:
         self.name = name
-        self._chars = chars
-        self._spell = spell
+        self.chars = chars
+        self.spell = spell
         self.one_spelling = one_spelling
         self.any_char: Expr = self.chars(_ALL)
         self.any_text: Expr = repeat(self.any_char)
@@ -61,18 +65,14 @@ class Alphabet:
     def __repr__(self) -> str:
         return f"Alphabet({self.name})"
 
-    def chars(self, ranges: Ranges) -> Expr:
-        """One code point in ``ranges`` (inclusive pairs; surrogates are cut out), in every spelling of this alphabet."""
-        return self._chars(ranges)
-
     def literal(self, text: str) -> Expr:
         """``text`` in its canonical spelling only. Raises ``UnicodeEncodeError`` for a lone surrogate."""
-        return literal(self._spell(text))
+        return literal(self.spell(text))
 
     def literal_any(self, text: str) -> Expr:
         """``text`` in every spelling of this alphabet."""
         if self.one_spelling:
-            return literal(self._spell(text))
+            return literal(self.spell(text))
         text.encode()  # a lone surrogate has no spelling
         return cat(*[self._char(c) for c in text])
 
@@ -80,11 +80,7 @@ class Alphabet:
     def _char(self, char: str) -> Expr:
         """One character, in every spelling."""
         with apart():
-            return self._chars(((ord(char), ord(char)),))
-
-    def spell(self, text: str) -> bytes:
-        """The bytes of ``text`` in its canonical spelling."""
-        return self._spell(text)
+            return self.chars(((ord(char), ord(char)),))
 
 
 def _json_bytes(text: str) -> bytes:
