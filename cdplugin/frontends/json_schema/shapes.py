@@ -301,9 +301,9 @@ class Shaper:
             return
         if not types:
             return
-        if types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative):
-            if any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
-                types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
+        is_distinct = types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative)
+        if is_distinct and any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
+            types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
         for sub in alternative:
             for keyword, needed in sub.refused:
                 if needed & types:
