@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-class _Pause:
-    """The context of :func:`gc_paused`."""
-
-    __slots__ = ("_was_on",)
-
-    def __enter__(self) -> None:
-        self._was_on = gc.isenabled()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        if self._was_on:
-            gc.enable()
-
-
-def gc_paused() -> _Pause:
+@contextmanager
+def gc_paused() -> Iterator[None]:
     """A context in which the collector does not start by itself.
 
     A compilation makes thousands of small objects, nearly all of which are gone at its end without the collector. It would look
     at them, and every so often at all objects of the process (a server's tokenizer alone has hundreds of thousands), again and
     again meanwhile. It goes on afterwards, and stays off where somebody else had it off before.
     """
-    return _Pause()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

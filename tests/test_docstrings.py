@@ -87,3 +87,23 @@ def test_kernels_docstrings() -> None:
         if isinstance(node, ast.FunctionDef) and not ast.get_docstring(node)
     ]
     assert [where for where in silent if not where.startswith("jit/")] == []
+
+
+def test_references_lead_somewhere() -> None:
+    """A role such as ``:func:`cdplugin.bits.bit_flags``` names a module, or what that module defines."""
+    root = Path(cd.__file__).parent
+    lost = []
+    for path in sorted(root.rglob("*.py")):
+        for name in re.findall(r":\w+:`~?cdplugin\.([\w.]+)`", path.read_text(encoding="utf-8")):
+            folder, parts = root, name.split(".")
+            while parts and (folder / parts[0]).is_dir():
+                folder /= parts.pop(0)
+            if parts and (folder / f"{parts[0]}.py").exists():
+                text = (folder / f"{parts[0]}.py").read_text(encoding="utf-8")
+                known = [rf"\b(def|class) {part}\b|^(\w+, )*{part}\b.* = " for part in parts[1:]]
+            else:
+                text = (folder / "__init__.py").read_text(encoding="utf-8")
+                known = [rf"\b{part}\b" for part in parts[:1]]  # what a package hands on
+            if not all(re.search(pattern, text, re.MULTILINE) for pattern in known):
+                lost.append(f"{path.relative_to(root)}: {name}")
+    assert not lost

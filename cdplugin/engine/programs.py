@@ -1,8 +1,8 @@
 """From expression trees (:mod:`cdplugin.expr`) to expression nodes of an arena.
 
-A tree is written down as a postfix program of int64 words, which :func:`cdplugin.kernels.regex.derive.evaluate` runs in one
-call. A node that occurs several times (front ends share objects) is evaluated once. All literals go into one sorted-by-node
-table of bytes.
+A tree is written down as a postfix program of int64 words, which :func:`cdplugin.kernels.regex.programs.evaluate` runs in one
+call. A node that occurs several times (front ends share objects) is evaluated once. All literals go into one table of bytes,
+those of each node sorted.
 """
 
 from __future__ import annotations

@@ -5,15 +5,16 @@ in which those that they mention come first.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Set
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 Name = TypeVar("Name", bound=Hashable)
 
 
-class Productive:
+class Productive(Generic[Name]):
     """The nonterminals that derive something. Time and space are linear in the rules.
 
-    ``rules``: ``(left, the nonterminals that the rule needs)``; what a rule needs besides is the caller's matter.
+    ``rules``: ``(left, the nonterminals that the rule needs)``; what a rule needs besides is the caller's matter. ``known``:
+    those of which it is known before; grows.
 
     Attributes: ``known``: the nonterminals that derive something; ``missing``: by rule, how many it still needs.
 
@@ -21,24 +22,25 @@ class Productive:
     {2}
     """
 
-    def __init__(self, rules: Iterable[tuple[int, Iterable[int]]]) -> None:
-        self.known: set[int] = set()
+    def __init__(self, rules: Iterable[tuple[Name, Iterable[Name]]], known: set[Name] | None = None) -> None:
+        self.known: set[Name] = set() if known is None else known
         self.missing: list[int] = []
-        self._lefts: list[int] = []
-        self._waiting: dict[int, list[int]] = {}
-        ready = []
-        for number, (left, needed) in enumerate(rules):
-            needs = set(needed)
-            self._lefts.append(left)
-            self.missing.append(len(needs))
-            for symbol in needs:
-                self._waiting.setdefault(symbol, []).append(number)
-            if not needs:
-                ready.append(left)
-        for left in ready:
+        self._lefts: list[Name] = []
+        self._waiting: dict[Name, list[int]] = {}
+        for left, needed in rules:
+            self.rule(left, needed)
+
+    def rule(self, left: Name, needed: Iterable[Name]) -> None:
+        """A further rule."""
+        needs = {symbol for symbol in needed if symbol not in self.known}
+        for symbol in needs:
+            self._waiting.setdefault(symbol, []).append(len(self.missing))
+        self._lefts.append(left)
+        self.missing.append(len(needs))
+        if not needs:
             self.add(left)
 
-    def add(self, symbol: int) -> None:
+    def add(self, symbol: Name) -> None:
         """Learn that a nonterminal derives something, and what follows from it."""
         if symbol in self.known:
             return

@@ -7,6 +7,7 @@ for with the matcher (:mod:`cdplugin.infill.search`).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
 BRIEF = 16  # bytes
+FEW_DOUBTS = 32  # tokens
 MOST_WITNESSES = 8
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
@@ -129,32 +131,48 @@ class Answers:
         if self.tables.is_exact:
             return 0
         others = np.full_like(row, -1)
-        if not any(part.is_open for part in parts[:hole]):  # then the matcher knows what may come, and mostly all of it may
+        is_fixed = not any(part.is_open for part in parts[:hole])
+        if is_fixed:  # then the matcher knows what may come, and mostly all of it may
             before = b"".join(part.text for part in parts[: hole + 1])
             others = self.tables.mask_at(self.tables.step(self.tables.start, before))
             if not np.any(others & ~row):
                 return 0
-        possible = np.zeros_like(row)
-        self._add_mask(parts, hole, possible, True)
-        others &= possible
+        # the loose lattice rules out many tokens at once; few are mostly all legal, so it waits for the first that is not
+        doubtful = bit_members(others & ~row)
+        is_ruled = len(doubtful) > FEW_DOUBTS or not is_fixed
+        if is_ruled:
+            doubtful = self._possible(parts, hole, doubtful)
         search = Search(self, MOST_WORK_OF_MASK)
         vocab = self.tables.vocab
-        doubtful = bit_members(others & ~row).tolist()
         witnesses = Witnesses(self, parts, hole)
         undecided = 0
-        for i, token in enumerate(doubtful):
+        while len(doubtful):
             if self.work >= search.until:
-                return undecided + len(doubtful) - i
+                return undecided + len(doubtful)
+            token = int(doubtful[0])
+            is_legal = False
             try:
                 text = vocab.tokens[token] or b""
                 after = with_token(parts, hole, token, text)
-                if witnesses.tell(after) or (self.completable(after, search) and witnesses.note(after, text)):
-                    row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+                is_legal = witnesses.tell(after) or (self.completable(after, search) and witnesses.note(after, text))
             except SearchGivenUp:
                 undecided += 1
             except LimitExceeded:  # the work that the mask may take is used up
-                return undecided + len(doubtful) - i
+                return undecided + len(doubtful)
+            doubtful = doubtful[1:]
+            if is_legal:
+                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            elif not is_ruled:
+                is_ruled = True
+                with contextlib.suppress(LimitExceeded):  # so does the next token
+                    doubtful = self._possible(parts, hole, doubtful)
         return undecided
+
+    def _possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
+        """Those of some tokens that the loose lattice does not rule out at an open part."""
+        row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
+        self._add_mask(parts, hole, row, True)
+        return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         work = self.tables.loose if loose else self.tables.workspace

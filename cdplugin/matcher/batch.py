@@ -37,16 +37,17 @@ def fill_next_token_bitmasks(
 
     ``matchers``: one per row to fill (``None``: the row is left alone); ``indices``: their rows, default 0, 1, …;
     ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
-    ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time. Raises as
-    :meth:`Matcher.fill_next_token_bitmask` does, for the first row whose
-    mask could not be computed, after all others are filled; a wrong bitmask or index raises before any is.
+    ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time.
+
+    A wrong bitmask or index raises before any row is filled. Where a mask cannot be computed, all others are filled first; then
+    the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
     """
     rows = range(len(matchers)) if indices is None else indices
     if len(rows) != len(matchers):
         raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
     if budgets is not None and len(budgets) != len(matchers):
         raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
-    by_arena: dict[int, tuple[Arena, list[_Row]]] = {}
+    by_arena: dict[int, _Group] = {}
     errors: list[Exception] = []
     for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
         if matcher is not None:
@@ -58,10 +59,7 @@ def fill_next_token_bitmasks(
                 continue
             by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget))
     groups = sorted(by_arena.values(), key=_size, reverse=True)
-    workers = max(1, min(threads or os.cpu_count() or 1, len(groups)))
-    total = sum(map(_size, groups))
-    if workers <= 1 or total <= _FEW:
-        workers = 1
+    workers = max(1, min(threads or os.cpu_count() or 1, len(groups))) if sum(map(_size, groups)) > _FEW else 1
     shares: list[list[_Group]] = [[] for _ in range(workers)]
     loads = [0] * workers
     for group in groups:

@@ -239,6 +239,4 @@ def _work(grammar: Grammar) -> int:
 def _error(error: Exception) -> dict[str, str]:
     fields = ("message", "location", "keyword", "expected", "found", "context")
     out = {name: str(getattr(error, name)) for name in fields if getattr(error, name, "")}
-    return (
-        {"message": str(error), "kind": type(error).__name__} if "message" not in out else {**out, "kind": type(error).__name__}
-    )
+    return {"message": str(error), **out, "kind": type(error).__name__}

@@ -1,9 +1,10 @@
 r"""Back-references, written out: ``(['"])x\1`` is ``'x'|"x"``.
 
-A group that is referred to must have few texts. The pattern is read from left to right with the texts that such groups have
-(``Env``): where one ends, there is one way on for each of its texts, until the last reference to it. ECMA-262 (22.2.2.9): a
-group that took no part is the empty text, and each round of a repetition begins with its groups unset. In Python a group that
-took no part matches nothing, and keeps its text in the next round; where that matters, it is refused.
+A group that is referred to must have few texts. The pattern is read from left to right, with the texts of such groups
+(``Env``). Where a group ends, the reading goes on once for each of its texts, until the last reference to it. In ECMA-262
+(22.2.2.9) a reference to a group that took no part matches the empty text, and each round of a repetition begins with its
+groups unset. In Python such a reference matches nothing, and a group keeps its text in the next round; where that matters, the
+pattern is refused.
 """
 
 from __future__ import annotations

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cdplugin.errors import GrammarError
 from cdplugin.specs.base import Choice, JsonObject, JsonSchema, Regex, Spec
+from cdplugin.specs.lark import Lark
+from cdplugin.specs.text import Ebnf, Gbnf
 
 KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 
@@ -13,21 +17,13 @@ def spec_of(kind: str, text: str) -> Spec:
 
     Raises ``GrammarError`` for another kind and for what the spec's class refuses.
     """
-    if kind == "json-schema":
-        return JsonSchema(text)
     if kind == "json":
         return JsonObject()
     if kind == "regex":
         return Regex(text.removesuffix("\n").removesuffix("\r"))
     if kind == "choice":
         return Choice([line for line in text.splitlines() if line])
-    from cdplugin.specs.lark import Lark
-    from cdplugin.specs.text import Ebnf, Gbnf
-
-    if kind == "lark":
-        return Lark(text)
-    if kind == "gbnf":
-        return Gbnf(text)
-    if kind == "ebnf":
-        return Ebnf(text)
+    makers: dict[str, Callable[[str], Spec]] = {"json-schema": JsonSchema, "lark": Lark, "gbnf": Gbnf, "ebnf": Ebnf}
+    if kind in makers:
+        return makers[kind](text)
     raise GrammarError("no such kind of spec", expected=f"one of {', '.join(KINDS)}", found=repr(kind)[:60])

@@ -50,8 +50,8 @@ MOST_TOKENS = 1 << 24
 def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
     """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
 
-    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the
-    model proper; logits that do not hold these are an error.
+    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the model
+    proper; it is an error if the logits do not hold these.
     """
     if vocab_size is None:
         return tokens
@@ -252,9 +252,7 @@ def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
 def _mistral_inside(tokenizer: Any) -> Any:
     """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or holds, or None."""
     for _ in range(4):
-        if tokenizer is None or (
-            hasattr(tokenizer, "n_words") and hasattr(tokenizer, "bos_id") and hasattr(tokenizer, "_model")
-        ):
+        if tokenizer is None or all(hasattr(tokenizer, name) for name in ("n_words", "bos_id", "_model")):
             return tokenizer
         held = (getattr(tokenizer, name, None) for name in ("instruct_tokenizer", "tokenizer", "instruct", "mistral"))
         tokenizer = next((h for h in held if h is not None), None)

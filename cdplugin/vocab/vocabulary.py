@@ -53,9 +53,8 @@ class Trie:
     byte : uint8[n], the byte that leads to the node. Siblings ascend by byte.
     depth : int32[n], bytes from the root; 1 for the root's children.
     skip : int32[n], nodes in the subtree with the node itself: the next sibling (or whatever follows) is ``i + skip[i]``.
-    token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and
-    depth, directly
-        after the first one's subtree.
+    token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and depth,
+        directly after the first one's subtree.
     children : int32[n], the nodes ordered by parent, then by place.
     first_child : int32[n + 3]. The children of node i are ``children[first_child[i]:first_child[i + 1]]``; those of the root
         are node n's (the first trie) and node n + 1's (the second).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from cdplugin.expr import MAX_CODE_POINT
@@ -21,19 +22,17 @@ _COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
 
 
+@dataclass(slots=True)
 class _Group:
     """An open group, or the body of a rule: where it began, the alternatives before the current one, and its items.
 
     ``looks``: it is a look-ahead of xgrammar's, ``(=…)`` at the end of a rule.
     """
 
-    __slots__ = ("alternatives", "at", "items", "looks")
-
-    def __init__(self, at: int, looks: bool = False) -> None:
-        self.at = at
-        self.looks = looks
-        self.alternatives: list[Node] = []
-        self.items: list[Node] = []
+    at: int
+    looks: bool = False
+    alternatives: list[Node] = field(default_factory=list)
+    items: list[Node] = field(default_factory=list)
 
     def close_alternative(self, at: int) -> None:
         items = self.items

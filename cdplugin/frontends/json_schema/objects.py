@@ -82,7 +82,7 @@ class Objects(Writing):
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
-        low, _ = bounds_of(parts)
+        low = max((part.low for part in parts), default=0)
         further = self._undeclared(names, parts, conditions, open_)
         if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
             few = []

@@ -19,7 +19,7 @@ from cdplugin.frontends.json_schema.dialect import LENIENT, Dialect, dialect_of
 from cdplugin.frontends.json_schema.source import check_value, escape_token
 from cdplugin.limits import Limits
 
-_SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
+SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
 _SUBSCHEMAS = frozenset(
     "items prefixItems additionalItems contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties "
     "allOf anyOf oneOf not if then else contentSchema".split()
@@ -217,7 +217,7 @@ class Documents:
     def _walk(self, fragment: str, resource: Resource) -> Target | None:
         value, pointer = resource.root, resource.pointer
         for token in fragment.split("/")[1:]:
-            name = token.replace("~1", "/").replace("~0", "~")
+            name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
             is_index = name.isdecimal() and name.isascii() and len(name) < 10
             if isinstance(value, dict) and name in value:
                 value = value[name]
@@ -253,7 +253,7 @@ class Documents:
                 self._indexed.add(resource.number)
                 self._add_anchors(schema, resource, pointer)
                 for keyword, value in schema.items():
-                    if keyword in _SCHEMA_MAPS and isinstance(value, dict):
+                    if keyword in SCHEMA_MAPS and isinstance(value, dict):
                         stack.extend((v, resource, f"{pointer}/{keyword}/{escape_token(k)}") for k, v in value.items())
                     elif keyword in _SUBSCHEMAS:
                         if isinstance(value, list):

@@ -162,7 +162,11 @@ def bounds_of(parts: Sequence[ArrayPart] | Sequence[ObjectPart]) -> tuple[int, i
 
 def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
     """The shortest list of values among ``subschemas``; None if none lists any."""
-    return min((sub.values for sub in subschemas if sub.values is not None), key=len, default=None)
+    shortest: list[Any] | None = None
+    for sub in subschemas:
+        if sub.values is not None and (shortest is None or len(sub.values) < len(shortest)):
+            shortest = sub.values
+    return shortest
 
 
 def type_name(value: Any) -> str:

@@ -11,9 +11,8 @@ by type; scalars of all types and alternatives become one expression, arrays and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import Any, NamedTuple
+from typing import Any
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
@@ -65,7 +64,6 @@ _State = tuple[list[Subschema], _Choices]
 _MAX_ALTERNATIVES = 20_000
 
 
-@dataclass(eq=False, slots=True)
 class Place:
     """A set of subschemas for one instance location, and what became of it.
 
@@ -74,13 +72,16 @@ class Place:
     ``symbols``: the grammar symbols, once they exist, by twice the depth of indentation, plus 1 without leading whitespace.
     """
 
-    parts: Alternative
-    split: bool = False
-    scalar: Expr | None = None
-    constants: list[Any] = field(default_factory=list)
-    arrays: list[Alternative] = field(default_factory=list)
-    objects: list[Alternative] = field(default_factory=list)
-    symbols: dict[int, Symbol] = field(default_factory=dict)
+    __slots__ = ("arrays", "constants", "objects", "parts", "scalar", "split", "symbols")
+
+    def __init__(self, parts: Alternative) -> None:  # a dataclass takes half as long again, and there are many
+        self.parts = parts
+        self.split = False
+        self.scalar: Expr | None = None
+        self.constants: list[Any] = []
+        self.arrays: list[Alternative] = []
+        self.objects: list[Alternative] = []
+        self.symbols: dict[int, Symbol] = {}
 
     @property
     def pointer(self) -> str:
@@ -88,17 +89,23 @@ class Place:
         return self.parts[0].pointer if self.parts else ""
 
 
-class _Scalars(NamedTuple):
+class _Scalars:
     """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
 
-    parts: dict[Expr, None]
-    texts: set[bytes]
-    numbers: dict[bool, list[int | float]]
+    __slots__ = ("numbers", "parts", "texts")
+
+    def __init__(self) -> None:
+        self.parts: dict[Expr, None] = {}
+        self.texts: set[bytes] = set()
+        self.numbers: dict[bool, list[int | float]] = {}
 
     def expressions(self) -> tuple[Expr, ...]:
         """All of them."""
-        fixed = [number_expr(listed, integral_floats) for integral_floats, listed in self.numbers.items()]
-        return tuple(dict.fromkeys((*self.parts, *fixed, *([literals(self.texts)] if self.texts else []))))
+        for integral_floats, listed in self.numbers.items():
+            self.parts[number_expr(listed, integral_floats)] = None
+        if self.texts:
+            self.parts[literals(self.texts)] = None
+        return tuple(self.parts)
 
 
 class Shaper:
@@ -261,7 +268,7 @@ class Shaper:
             alternatives: list[Alternative] = [place.parts]
         else:
             alternatives = self._alternatives(place.parts)
-        scalars = _Scalars({}, set(), {})
+        scalars = _Scalars()
         try:
             for alternative in alternatives:
                 self._split_types(place, alternative, scalars)
@@ -283,14 +290,18 @@ class Shaper:
 
     def _split_types(self, place: Place, alternative: Alternative, scalars: _Scalars) -> None:
         """Add what an alternative allows."""
-        finite = shortest_values(alternative)
+        types = ALL_TYPES
+        finite: list[Any] | None = None
+        for sub in alternative:
+            types &= sub.types
+            if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
+                finite = sub.values
         if finite is not None:
             self._split_values(place, alternative, finite, scalars)
             return
-        types = types_of(alternative)
         if not types:
             return
-        is_distinct = any(sub.array is not None and sub.array.unique for sub in alternative)
+        is_distinct = types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative)
         if is_distinct and any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
             types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
         for sub in alternative:
@@ -318,9 +329,9 @@ class Shaper:
             not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
             and not (s.unlike or s.excluded)
             and (s.values is None or s.values is values)
+            and s.unevaluated == (None, None)
             for s in alternative
         )
-        only_types = only_types and all(s.unevaluated == (None, None) for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
             scalars.texts.update(spelling for value in values for spelling in spellings(value))
@@ -445,7 +456,9 @@ class Shaper:
     def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
         self.count(2 + len(basics) // 16)
-        types = types_of(basics) & types_of(more)
+        types = ALL_TYPES
+        for sub in (*basics, *more):  # asked so often that a call would show
+            types &= sub.types
         return bool(types) and (types != OBJECT_BIT or not self._objects_clash(basics, more))
 
     def _objects_clash(self, basics: list[Subschema], more: list[Subschema]) -> bool:

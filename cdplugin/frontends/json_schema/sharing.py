@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cdplugin.frontends.json_schema.refs import SCHEMA_MAPS
+
 _ANNOTATIONS = frozenset(("title", "description", "examples", "default", "$comment", "readOnly", "writeOnly", "deprecated"))
-_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependencies", "dependentSchemas"))
 _DATA = frozenset(("enum", "const"))
 _SCHEMA, _MAP, _VALUE = range(3)
 """What stands in a place: a schema (or a list of them), schemas by name, instance data."""
@@ -55,7 +56,7 @@ def _members(part: Any, place: int) -> list[tuple[Any, Any, int]]:
         below = _SCHEMA if place == _MAP else _VALUE
         return [(name, member, below) for name, member in part.items()]
     return [
-        (name, member, _VALUE if name in _DATA else _MAP if name in _MAPS else _SCHEMA)
+        (name, member, _VALUE if name in _DATA else _MAP if name in SCHEMA_MAPS else _SCHEMA)
         for name, member in part.items()
         if name not in _ANNOTATIONS or isinstance(member, dict)
     ]

@@ -21,12 +21,12 @@ MOST_BRANCHES = 5
 class Mentions(NamedTuple):
     """What a schema evaluates: names and patterns, or all properties; a prefix and matching items, or all items."""
 
+    all_properties: bool = False
+    all_items: bool = False
     names: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
-    all_properties: bool = False
     prefix: int = 0
     matching: tuple[Subschema, ...] = ()
-    all_items: bool = False
 
 
 _NOTHING = Mentions()
@@ -35,22 +35,18 @@ _NOTHING = Mentions()
 def mentions_of(sub: Subschema, finally_all: bool = True) -> Mentions:
     """What the keywords of this very schema evaluate; ``finally_all``: its ``unevaluated...`` among them."""
     schema = sub.schema if isinstance(sub.schema, dict) else {}
-    part, array = sub.object, sub.array
-    if part is None and array is None and sub.unevaluated == (None, None):
-        return _NOTHING
-    names: tuple[str, ...] = ()
-    patterns: tuple[str, ...] = ()
-    matching: tuple[Subschema, ...] = ()
-    prefix = 0
-    all_properties, all_items = (finally_all and below is not None for below in sub.unevaluated)
-    if part is not None:
-        names, patterns = tuple(part.properties), tuple(pattern for pattern, _ in part.patterns)
-        all_properties = all_properties or part.additional is not None or "additionalProperties" in schema
-    if array is not None:
-        prefix, matching = len(array.prefix), array.matching
-        listed = isinstance(schema.get("items"), list)
-        all_items = all_items or array.rest is not None or ("additionalItems" if listed else "items") in schema
-    return Mentions(names, patterns, all_properties, prefix, matching, all_items)
+    properties, items = sub.unevaluated
+    out = Mentions(finally_all and properties is not None, finally_all and items is not None)
+    if sub.object is not None:
+        part = sub.object
+        all_properties = out.all_properties or part.additional is not None or "additionalProperties" in schema
+        patterns = tuple(pattern for pattern, _ in part.patterns)
+        out = out._replace(names=tuple(part.properties), patterns=patterns, all_properties=all_properties)
+    if sub.array is not None:
+        array, listed = sub.array, isinstance(schema.get("items"), list)
+        all_items = out.all_items or array.rest is not None or ("additionalItems" if listed else "items") in schema
+        out = out._replace(prefix=len(array.prefix), matching=array.matching, all_items=all_items)
+    return out
 
 
 def in_place(sub: Subschema) -> Iterable[Subschema]:

@@ -106,9 +106,6 @@ class Scope:
         """Replace each use of a template by the name of an instance, and define the instance."""
         pending = [*self.rules.values(), *self.terminals.values()]
         instances: dict[str, str] = {}
-        while pending:
-            definition = pending.pop()
-            definition.body = self._without_templates(definition.body, instances, pending)
         self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
         while pending:
             definition = pending.pop()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
+from cdplugin.frontends.productive import Productive
+
 
 class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the caller, who knows the rule's name
     """More nodes than the caller wants to pay for."""
@@ -37,9 +39,7 @@ class Search:
             return True
         if root in self._fails:
             return False
-        waiting: dict[Hashable, list[int]] = {}
-        missing: list[int] = []
-        owner: list[Hashable] = []
+        found = Productive[Hashable]((), self._holds)
         seen: set[Hashable] = {root}
         stack = [root]
         while stack:
@@ -52,7 +52,7 @@ class Search:
                 self.left -= 1
             sides = [{part for part in side if part not in self._holds} for side in self._sides(node)]
             if not all(sides):
-                self._settle(node, waiting, missing, owner)
+                found.add(node)
                 if root in self._holds:
                     return True
                 continue
@@ -60,24 +60,9 @@ class Search:
             for parts in sides:
                 if parts & self._fails:
                     continue
-                for part in parts:
-                    waiting.setdefault(part, []).append(len(missing))
-                    if part not in seen:
-                        seen.add(part)
-                        below.append(part)
-                missing.append(len(parts))
-                owner.append(node)
+                found.rule(node, parts)
+                below += [part for part in parts if part not in seen]
+                seen |= parts
             stack += reversed(below)
         self._fails |= seen - self._holds
         return False
-
-    def _settle(self, node: Hashable, waiting: dict[Hashable, list[int]], missing: list[int], owner: list[Hashable]) -> None:
-        """``node`` holds: so may nodes that waited for it."""
-        done = [node]
-        self._holds.add(node)
-        while done:
-            for number in waiting.get(done.pop(), ()):
-                missing[number] -= 1
-                if missing[number] == 0 and owner[number] not in self._holds:
-                    self._holds.add(owner[number])
-                    done.append(owner[number])

@@ -22,8 +22,9 @@ from cdplugin.kernels.store import statuses
 def find_alive(w):
     """Fill ``NEXT_ALIVE`` for all nodes; 0 or ``W_GROW``. Needs ``ENDS_SETS``.
 
-    ``W_ALIVE`` says afterwards whether it is there. It is not where a mask is asked for, whose tokens may lead where no way
-    through the lattice does; nor if there are many dots. Cost: a set of dots for each pair (lexeme, node at which it ends).
+    ``W_ALIVE`` says afterwards whether it is there. It is not where a mask is asked for whose *no* counts, as its tokens may
+    lead where no way through the lattice does (:func:`_is_whole`); nor if there are many dots. Cost: a set of dots for each
+    pair (lexeme, node at which it ends).
     """
     head = whead(w)
     words = head[ws.W_TURN_SET]
@@ -31,7 +32,7 @@ def find_alive(w):
     width = head[ws.W_WIDTH]
     after = tab(w, ws.AFTER)
     head[ws.W_ALIVE] = 0
-    if head[ws.W_HOLE] >= 0 or after.shape[0] < (n_lexemes + 1) * words:
+    if not _is_whole(w) or after.shape[0] < (n_lexemes + 1) * words:
         return np.int64(0)
     nodes = 64 * width
     if not room(w, ws.ALIVE, nodes * words) or not room(w, ws.NEXT_ALIVE, nodes * words):
@@ -59,6 +60,18 @@ def find_alive(w):
                 for i in range(words):
                     alive[end * words + i] |= after[lexeme * words + i]
     return np.int64(0)
+
+
+@kernel
+def _is_whole(w):
+    """Whether all that matters leads through the lattice.
+
+    It does where no mask is asked for. The mask of a gap in the strict lattice may leave out a token with which a lexeme ends
+    that no gap ends: it says *yes* only, and what it leaves out is asked one by one (:mod:`cdplugin.infill.answers`).
+    """
+    head = whead(w)
+    hole = head[ws.W_HOLE]
+    return hole < 0 or (head[ws.W_SPLIT] != 0 and head[ws.W_LOOSE] == 0 and tab(w, ws.ELEMENTS)[hole] == ws.GAP)
 
 
 @kernel

@@ -32,6 +32,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import is_alive
+from cdplugin.kernels.infill.taken_over import note_done
 from cdplugin.kernels.infill.workspace import (
     charge,
     cut_rows,
@@ -300,6 +301,7 @@ def _begin_with_lexemes(h, w, node, base):
                 bits[ends + i] = kept
                 some |= kept
             charge(w, width)
+            note_done(w, node, n_nonterminals + lexeme, row)
             if some and _pass_on(h, w, node, base, n_nonterminals + lexeme, ends) < 0:
                 return np.int64(statuses.W_GROW)
     return np.int64(0)
@@ -448,6 +450,7 @@ def _name_rows(h, w, node, base):
         bits[row + width] = some
         if some and symbol < n_nonterminals:
             tab(w, ws.DERIVED)[node * n_nonterminals + symbol] = row
+            note_done(w, node, np.int64(symbol), row)
     touch(w, ws.DERIVED, node * n_nonterminals, n_nonterminals)
     touch(w, ws.REST, node * n_dots, n_dots)
     for dot in range(n_dots):

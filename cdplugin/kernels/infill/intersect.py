@@ -51,7 +51,6 @@ from cdplugin.kernels.infill.taken_over import (
     ends_of,
     find_done,
     followed_before,
-    note_done,
     size_of_done,
 )
 from cdplugin.kernels.infill.workspace import (
@@ -123,8 +122,6 @@ def build_rests(h, w):
             # without ALIVE (masks) nothing is left out anywhere, and the plan saves nothing
             if element >= 0 and head[ws.W_ALIVE] and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
                 status = rests_in_gap(h, w, np.int64(node))
-                if status > 0:
-                    note_done(w, np.int64(node))
             if status == 0:
                 status = _rests_of(h, w, np.int64(node))
             if status < 0:

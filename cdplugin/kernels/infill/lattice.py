@@ -30,10 +30,11 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import edge, end_at, end_inside, end_text, fresh_node
 from cdplugin.kernels.infill.checkpoints import note_checkpoint, return_to, take_text
+from cdplugin.kernels.infill.slots import pass_slot
 from cdplugin.kernels.infill.spans import forget_ends, forget_spans, lay_spans
 from cdplugin.kernels.infill.starts import allow, start_set
-from cdplugin.kernels.infill.state_sets import fresh_stamp, reuse_sets
-from cdplugin.kernels.infill.steps import set_of_class, step_of
+from cdplugin.kernels.infill.state_sets import add_live, fresh_stamp, reuse_sets, swap_live
+from cdplugin.kernels.infill.steps import step_of
 from cdplugin.kernels.infill.workspace import (
     charge,
     cut_rows,
@@ -41,7 +42,6 @@ from cdplugin.kernels.infill.workspace import (
     final_node,
     has_bit,
     live_row,
-    or_row,
     room,
     set_bit,
     tab,
@@ -49,9 +49,6 @@ from cdplugin.kernels.infill.workspace import (
 )
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
-from cdplugin.kernels.store.arena import sort_range
-
-CROSSES = 1 << 62
 
 
 @kernel
@@ -101,7 +98,7 @@ def build_lattice(h, w):
         elif element == ws.GAP:
             first = _pass_gap(h, w, accepts[k + 1])
         else:
-            first = _pass_slot(h, w, k, accepts[k + 1])
+            first = pass_slot(h, w, k, accepts[k + 1])
         if first < 0:
             return first
         if accepts[k + 1]:
@@ -173,47 +170,6 @@ def _begin_anew(w):
 
 
 @kernel
-def _add_live(w, table, count, set_, starts, stamp):
-    """Add a set of states with the row of its starts to a list of live ones; how many there are then, or ``W_GROW``.
-
-    ``table``: LIVE, LIVE_NEXT or SNAPSHOT; ``count``: how many it has; ``set_``: 0 adds nothing. A set that is in the list
-    already only has its starts united: so the list stays as long as there are distinct sets, however many nodes lexemes began
-    at.
-    """
-    if set_ == 0:
-        return np.int64(count)
-    charge(w, 8 + whead(w)[ws.W_WIDTH])
-    if not room(w, ws.LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
-        return np.int64(statuses.W_GROW)
-    slots = tab(w, ws.LIVE_SLOT)
-    live = tab(w, table)
-    # the slot is of this list: the set is there already
-    if slots[set_] >> 32 == stamp:
-        at = slots[set_] & 0xFFFFFFFF
-        or_row(tab(w, ws.LIVE_BITS), live[2 * at + 1], starts, whead(w)[ws.W_WIDTH])
-        return np.int64(count)
-    row = live_row(w)
-    if row < 0:
-        return row
-    or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
-    live[2 * count] = set_
-    live[2 * count + 1] = row
-    slots[set_] = (stamp << 32) | count
-    return np.int64(count + 1)
-
-
-@kernel
-def _swap(w, count):
-    """Make ``LIVE_NEXT`` what is live: the two tables change places in the header, so nothing is copied."""
-    head = whead(w)
-    for word in range(2):
-        saved = head[2 * ws.LIVE + word]
-        head[2 * ws.LIVE + word] = head[2 * ws.LIVE_NEXT + word]
-        head[2 * ws.LIVE_NEXT + word] = saved
-    head[ws.W_N_LIVE] = count
-
-
-@kernel
 def _start(h, w, first, last):
     """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status.
 
@@ -236,7 +192,7 @@ def _start(h, w, first, last):
         set_ = start_set(h, w, node)
         if set_ < 0:
             return set_
-        count = _add_live(w, ws.LIVE, count, set_, row, stamp)
+        count = add_live(w, ws.LIVE, count, set_, row, stamp)
         if count < 0:
             return count
     head[ws.W_N_LIVE] = count
@@ -253,7 +209,7 @@ def _take_snapshot(w):
         live = tab(w, ws.LIVE)
         set_ = live[2 * i]
         for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
-            count = _add_live(w, ws.SNAPSHOT, count, tab(w, ws.SET_STATES)[j], live[2 * i + 1], stamp)
+            count = add_live(w, ws.SNAPSHOT, count, tab(w, ws.SET_STATES)[j], live[2 * i + 1], stamp)
             if count < 0:
                 return count
     head[ws.W_N_SNAPSHOT] = count
@@ -306,10 +262,10 @@ def _pass_byte(h, w, byte, accepts):
                 status = end_text(h, w, starts, steps[j])
             if status < 0:
                 return status
-        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
+        count = add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
         if count < 0:
             return count
-    _swap(w, count)
+    swap_live(w, count)
     return first
 
 
@@ -344,10 +300,10 @@ def _pass_gap(h, w, accepts):
                 status = end_inside(h, w, starts, steps[j], end_node(w))
             if status < 0:
                 return status
-        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
+        count = add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
         if count < 0:
             return count
-    _swap(w, count)
+    swap_live(w, count)
     return here
 
 
@@ -390,213 +346,4 @@ def _allow_in_gap(h, w, here):
         for lexeme in range(n_lexemes - 1):
             if tab(w, ws.LEAST)[lexeme] > head[ws.W_MOST_IN_GAP]:
                 allowed[here * words + (lexeme >> 6)] &= ~(np.int64(1) << (lexeme & 63))
-    return np.int64(0)
-
-
-@kernel
-def _pass_slot(h, w, k, accepts):
-    """Let any one token come: the number of the first node after it (there may be none), or a status.
-
-    Where lexemes end inside the token there is a node for each class of what is left of it. Classes lead to smaller ones, so
-    nodes are numbered from the largest class down.
-    """
-    head = whead(w)
-    n_live = head[ws.W_N_LIVE]
-    cap = np.int64(ws.SLOT) - tab(w, ws.ELEMENTS)[k]
-    head[ws.W_CLASS_CAP] = cap
-    for i in range(n_live):
-        record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
-        if record < 0:
-            return record
-    # steps take stamps of their own: all of them are made before one is taken for the slot
-    stamp = fresh_stamp(w)
-    n_classes = _classes_in_slot(h, w, cap, stamp)
-    if n_classes < 0:
-        return n_classes
-    used = head[ws.W_CLASS_LIST_USED]
-    status = _nodes_in_slot(w, k, n_classes, stamp)
-    if status < 0:
-        return status
-    first = head[ws.W_NODES]
-    # the ways through the token; what ends in the same way is gathered first
-    head[ws.W_N_GATHERED] = 0
-    count = np.int64(0)
-    for i in range(n_live):
-        live = tab(w, ws.LIVE)
-        record = step_of(h, w, live[2 * i], np.int64(ws.BY_SLOT), cap)
-        steps = tab(w, ws.STEPS)
-        count = _add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], live[2 * i + 1], stamp)
-        if count < 0:
-            return count
-        begin = record + ws.S_FIRST
-        status = _gather_all(w, steps, begin, steps[record + ws.S_ENDS], steps[record + ws.S_CROSSINGS], live[2 * i + 1], stamp)
-        if status < 0:
-            return status
-    for i in range(used, used + n_classes):
-        token_class = tab(w, ws.CLASS_LIST)[2 * i]
-        set_ = set_of_class(h, w, token_class)
-        # what is left of the token began at the class's node
-        row = live_row(w)
-        if row < 0 or set_ < 0:
-            return min(row, set_)
-        set_bit(tab(w, ws.LIVE_BITS), row, tab(w, ws.CLASS_LIST)[2 * i + 1])
-        count = _add_live(w, ws.LIVE_NEXT, count, set_, row, stamp)
-        if count < 0:
-            return count
-        pool = tab(w, ws.POOL)
-        record = tab(w, ws.CLASS_RECORD)[token_class]
-        begin = record + ws.E_FIRST + pool[record + ws.E_STATES]
-        if _gather_all(w, pool, begin, pool[record + ws.E_ENDS], pool[record + ws.E_CROSSINGS], row, stamp) < 0:
-            return np.int64(statuses.W_GROW)
-    status = _end_gathered(h, w, first, accepts)
-    if status < 0:
-        return status
-    _swap(w, count)
-    return first
-
-
-@kernel
-def _classes_in_slot(h, w, cap, stamp):
-    """Write to ``QUEUE`` the classes that come up in a slot, from the largest down: how many there are, or ``W_GROW``.
-
-    First those that lexemes of the sets alive leave over, then those that these leave over in turn. None is above ``cap``, the
-    number of classes that the slot is planned with.
-    """
-    n_classes = np.int64(0)
-    if cap == 0:
-        return n_classes
-    for i in range(whead(w)[ws.W_N_LIVE]):
-        record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
-        steps = tab(w, ws.STEPS)
-        begin = record + ws.S_FIRST + steps[record + ws.S_ENDS]
-        n_classes = _note_classes(w, steps, begin, steps[record + ws.S_CROSSINGS], n_classes, stamp, cap)
-        if n_classes < 0:
-            return n_classes
-    at = 0
-    while at < n_classes:
-        pool = tab(w, ws.POOL)
-        record = tab(w, ws.CLASS_RECORD)[tab(w, ws.QUEUE)[at]]
-        at += 1
-        begin = record + ws.E_FIRST + pool[record + ws.E_STATES] + pool[record + ws.E_ENDS]
-        n_classes = _note_classes(w, pool, begin, pool[record + ws.E_CROSSINGS], n_classes, stamp, cap)
-        if n_classes < 0:
-            return n_classes
-    classes = tab(w, ws.QUEUE)
-    charge(w, 8 * n_classes)
-    sort_range(classes, 0, n_classes)
-    for i in range(n_classes // 2):
-        saved = classes[i]
-        classes[i] = classes[n_classes - 1 - i]
-        classes[n_classes - 1 - i] = saved
-    return n_classes
-
-
-@kernel
-def _nodes_in_slot(w, k, n_classes, stamp):
-    """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status.
-
-    One node for all of them in a hole: a mask needs to know where lexemes end with its tokens, and goes through these itself.
-    ``CLASS_NODE`` finds a class's node while the slot is passed, ``CLASS_LIST`` afterwards.
-    """
-    head = whead(w)
-    used = head[ws.W_CLASS_LIST_USED]
-    if not room(w, ws.CLASS_LIST, 2 * (used + n_classes)):
-        return np.int64(statuses.W_GROW)
-    classes = tab(w, ws.QUEUE)
-    listed = tab(w, ws.CLASS_LIST)
-    node = np.int64(-1)
-    for i in range(n_classes):
-        if node < 0 or k != head[ws.W_HOLE]:
-            node = fresh_node(w, 1)
-        if node < 0:
-            return node
-        tab(w, ws.CLASS_NODE)[classes[i]] = (stamp << 32) | node
-        listed[2 * (used + i)] = classes[i]
-        listed[2 * (used + i) + 1] = node
-    tab(w, ws.SLOT_CLASSES)[2 * k] = used
-    tab(w, ws.SLOT_CLASSES)[2 * k + 1] = n_classes
-    head[ws.W_CLASS_LIST_USED] = used + n_classes
-    return np.int64(0)
-
-
-@kernel
-def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
-    """Append the classes of (lexeme << 32 | class) pairs that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``.
-    The pairs ascend by class, so the first one above ``cap`` ends the loop.
-    """
-    for i in range(begin, begin + n_pairs):
-        token_class = pairs[i] & 0xFFFFFFFF
-        if token_class > cap:
-            break
-        charge(w, 2)
-        if not room(w, ws.CLASS_NODE, token_class + 1) or not room(w, ws.QUEUE, count + 1):
-            return np.int64(statuses.W_GROW)
-        nodes = tab(w, ws.CLASS_NODE)
-        if nodes[token_class] >> 32 != stamp:
-            nodes[token_class] = stamp << 32
-            tab(w, ws.QUEUE)[count] = token_class
-            count += 1
-    return np.int64(count)
-
-
-@kernel
-def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
-    """Gather what ends from a row of starts: sets of lexemes with the token, pairs with classes in it; 0 or ``W_GROW``."""
-    cap = whead(w)[ws.W_CLASS_CAP]
-    n_lexemes = whead(w)[ws.W_N_LEXEMES]
-    for i in range(begin, begin + n_ends):
-        if _gather(w, ws.SET_MARK, lists[i], lists[i], starts, stamp) < 0:
-            return np.int64(statuses.W_GROW)
-    for i in range(begin + n_ends, begin + n_ends + n_crossings):
-        token_class = lists[i] & 0xFFFFFFFF
-        if token_class > cap:
-            break
-        if _gather(w, ws.CROSS_MARK, token_class * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
-            return np.int64(statuses.W_GROW)
-    return np.int64(0)
-
-
-@kernel
-def _gather(w, marks, key, what, starts, stamp):
-    """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``.
-
-    ``key``: a set of lexemes (``SET_MARK``), or class and lexeme (``CROSS_MARK``); the mark finds its entry of ``GATHERED``.
-    ``what``: the set, or the pair with ``CROSSES``. So a way to end is noted once for all sets of states that have it.
-    """
-    head = whead(w)
-    count = head[ws.W_N_GATHERED]
-    charge(w, 4 + head[ws.W_WIDTH])
-    if not room(w, marks, key + 1) or not room(w, ws.GATHERED, 2 * count + 2):
-        return np.int64(statuses.W_GROW)
-    mark = tab(w, marks)
-    gathered = tab(w, ws.GATHERED)
-    if mark[key] >> 32 == stamp:
-        or_row(tab(w, ws.LIVE_BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[ws.W_WIDTH])
-        return np.int64(0)
-    row = live_row(w)
-    if row < 0:
-        return row
-    or_row(tab(w, ws.LIVE_BITS), row, starts, head[ws.W_WIDTH])
-    gathered[2 * count] = what
-    gathered[2 * count + 1] = row
-    mark[key] = (stamp << 32) | count
-    head[ws.W_N_GATHERED] = count + 1
-    return np.int64(0)
-
-
-@kernel
-def _end_gathered(h, w, first, accepts):
-    """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status."""
-    for i in range(whead(w)[ws.W_N_GATHERED]):
-        what = tab(w, ws.GATHERED)[2 * i]
-        starts = tab(w, ws.GATHERED)[2 * i + 1]
-        if what & CROSSES:
-            node = tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
-            status = end_inside(h, w, starts, (what & ~CROSSES) >> 32, node)
-        else:
-            status = end_at(h, w, starts, what, first)
-            if status >= 0 and accepts:
-                status = end_text(h, w, starts, what)
-        if status < 0:
-            return status
     return np.int64(0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, live_row, or_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.lexer import lexer_state
@@ -149,3 +149,44 @@ def end_set(w, count):
     index[slot] = number
     head[ws.W_N_SETS] = number + 1
     return number
+
+
+@kernel
+def add_live(w, table, count, set_, starts, stamp):
+    """Add a set of states with the row of its starts to a list of live ones; how many there are then, or ``W_GROW``.
+
+    ``table``: LIVE, LIVE_NEXT or SNAPSHOT; ``count``: how many it has; ``set_``: 0 adds nothing. A set that is in the list
+    already only has its starts united: so the list stays as long as there are distinct sets, however many nodes lexemes began
+    at.
+    """
+    if set_ == 0:
+        return np.int64(count)
+    charge(w, 8 + whead(w)[ws.W_WIDTH])
+    if not room(w, ws.LIVE_SLOT, set_ + 1) or not room(w, table, 2 * count + 2):
+        return np.int64(statuses.W_GROW)
+    slots = tab(w, ws.LIVE_SLOT)
+    live = tab(w, table)
+    # the slot is of this list: the set is there already
+    if slots[set_] >> 32 == stamp:
+        at = slots[set_] & 0xFFFFFFFF
+        or_row(tab(w, ws.LIVE_BITS), live[2 * at + 1], starts, whead(w)[ws.W_WIDTH])
+        return np.int64(count)
+    row = live_row(w)
+    if row < 0:
+        return row
+    or_row(tab(w, ws.LIVE_BITS), row, starts, whead(w)[ws.W_WIDTH])
+    live[2 * count] = set_
+    live[2 * count + 1] = row
+    slots[set_] = (stamp << 32) | count
+    return np.int64(count + 1)
+
+
+@kernel
+def swap_live(w, count):
+    """Make ``LIVE_NEXT`` what is live: the two tables change places in the header, so nothing is copied."""
+    head = whead(w)
+    for word in range(2):
+        saved = head[2 * ws.LIVE + word]
+        head[2 * ws.LIVE + word] = head[2 * ws.LIVE_NEXT + word]
+        head[2 * ws.LIVE_NEXT + word] = saved
+    head[ws.W_N_LIVE] = count

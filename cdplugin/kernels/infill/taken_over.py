@@ -48,16 +48,12 @@ def find_done(w, last):
 
 
 @kernel
-def note_done(w, node):
-    """Note in ``DONE`` that the symbols with many ends were followed at a node: the one inside a gap, whose facts were not
-    found symbol by symbol. Left of the gap, strings and lists that lead into it take over what is known there.
+def note_done(w, node, symbol, row):
+    """Note in ``DONE`` that a symbol leads from a node to the ends in ``row``, if they are many. For the node inside a gap,
+    whose facts are not found symbol by symbol: left of it, strings and lists that lead into it take over what is known there.
     """
-    head = whead(w)
-    done = tab(w, ws.DONE)
-    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
-        row = ends_of(w, node, np.int64(symbol))
-        if row and are_many(w, row, head[ws.W_WIDTH]):
-            _put_first(done, np.int64(symbol) * LAST_NODES, node)
+    if are_many(w, row, whead(w)[ws.W_WIDTH]):
+        _put_first(tab(w, ws.DONE), symbol * LAST_NODES, node)
 
 
 @kernel
