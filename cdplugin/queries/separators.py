@@ -79,8 +79,7 @@ class _Separators:
         self._may_follow = 0
         for follow in self._following:
             self._may_follow |= follow
-        self._texts = [x for x in range(count) if not self.lexemes[x][layout.X_N_RANGES]]
-        named = [x for x in self._texts if not self.lexemes[x][layout.X_IS_SKIP]]
+        named = [x for x in range(count) if not self.lexemes[x][layout.X_IS_SKIP] and not self.lexemes[x][layout.X_N_RANGES]]
         self._skips = sorted({self.lexemes[x][layout.X_SKIP] for x in range(count)} - {-1})
         self.competing = [x for x in named if self.lexemes[x][layout.X_KIND] != layout.EXACT] + self._skips
         self._lazy = self._either([self._expression(x) for x in named if self.lexemes[x][layout.X_KIND] == layout.LAZY])
@@ -88,6 +87,8 @@ class _Separators:
         self._firsts: dict[int, int] = {}
         self._unions: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
+        fences = {x: self.lexemes[x][layout.X_FENCE] for x in named}
+        self._fences = {x: self._first_bytes(fence) for x, fence in fences.items() if fence}
         self._rows = self._find_rows(count)
         self._rivals = self._find_rivals(count)
         self._words = {skip: self._words_of(skip) for skip in self._skips}
@@ -223,10 +224,9 @@ class _Separators:
 
     def _does_end(self, x: int, part: int, first: int) -> bool:
         """Whether nothing that competes with a lexeme goes on with one of some bytes after any match of ``part``, an
-        alternative of it. Before a byte of its fence a lexeme never ends.
+        alternative of it.
         """
-        fence = self.lexemes[x][layout.X_FENCE]
-        if fence and self._first_bytes(fence) & first:
+        if self._fenced(x) & first:
             return False
         key = part, first, self._rivals[x]
         if key not in self._ends:
@@ -236,8 +236,18 @@ class _Separators:
             self._ends[key] = first == 0 or not self._meet(longer, self._union(self._rivals[x]))
         return self._ends[key]
 
+    def _fenced(self, x: int) -> int:
+        """The bytes before which a lexeme never ends, for itself or for one that may have ended with it."""
+        out = self._fences.get(x, 0)
+        for y, fence in self._fences.items():
+            if fence & ~out and self._rivals[x] >> y & 1 and self._may_end_together(x, y):
+                out |= fence
+        return out
+
     def _is_over(self, word: bytes, first: int, row: int) -> bool:
         """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
+        if any(self._fences[x] & first and self._matches(self._expression(x), word) for x in self._fences if row >> x & 1):
+            return False
         rest = self._union(row)
         for byte in word:
             rest = self._derive(rest, byte)
