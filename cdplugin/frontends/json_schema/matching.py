@@ -39,6 +39,8 @@ _MAX_STATES = 50_000
 _STATE_BYTES, _STEP_BYTES = 700, 250  # measured: a node with its place among the interned ones, a step with its place
 _SEARCH = 6_000
 """Derivatives taken to tell two patterns apart, those of parts included."""
+_PLACES = 4
+"""Places looked at for each of them, where texts are listed."""
 
 
 class Matcher:
@@ -96,20 +98,27 @@ class Matcher:
         return True, self.taken
 
     def texts(self, most: int, fuel: int) -> tuple[list[bytes] | None, int]:
-        """All texts that match, if these are found to be at most ``most`` with about ``fuel`` derivatives, else None; and how
-        many were taken.
+        """All texts that match, if these are found to be at most ``most`` with about ``fuel`` derivatives and few more places
+        than that, else None; and how many derivatives were taken. Ways that end nowhere share their derivatives.
         """
         self.taken = 0
         out: list[bytes] = []
         stack = [(self._start, b"")]
+        classes: dict[int, list[int]] = {}  # what has derivatives is kept: a place has a number of its own
+        visits = 0
         while stack:
             state, text = stack.pop()
+            visits += 1
             if self._accepts(state):
                 out.append(text)
-            for byte_class in sorted(self._classes(state), key=int.bit_count, reverse=True):  # too many are soon found
+            following_classes = classes.get(id(state))
+            if following_classes is None:
+                following_classes = sorted(self._classes(state), key=int.bit_count, reverse=True)  # too many are soon found
+                classes[id(state)] = following_classes
+            for byte_class in following_classes:
                 following = self._derive(state, _lowest(byte_class))
                 if following is not EMPTY:
-                    if len(out) + len(stack) + byte_class.bit_count() > most or self.taken > fuel:
+                    if len(out) + len(stack) + byte_class.bit_count() > most or self.taken > fuel or visits > _PLACES * fuel:
                         return None, self.taken
                     self._keep.append(following)
                     stack += [(following, text + bytes((byte,))) for byte in range(256) if byte_class >> byte & 1]
