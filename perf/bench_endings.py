@@ -4,6 +4,7 @@
     .venv-vllm/bin/python perf/bench_endings.py many ../shared/maskbench/dev.jsonl.gz --count 50 --out FILE [--speculate]
     .venv/bin/python perf/bench_endings.py walks ../shared/maskbench/dev.jsonl.gz --out FILE
     .venv/bin/python perf/bench_endings.py cost ../shared/maskbench/dev.jsonl.gz --out FILE
+    .venv/bin/python perf/bench_endings.py languages --out FILE
 
 *serve*: a real vLLM on the small model, offline; ``--count`` schemas of MaskBench that all three backends take, one answer each
 of ``--tokens`` tokens at most. Counted: answers that end by themselves, and those of them that ``jsonschema`` takes.
@@ -18,6 +19,9 @@ knows it, is sent alone, and has to be refused.
 
 *cost*: the time of masks along such texts: without a budget, with one that is far away (in turns), and near its end, within the
 last 40 tokens. Medians and means; ratios of one run. *Cold*: the first text of a grammar; *warm*: the same text once more.
+
+*languages*: the same of Lark grammars (those of ``bench_lark.py``) along their texts, 128k tokens: without a budget, and with
+budgets of 100,000, 2,000 and 300 tokens, each with a grammar of its own; CPU time of the thread.
 """
 
 from __future__ import annotations
@@ -349,10 +353,56 @@ def cost(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+_LANGUAGES = ("CPP", "SQL", "PYTHON", "arithmetic", "json_by_hand", "python_subset", "c_expressions", "common")
+_BUDGETS = (None, 100_000, 2_000, 300)
+
+
+def languages(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Times of masks under longest match."""
+    sys.path.append(str(ROOT / "tests"))
+    from bench_lark import grammars
+    from mask_engines import Tokenizer
+
+    import cdplugin as cd
+
+    tokenizer = Tokenizer("llama3")
+    vocab = cd.Vocabulary.from_tiktoken(tokenizer.encoding, eos_token_ids=[tokenizer.eos])
+    compiler = cd.Compiler(vocab)
+    mask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    out: dict[str, Any] = {}
+    known = grammars()
+    for name in _LANGUAGES:
+        text, texts = known[name]
+        times: dict[str, list[float]] = {}
+        for number, budget in enumerate(_BUDGETS):
+            grammar = compiler.compile(cd.Lark(text + "\n" * (number + 1)))  # another text: a grammar of its own
+            for turn in ("cold", "warm"):
+                found = times.setdefault(f"{budget or 'none'}, {turn}", [])
+                for one in texts[:2]:
+                    matcher = grammar.matcher()
+                    for place, token in enumerate(tokenizer.encode(one)[: min(300, (budget or 300) - 100)]):
+                        began = time.thread_time_ns()
+                        matcher.fill_next_token_bitmask(mask, 0, budget and budget - place)
+                        found.append((time.thread_time_ns() - began) / 1e3)
+                        if not matcher.accept_token(token):
+                            break
+        out[name] = {
+            key: {
+                "masks": len(t),
+                "mean µs": round(statistics.fmean(t), 1),
+                "p50 µs": round(statistics.median(t), 1),
+                "largest µs": round(max(t)),
+            }
+            for key, t in times.items()
+        }
+        print(name, {key: (row["p50 µs"], row["mean µs"]) for key, row in out[name].items()}, file=sys.stderr)
+    return out
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["serve", "many", "walks", "cost"])
-    parser.add_argument("schemas", type=Path)
+    parser.add_argument("what", choices=["serve", "many", "walks", "cost", "languages"])
+    parser.add_argument("schemas", type=Path, nargs="?")
     parser.add_argument("backend", nargs="?", default="cdplugin")
     parser.add_argument("--count", type=int, default=24, help="schemas")
     parser.add_argument("--tokens", type=int, default=200)
@@ -363,7 +413,7 @@ def main() -> None:
     parser.add_argument("--greedy", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    result = {"serve": serve, "many": many, "walks": walks, "cost": cost}[arguments.what](arguments)
+    result = {"serve": serve, "many": many, "walks": walks, "cost": cost, "languages": languages}[arguments.what](arguments)
     result["machine"] = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
     print(json.dumps(result, indent=1, ensure_ascii=False))
     if arguments.out:

@@ -6,6 +6,8 @@ go on at random (a random walk alone rarely closes a bracket).
 
 from __future__ import annotations
 
+import random
+
 SPECIAL = ["<|call|>", "<|end_call|>", "<think>", "</think>"]
 END = "<|eos|>"
 
@@ -445,3 +447,37 @@ DIFFERENCES: dict[str, tuple[str, str, set[str], set[str]]] = {
         {"d"},
     ),
 }
+
+TERMINALS = [
+    '"a"',
+    '"b"',
+    '"ab"',
+    "/a+/",
+    "/[ab]+/",
+    "/b*/",
+    "/ab?/",
+    "/(ab)+/",
+    "/(a|bb)*/",
+    "/b+a*/",
+    '~"ab"',
+    "/a+/ & ~/aa/",
+    '"c"',
+]
+
+
+def random_grammar(rng: random.Random) -> str:
+    """A small grammar over three letters, whose terminals compete."""
+    terminals = {f"T{i}": rng.choice(TERMINALS) for i in range(3)}
+
+    def body(depth: int) -> str:
+        parts = []
+        for _ in range(rng.randint(1, 3)):
+            part = rng.choice([*terminals, "x"]) if depth == 0 or rng.random() < 0.7 else "(" + body(depth - 1) + ")"
+            parts.append(part + rng.choice(["", "", "", "?", "*", "+"]))
+        return " ".join(parts) + (" | " + body(0) if rng.random() < 0.3 else "")
+
+    lines = ["start: " + body(1), "x: " + body(0).replace("x", "T0") + rng.choice(["", " | T1 x"])]
+    lines += [f"{name}: {text}" for name, text in terminals.items()]
+    if rng.random() < 0.3:
+        lines.append("%word " + rng.choice(["/[ab]/ T0", "/a/", "/[abc]/ T1 T2"]))
+    return "\n".join(lines) + ('\n%ignore "c"' if rng.random() < 0.3 else "")

@@ -31,6 +31,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
+from cdplugin.queries.separators import is_exact, separators
 from cdplugin.queries.successors import after_stop, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
@@ -116,6 +117,7 @@ class Budgets:
         self._after: dict[int, list[int]] = {}  # distinct cursors after one token
         self._after_bytes = 0
         self._told = 0
+        self._most_after: dict[tuple[int, int], int] = {}  # :meth:`_left_after` of a cursor and levels
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
         self._bounds: dict[int, int] = {}  # what is left at least
         self._last_places: tuple[int, np.ndarray, list[int], np.ndarray] | None = None  # :meth:`_places_after` a cursor
@@ -136,7 +138,9 @@ class Budgets:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        tables = _CURSOR_BYTES * (len(self._left) + len(self._after) + len(self._tried) + len(self._bounds))
+        tables = _CURSOR_BYTES * (
+            len(self._left) + len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after)
+        )
         return tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
 
     # --- far away -------------------------------------------------------------------------------------------------------------
@@ -155,7 +159,31 @@ class Budgets:
             found = growth.steps(cursor, budget - self.last, tokens, seen, row)
             if found is not None:
                 return budget - found[0], len(tokens) + found[0], found[1]
+            if growth.separators is not None:
+                enough = 2 * self._left_after(growth, cursor, budget - self.last) + 1 + self.last
+                if enough <= budget:
+                    return budget, len(tokens), seen
         return *ALWAYS, None
+
+    def _left_after(self, growth: Growth, cursor: int, budget: int) -> int:
+        """The most bytes that a shortest ending has after the tokens of a place, besides those of which it is known that they
+        fit a budget, since they open little; :data:`FAR` where that is not known.
+        """
+        levels = growth.few_levels(cursor, budget)
+        known = self._most_after.get((cursor, levels))
+        if known is None:
+            if len(self._most_after) > _MOST_CURSORS:
+                self._most_after.clear()
+            try:
+                with self._arena.one_budget(GRANT):
+                    row = self._arena.mask(cursor, self._stops)
+                    growth.leave_deep(cursor, row, levels)
+                    leave_out(row, self._stop_list)
+                    known = max(map(growth.left, successors(self._arena, cursor, row)[0]), default=0)
+            except LimitExceeded:
+                known = FAR
+            self._most_after[cursor, levels] = known
+        return known
 
     def _growths(self) -> Iterator[Growth]:
         """The bounds that there are, the one that is known soonest first."""
@@ -169,7 +197,7 @@ class Budgets:
                     growth = Growth(self._arena, self._endings.costs.measures, unit)
             except LimitExceeded:
                 continue
-            if not growth.is_bound:
+            if not growth.is_known:
                 self._units.clear()
                 return
             self._bounds_known.append(growth)
@@ -177,14 +205,24 @@ class Budgets:
 
     def _bytes(self) -> Unit | None:
         """Costs in bytes, where each is a token of its own."""
-        texts = self._arena.vocab.tokens
+        arena = self._arena
+        texts = arena.vocab.tokens
         if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
             return None
-        return byte_costs(self._arena, self._endings.costs)
+        apart = None
+        if not is_exact(arena):
+            try:
+                with arena.one_budget(arena.limits.max_step_work):
+                    apart = separators(arena, self._endings)
+            except LimitExceeded:
+                pass
+            if apart is None:
+                return None
+        return byte_costs(arena, self._endings.costs, apart)
 
-    def _tokens(self) -> Unit:
-        """Costs in tokens."""
-        return token_costs(self._arena, self._endings, self._stops)
+    def _tokens(self) -> Unit | None:
+        """Costs in tokens, which are known of endings of the fewest bytes."""
+        return token_costs(self._arena, self._endings, self._stops) if is_exact(self._arena) else None
 
     def knows(self, cursor: int) -> bool:
         """Whether the tokens of a place were looked at before."""

@@ -161,9 +161,8 @@ class Costs:
             self._arena.spend(_LEXEME_WORK * len(words))
             for word in words:
                 record = (word >> 32) * layout.LEXEME_WORDS
-                expression = word & layout.LOW_32
-                bytes_left = 1 if lexemes[record + layout.X_N_RANGES] else self._structure(expression)
-                if not self._arena.is_pure(expression) and expression not in self._looked_for:
+                bytes_left, is_bound = (1, False) if lexemes[record + layout.X_N_RANGES] else self._match(word)
+                if is_bound:
                     self._bounds.add(key)
                 ways.append((bytes_left, record))
             for bytes_left, record in sorted(ways):  # of many thousands, most are longer than the first text that ends
@@ -185,6 +184,11 @@ class Costs:
                 self._of_pair[key] = known
         self.is_bound = self.is_bound or key in self._bounds
         return known
+
+    def _match(self, word: int) -> tuple[int, bool]:
+        """What an open lexeme (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
+        expression = word & layout.LOW_32
+        return self._structure(expression), not self._arena.is_pure(expression) and expression not in self._looked_for
 
     # --- expressions ----------------------------------------------------------------------------------------------------------
 

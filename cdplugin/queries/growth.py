@@ -21,6 +21,11 @@ The members of a family, whose rules are made late, are one nonterminal, if the 
 A lexeme that must not have some values (``uniqueItems``) takes one round more in its expression for each of them
 (:meth:`Growth._exclude_values`); there are no more of them than commas in the text.
 
+Where lexemes end by longest match, each is followed by a separator (:mod:`cdplugin.queries.separators`), and a text may stand
+in what is skipped. The search finds endings of at most twice the fewest bytes (:mod:`cdplugin.queries.completion`), so a bound
+counts twice, and only bytes are counted. Where a budget is not far enough for whatever comes next, the places after the tokens
+that may open much are looked at (:meth:`Growth.left`): they are few, and no ending is searched for.
+
 There is no bound for other families, where tokens are counted, and where longest match may forbid an ending.
 """
 
@@ -34,7 +39,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_members, packed_bits
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
@@ -82,12 +87,13 @@ _CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is e
 class Unit(NamedTuple):
     """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
     that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`); ``meetings``: what matches may
-    still need where conditions meet.
+    still need where conditions meet; ``separators``: bytes that end each lexeme where the longest match counts, else None.
     """
 
     bits: int
     cost_of: Callable[[np.ndarray], np.ndarray]
     meetings: Meetings
+    separators: np.ndarray | None = None
 
 
 class Worst(NamedTuple):
@@ -110,18 +116,20 @@ _numbers = count()
 
 
 class Growth(Costs):
-    """Bounds for one arena, if it ``is_bound``. The caller holds the arena's lock."""
+    """Bounds for one arena, if they are there (``is_known``). The caller holds the arena's lock."""
 
     def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
         self._unit = unit
+        self.separators = unit.separators
         self.number = next(_numbers)
-        self.is_bound = False
+        self.is_known = False
         self._opened = b""  # bytes of which each level has one
         self._most = 0  # levels of a token
         self._has_terminals = False
         self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
         self._meeting: set[int] = set()  # lexemes in which conditions meet: what one that has begun may need is not measured
+        self._skip = 0  # what is left at most of what is skipped, where a text stands in it
         self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
         self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
@@ -135,10 +143,9 @@ class Growth(Costs):
         head = arena.header
         lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
         lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
-        exact = bool((lexemes[:, layout.X_KIND] == layout.EXACT).all())
         expander: Any = arena.expand
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
-        if not exact or head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
+        if head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
@@ -180,7 +187,7 @@ class Growth(Costs):
         self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
         if not out[B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
             return
-        self.is_bound = True
+        self.is_known = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
         self._of_node = list(zip(reach.tolist(), levels.tolist(), strict=True))
         self._opened = bytes(bit_members(out[B_BYTES:]).tolist())
@@ -197,6 +204,8 @@ class Growth(Costs):
         is_used[n] = False
         terminals = lexemes[:, layout.X_N_RANGES] > 0
         is_used[:n] &= ~terminals
+        skips = lexemes[:, layout.X_IS_SKIP] != 0
+        is_used[:n] |= skips
         used = np.flatnonzero(is_used)
         found = lexemes[used, layout.X_EXPRESSION]
         records = self.measures.of(found)
@@ -207,6 +216,10 @@ class Growth(Costs):
             if meeting is not None:
                 self._meeting.add(int(used[place]))
                 rest[used[place]] = max(meeting, rest[used[place]])
+        if self.separators is not None:
+            least[:n] += self.separators
+            rest[:n] += self.separators
+            self._skip = int(rest[:n][skips].max(initial=0))
         least[:n][terminals], rest[:n][terminals] = self._cost_of(1), 1
         return least, rest, needed.reshape(-1)
 
@@ -248,7 +261,7 @@ class Growth(Costs):
         ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is;
         ``row``: the address of the mask there, 0 where none is at hand.
         """
-        room = budget - 1
+        room = self._room(budget)
         each = 0
         if self._round:
             each = self._round * self._levels_of(_ANY, _COMMA).most
@@ -292,6 +305,50 @@ class Growth(Costs):
         count = len(text) - len(text.translate(None, self._opened))
         return count + texts.count(b"") if self._has_terminals else count
 
+    def left(self, cursor: int) -> int:
+        """The most bytes that a shortest ending from a cursor has; :data:`FAR` where that is not known. The caller grants the
+        work.
+        """
+        self.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        self.trim(_MOST_CURSORS)
+        return self.of_cursor(cursor, demand=False)
+
+    def few_levels(self, cursor: int, budget: int) -> int:
+        """How many levels a token may have, at most, for a budget to be enough after it; -1 if it is not without any. A power
+        of two, or 0: so that few numbers occur.
+        """
+        worst = self._worst_at(cursor)
+        slack = self._room(budget) - worst.later
+        if slack < 0 or not worst.level:
+            return -1
+        levels = slack // worst.level
+        return 1 << levels.bit_length() - 1 if levels else 0
+
+    def leave_deep(self, cursor: int, row: np.ndarray, levels: int) -> None:
+        """Leave the tokens in a mask row (int32) that have more than so many levels."""
+        if levels >= 0:
+            self._levels_of(self._worst_at(cursor).first).leave_more(row, levels)
+
+    def _room(self, budget: int) -> int:
+        """What may be left after the next one of so many tokens."""
+        return budget - 1 if self.separators is None else (budget - 1) >> 1
+
+    def _match(self, word: int) -> tuple[int, bool]:
+        expression = word & layout.LOW_32
+        if self._arena.is_pure(expression):
+            left = self._structure(expression)
+        else:
+            meeting = self._unit.meetings.rest(expression)
+            left = max(self._residual(expression)[0], meeting or 0)
+        return left + self._apart(word >> 32), False
+
+    def _apart(self, lexeme: int) -> int:
+        """Bytes of what ends a lexeme."""
+        if self.separators is None:
+            return 0
+        symbol = self._arena.of_lexeme(lexeme, layout.X_SYMBOL)
+        return int(self.separators[symbol]) if symbol < len(self.separators) else 0
+
     def _worst_at(self, cursor: int) -> Worst:
         """:meth:`worst`, or all that is where finding it takes too much work."""
         known = self._of_cursor.get(cursor)
@@ -318,16 +375,17 @@ class Growth(Costs):
                 first_word = (word >> 32) * layout.LEXEME_WORDS
                 record = arena.tables[layout.LEXEMES][first_word : first_word + layout.LEXEME_WORDS].tolist()
                 left, leaves = 1, b""
-                if record[layout.X_ROLE] or word >> 32 in self._meeting:
+                if record[layout.X_ROLE] or record[layout.X_SYMBOL] in self._meeting:
                     left = self._of_lexeme[self._static(word >> 32)][1]
                 elif not record[layout.X_N_RANGES]:
                     left, leaves = self._residual(word & layout.LOW_32)
+                    left += self._apart(word >> 32)
                 after = row
                 if not record[layout.X_IS_SKIP]:
                     after = arena.call(kernels.OP_SCAN, row, record[layout.X_SYMBOL])
                 rest, reach, more = self._worst_row(after)
                 now, level = max(now, left + rest), max(level, more)
-                later = max(later, left + rest, reach)
+                later = max(later, left + rest, reach + self._skip)
                 first = first | {*leaves} if first is not None and leaves else None
         return Worst(min(now, FAR), min(later, FAR), level, bytes(sorted(first)) if first else _ANY)
 
@@ -458,6 +516,12 @@ class _Levels:
         self.counts = counts[self.tokens]
         self.most = int(self.counts.max(initial=0))
 
+    def leave_more(self, row: np.ndarray, levels: int) -> None:
+        """Leave those in a mask row (int32) that have more than so many."""
+        deep = np.zeros(32 * len(row), bool)
+        deep[self.tokens[: int(np.count_nonzero(self.counts > levels))]] = True
+        row &= packed_bits(deep)
+
     def most_in(self, row: np.ndarray) -> int:
         """Of the tokens of a mask row (int32)."""
         for first in range(0, len(self.tokens), _AT_ONCE):
@@ -496,8 +560,8 @@ def _unknown(what: str) -> LimitExceeded:
     return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
 
 
-def byte_costs(arena: Arena, costs: Costs) -> Unit:
-    """Costs in bytes."""
+def byte_costs(arena: Arena, costs: Costs, apart: np.ndarray | None) -> Unit:
+    """Costs in bytes. ``apart``: the bytes that end each lexeme (:mod:`cdplugin.queries.separators`), None: none are needed."""
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
@@ -507,7 +571,7 @@ def byte_costs(arena: Arena, costs: Costs) -> Unit:
             raise _unknown("lexeme")
         return out
 
-    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.of_expression))
+    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.of_expression), apart)
 
 
 def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:

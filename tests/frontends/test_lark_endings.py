@@ -5,44 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from lark_cases import random_grammar
 from naive_lexing import NaiveLexing
 
 import cdplugin as cd
 from cdplugin.frontends.lark import compile as lark_compile
 from cdplugin.limits import Limits
-
-TERMINALS = [
-    '"a"',
-    '"b"',
-    '"ab"',
-    "/a+/",
-    "/[ab]+/",
-    "/b*/",
-    "/ab?/",
-    "/(ab)+/",
-    "/(a|bb)*/",
-    "/b+a*/",
-    '~"ab"',
-    "/a+/ & ~/aa/",
-    '"c"',
-]
-
-
-def random_grammar(rng: random.Random) -> str:
-    terminals = {f"T{i}": rng.choice(TERMINALS) for i in range(3)}
-
-    def body(depth: int) -> str:
-        parts = []
-        for _ in range(rng.randint(1, 3)):
-            part = rng.choice([*terminals, "x"]) if depth == 0 or rng.random() < 0.7 else "(" + body(depth - 1) + ")"
-            parts.append(part + rng.choice(["", "", "", "?", "*", "+"]))
-        return " ".join(parts) + (" | " + body(0) if rng.random() < 0.3 else "")
-
-    lines = ["start: " + body(1), "x: " + body(0).replace("x", "T0") + rng.choice(["", " | T1 x"])]
-    lines += [f"{name}: {text}" for name, text in terminals.items()]
-    if rng.random() < 0.3:
-        lines.append("%word " + rng.choice(["/[ab]/ T0", "/a/", "/[abc]/ T1 T2"]))
-    return "\n".join(lines) + ('\n%ignore "c"' if rng.random() < 0.3 else "")
 
 
 def places(naive: NaiveLexing, start: frozenset, length: int) -> list[frozenset]:

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
-from cdplugin.expr import Expr, nullable, repeat
+from cdplugin.expr import Expr, nullable
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
@@ -72,7 +72,11 @@ class Writer:
         elif self._options.initial_skip and self.skip is not None:
             start = self._ir.nonterminal("start")
             # The engine skips nothing before the first lexeme of all, so what is ignored there is a lexeme of its own.
-            ahead = self._ir.lexeme(repeat(self._ir.lexemes[~self.skip], 1), "%ignore", lexing=LONGEST)
+            # One after another: each ends by longest match, as between lexemes.
+            one = self._ir.lexeme(self._ir.lexemes[~self.skip], "%ignore", lexing=LONGEST)
+            ahead = self._ir.nonterminal("ahead")
+            self._ir.rule(ahead, [one])
+            self._ir.rule(ahead, [ahead, one])
             self._ir.rule(start, [self.symbol(whole)])
             self._ir.rule(start, [ahead, self.symbol(whole)])
         else:

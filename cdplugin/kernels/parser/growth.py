@@ -104,19 +104,7 @@ def bound_rules(
     _components(n, edges, nodes, free, free_order)
     if _count_rounds(n_edges, edges, free, best):
         _components(n, edges, nodes, free, free_order)
-        if _count_rounds(n_edges, edges, free, best):
-            return
-    # what a way inside a component costs that passes no edge which is counted
-    best[:] = 0
-    own[:] = 0
-    for place in range(n):
-        node = free_order[place]
-        for i in range(first[node], first[node + 1]):
-            e = edges[_EDGE_COLUMNS - 1, i]
-            other = free[edges[_E_TARGET, e]]
-            if edges[_E_KIND, e] == _INSIDE and other != free[node]:
-                best[free[node]] = max(best[free[node]], min(edges[_E_PRICE, e] + best[other], FAR))
-        own[component[node]] = max(own[component[node]], best[free[node]])
+    _price_free_ways(n, edges, nodes, free, free_order, component, best, own)
     most[:] = -1
     for e in range(n_edges):
         if edges[_E_KIND, e] == _COUNTED:
@@ -144,6 +132,40 @@ def bound_rules(
         reach[node], levels[node] = best[c], level[c]
         out[B_LEVEL] = max(out[B_LEVEL], level[c])
     out[B_IS_BOUND] = 1
+
+
+@kernel
+def _price_free_ways(n, edges, nodes, free, free_order, component, best, own):
+    """What a way costs at most that passes no edge which is counted: from each part (``free``) to ``best``, inside a component
+    to ``own``.
+
+    Where such a way goes round, all of it is at one place of the text. There a nonterminal need not be opened twice, so the way
+    leaves each one of a part once at most.
+    """
+    first, round_ = nodes[8], nodes[9]
+    best[:] = 0
+    own[:] = 0
+    round_[:] = 0
+    place = 0
+    while place < n:
+        part = free[free_order[place]]
+        last = place
+        while last < n and free[free_order[last]] == part:
+            node = free_order[last]
+            most = np.int64(0)
+            for i in range(first[node], first[node + 1]):
+                e = edges[_EDGE_COLUMNS - 1, i]
+                if edges[_E_KIND, e] == _INSIDE:
+                    other = free[edges[_E_TARGET, e]]
+                    if other == part:
+                        most = max(most, edges[_E_PRICE, e])
+                    else:
+                        best[part] = max(best[part], min(edges[_E_PRICE, e] + best[other], FAR))
+            round_[part] = min(round_[part] + most, FAR)
+            last += 1
+        best[part] = min(best[part] + round_[part], FAR)
+        own[component[free_order[place]]] = max(own[component[free_order[place]]], best[part])
+        place = last
 
 
 @kernel
@@ -344,7 +366,7 @@ def _components(n, edges, nodes, component, order):
 @kernel
 def _count_rounds(n_edges, edges, free, is_endless):
     """Whether there is a way round that costs something and passes no edge that is counted. Then all edges on such ways that
-    have a byte are counted.
+    have a byte are counted; ways round that have none are at one place of the text.
     """
     is_endless[:] = 0
     found = False

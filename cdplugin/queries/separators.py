@@ -1,0 +1,405 @@
+"""What ends a lexeme of longest match, whatever competes with it.
+
+Longest match may forbid an ending: after ``/[a-z]+/`` no ``"x"`` can come, since the ``x`` belongs to the word. A lexeme ends
+for sure where nothing that competes can go on
+
+- by the first byte of any lexeme that the rules let come next: a string, closed by its quote; or
+- by the first byte of a *separator*, a text that is skipped (``%ignore``) before what comes next, and that nothing can go on
+  with by the first byte of a lexeme.
+
+If one of these holds for every lexeme, the shortest texts of lexemes, with separators between them, are legal in any order that
+the rules allow: a text has no dead ends, and its ending is no longer than they are. All lexemes of longest match are taken for
+competitors, though the parser lets only some compete: what is found is right, but may be more than is needed, or nothing. In
+C++, where ``1 `` is a lexeme besides ``1``, a blank ends no number, but ``/**/`` does.
+
+Whether a match of ``X`` can go on with a byte ``f`` is asked of expressions: do ``X f`` and anything after it have a text in
+common with a competing lexeme?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.programs import bytes_words
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.regex import expressions
+from cdplugin.kernels.regex.programs import CONSTANT
+from cdplugin.kernels.store import layout
+from cdplugin.queries.completion import Endings
+
+_COMMON = (b" ", b"\n", b"\t", b"\r\n", b"/**/", b"#\n", b"//\n", b"--\n", b";\n", b"%\n")
+"""What languages skip: white space and comments. Shortest texts of what is skipped are tried before."""
+_MOST_PARTS = 256  # alternatives of a lexeme, each of which may have a separator of its own
+_MOST_LITERALS = 4096  # of which the first bytes are looked at: any byte beyond that
+_ANY_BYTE = (1 << 256) - 1
+_SYMBOL_WORK, _NODE_WORK = 200, 200  # units of work (Limits.max_step_work) of a symbol of a rule, of a node of an expression
+
+
+def is_exact(arena: Arena) -> bool:
+    """Whether no lexeme ends by longest match, or at its first match."""
+    kinds = arena.tables[layout.LEXEMES][layout.X_KIND :: layout.LEXEME_WORDS]
+    return bool((kinds[: int(arena.header[layout.END_SYMBOL])] == layout.EXACT).all())
+
+
+def separators(arena: Arena, endings: Endings) -> np.ndarray | None:
+    """Bytes of the longest separator that each lexeme may need (int64); None where one may not end, or that is not known, as
+    where rules are made late.
+
+    The caller holds the arena's lock, and grants the work. Raises :class:`LimitExceeded`.
+    """
+    if arena.expand is not None:
+        return None
+    found = _Separators(arena, endings)
+    out = np.zeros(len(found.lexemes), np.int64)
+    for x in found.competing:
+        length = found.after(x)
+        if length is None:
+            return None
+        out[x] = length
+    return out
+
+
+class _Separators:
+    """Finds separators. Sets of lexemes and of bytes are integers, bit ``n`` for lexeme or byte ``n``.
+
+    ``lexemes``: their records; ``competing``: those that end by longest match or at the first match, with what is skipped.
+    """
+
+    def __init__(self, arena: Arena, endings: Endings) -> None:
+        self._arena = arena
+        self._endings = endings
+        count = int(arena.header[layout.END_SYMBOL])
+        self.lexemes = arena.tables[layout.LEXEMES][: count * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS).tolist()
+        followers = _followers(arena, count)
+        self._following, self._needed, self._beginning = followers
+        self._may_follow = 0
+        for follow in self._following:
+            self._may_follow |= follow
+        self._texts = [x for x in range(count) if not self.lexemes[x][layout.X_N_RANGES]]
+        named = [x for x in self._texts if not self.lexemes[x][layout.X_IS_SKIP]]
+        self._skips = sorted({self.lexemes[x][layout.X_SKIP] for x in range(count)} - {-1})
+        self.competing = [x for x in named if self.lexemes[x][layout.X_KIND] != layout.EXACT] + self._skips
+        self._lazy = self._either([self._expression(x) for x in named if self.lexemes[x][layout.X_KIND] == layout.LAZY])
+        self._ends: dict[tuple[int, int, int], bool] = {}
+        self._firsts: dict[int, int] = {}
+        self._unions: dict[int, int] = {}
+        self._meetings: dict[tuple[int, int], bool] = {}
+        self._rows = self._find_rows(count)
+        self._rivals = self._find_rivals(count)
+        self._words = {skip: self._words_of(skip) for skip in self._skips}
+
+    # --- lexemes that compete -------------------------------------------------------------------------------------------------
+
+    def _find_rows(self, count: int) -> list[int]:
+        """For each lexeme, those that may begin in a row after it: what follows it, and what follows lexemes that may have
+        ended with it, at the same place. The last: what a text may begin with.
+        """
+        rows = [*self._following, self._beginning]
+        while True:
+            before = list(rows)
+            rivals = [0] * count
+            for row in before:
+                for x in _members(row):
+                    rivals[x] |= row
+            for x in self.competing:
+                for y in _members(rivals[x]):
+                    if y != x and self._following[y] & ~rows[x] and self._may_end_together(x, y):
+                        rows[x] |= self._following[y]
+            if rows == before:
+                return rows
+
+    def _find_rivals(self, count: int) -> list[int]:
+        """For each lexeme, those that may have begun with it, at the same place; and what may be skipped there, but not before
+        a text begins.
+        """
+        rivals = [0] * count
+        for row in (*(row | self._skipped_before(row) for row in self._rows[:-1]), self._beginning):
+            for x in _members(row):
+                rivals[x] |= row
+        return rivals
+
+    def _skipped_before(self, row: int) -> int:
+        """What may be skipped before lexemes."""
+        out = 0
+        for x in _members(row):
+            if self.lexemes[x][layout.X_SKIP] >= 0:
+                out |= 1 << self.lexemes[x][layout.X_SKIP]
+        return out
+
+    def _may_end_together(self, x: int, y: int) -> bool:
+        one, other = sorted((self._expression(x), self._expression(y)))
+        if not self._first_bytes(one) & self._first_bytes(other):
+            return False
+        if (one, other) not in self._meetings:
+            self._meetings[one, other] = self._meet(one, other)
+        return self._meetings[one, other]
+
+    def _union(self, row: int) -> int:
+        """What any lexeme of longest match among some matches."""
+        if row not in self._unions:
+            self._unions[row] = self._either([self._expression(x) for x in self.competing if row >> x & 1])
+        return self._unions[row]
+
+    # --- separators -----------------------------------------------------------------------------------------------------------
+
+    def after(self, x: int) -> int | None:
+        """Bytes of the longest separator that ends a match of a lexeme; None where nothing is found that does."""
+        record = self.lexemes[x]
+        if not record[layout.X_IS_SKIP] and not self._stands_for_itself(x):
+            return None
+        if record[layout.X_KIND] == layout.LAZY:
+            return 0
+        if not record[layout.X_IS_SKIP]:
+            return self._after(x, self._rows[x] | self._skipped_before(self._rows[x]), self._needed[x])
+        row, needed = 1 << x, 0  # the row stays what it is
+        for after, next_ in zip(self._rows, self._needed, strict=False):
+            if self._skipped_before(after) >> x & 1:
+                row, needed = row | after, needed | next_
+        return self._after(x, row, needed)
+
+    def _after(self, x: int, row: int, needed: int) -> int | None:
+        """Bytes of the longest separator before what an ending may need in a row."""
+        most = 0
+        for skip in {self.lexemes[y][layout.X_SKIP] for y in _members(needed)}:
+            first = 0
+            for y in _members(needed):
+                if self.lexemes[y][layout.X_SKIP] == skip and not self.lexemes[y][layout.X_N_RANGES]:
+                    word = self._endings.word(self._expression(y))
+                    first |= 1 << word[0] if word else self._first_bytes(self._expression(y))
+            for part in self._parts(self._expression(x)):
+                if self._does_end(x, part, first):
+                    continue
+                length = self._shortest(x, part, self._words.get(skip, []), first, row)
+                if length is None:
+                    return None
+                most = max(most, length)
+        return most
+
+    def _shortest(self, x: int, part: int, words: list[bytes], first: int, row: int) -> int | None:
+        """Bytes of a separator after ``part``, an alternative of a lexeme, or of one and another after it, which is over before
+        any byte of ``first``; None if there is none.
+        """
+        last = [word for word in words if self._is_over(word, first, row)]
+        for word in last:
+            if self._does_end(x, part, 1 << word[0]):
+                return len(word)
+        for word in words:
+            if word not in last and self._does_end(x, part, 1 << word[0]):
+                for other in last:
+                    if self._is_over(word, 1 << other[0], row):
+                        return len(word) + len(other)
+        return None
+
+    def _words_of(self, skip: int) -> list[bytes]:
+        """Texts of what is skipped, the shortest first."""
+        expression = self._expression(skip)
+        words = [word for part in self._parts(expression) if (word := self._endings.word(part))]
+        words += [word for word in _COMMON if word not in words and self._matches(expression, word)]
+        return sorted((word for word in words if not self._has_lazy(word)), key=len)
+
+    def _expression(self, x: int) -> int:
+        return int(self.lexemes[x][layout.X_EXPRESSION])
+
+    def _stands_for_itself(self, x: int) -> bool:
+        """Whether a shortest text of a lexeme is nothing that is skipped, and no other lexeme has ended in the midst of it."""
+        expression = self._expression(x)
+        word = self._endings.word(expression)
+        is_lazy = self.lexemes[x][layout.X_KIND] == layout.LAZY
+        # what only comes first has nothing before it that could be skipped
+        skip = (
+            self._expression(self.lexemes[x][layout.X_SKIP])
+            if self._may_follow >> x & 1 and self.lexemes[x][layout.X_SKIP] >= 0
+            else 0
+        )
+        if word is not None:
+            return not (skip and self._matches(skip, word)) and not self._has_lazy(word[:-1] if is_lazy else word)
+        return self._lazy == expressions.EMPTY and not (skip and self._meet(expression, skip))
+
+    # --- bytes that something may go on with ----------------------------------------------------------------------------------
+
+    def _does_end(self, x: int, part: int, first: int) -> bool:
+        """Whether nothing that competes with a lexeme goes on with one of some bytes after any match of ``part``, an
+        alternative of it. Before a byte of its fence a lexeme never ends.
+        """
+        fence = self.lexemes[x][layout.X_FENCE]
+        if fence and self._first_bytes(fence) & first:
+            return False
+        key = part, first, self._rivals[x]
+        if key not in self._ends:
+            longer = self._arena.evaluate([CONSTANT, part, *bytes_words(first), CONSTANT, expressions.ALL, layout.K_CAT, 3], 0)[
+                0
+            ]
+            self._ends[key] = first == 0 or not self._meet(longer, self._union(self._rivals[x]))
+        return self._ends[key]
+
+    def _is_over(self, word: bytes, first: int, row: int) -> bool:
+        """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
+        rest = self._union(row)
+        for byte in word:
+            rest = self._derive(rest, byte)
+        return not any(self._derive(rest, byte) != expressions.EMPTY for byte in _members(self._first_bytes(rest) & first))
+
+    def _matches(self, expression: int, word: bytes) -> bool:
+        for byte in word:
+            expression = self._derive(expression, byte)
+        return self._is_nullable(expression)
+
+    def _has_lazy(self, word: bytes) -> bool:
+        """Whether a lexeme that ends at its first match has ended in a word, or at its end."""
+        rest = self._lazy
+        for byte in word:
+            rest = self._derive(rest, byte)
+            if self._is_nullable(rest):
+                return True
+        return False
+
+    def _first_bytes(self, expression: int) -> int:
+        """Bytes that a match may begin with, and maybe others."""
+        known = self._firsts.get(expression)
+        if known is not None:
+            return known
+        arena, out = self._arena, 0
+        pending, seen = [expression], {expression}
+        while pending and out != _ANY_BYTE:
+            e = pending.pop()
+            kind, words = arena.kind(e), arena.sequence(e)
+            parts: list[int] = []
+            if kind == layout.K_BYTES:
+                out |= int.from_bytes(np.array(words, "<i8").tobytes(), "little")
+            elif kind == layout.K_LITERALS:
+                out |= self._first_of_literals(*words)
+            elif kind == layout.K_NOT:
+                out = _ANY_BYTE
+            elif kind == layout.K_CAT:
+                parts = words[: 1 + next((i for i, part in enumerate(words) if not self._is_nullable(part)), len(words))]
+            elif kind == layout.K_ALT:
+                parts = words
+            elif kind in (layout.K_AND, layout.K_REPEAT):
+                parts = words[:1]
+            pending += [part for part in parts if part not in seen]
+            seen.update(parts)
+        arena.spend(_NODE_WORK * len(seen))
+        self._firsts[expression] = out
+        return out
+
+    def _first_of_literals(self, low: int, high: int, depth: int) -> int:
+        if high - low > _MOST_LITERALS:
+            return _ANY_BYTE
+        offsets, texts = self._arena.tables[layout.LITERAL_OFFSETS], self._arena.tables[layout.LITERAL_BYTES]
+        starts = offsets[low:high] + depth
+        return sum(1 << byte for byte in np.unique(texts[starts[starts < offsets[low + 1 : high + 1]]]).tolist())
+
+    # --- expressions ----------------------------------------------------------------------------------------------------------
+
+    def _parts(self, expression: int) -> list[int]:
+        """The alternatives of an expression."""
+        if self._arena.kind(expression) != layout.K_ALT:
+            return [expression]
+        parts = self._arena.sequence(expression)
+        return parts if len(parts) <= _MOST_PARTS else [expression]
+
+    def _either(self, parts: list[int]) -> int:
+        """What any of some expressions matches."""
+        if not parts:
+            return expressions.EMPTY
+        words = [word for part in parts for word in (CONSTANT, part)]
+        return self._arena.evaluate([*words, layout.K_ALT, len(parts)], 0)[0]
+
+    def _meet(self, one: int, other: int) -> bool:
+        """Whether two expressions have a text in common."""
+        both, _ = self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)
+        return self._status(both) & kernels.MATCHES_SOMETHING != 0
+
+    def _is_nullable(self, expression: int) -> bool:
+        return self._status(expression) & kernels.MATCHES_EMPTY != 0
+
+    def _status(self, expression: int) -> int:
+        return self._arena.call(kernels.OP_STATUS, expression)
+
+    def _derive(self, expression: int, byte: int) -> int:
+        """A derivative, ``EMPTY`` where nothing goes on."""
+        if expression == expressions.EMPTY:
+            return expressions.EMPTY
+        child = self._arena.call(kernels.OP_DERIVE, expression, byte)
+        return child if self._status(child) & kernels.MATCHES_SOMETHING else expressions.EMPTY
+
+
+def _members(bits: int) -> Iterator[int]:
+    """The numbers of the bits that are set, ascending."""
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+class _Followers(NamedTuple):
+    """For each lexeme, those that the rules let come next, and those of them that an ending may need there; and those that a
+    text may begin with.
+    """
+
+    all: list[int]
+    needed: list[int]
+    beginning: int
+
+
+def _followers(arena: Arena, count: int) -> _Followers:
+    """What may come after each of ``count`` lexemes: by first and last lexemes of nonterminals, as for an LL(1) parser (Aho,
+    Lam, Sethi and Ullman, *Compilers*, 4.4).
+
+    An ending leaves out what may be empty; and after the first ``A`` of a rule ``A: A β`` it goes on without ``β``, since that
+    ``A`` is one of another rule as well.
+    """
+    symbols, lefts = arena.tables[layout.DOT_SYMBOL].tolist(), arena.tables[layout.DOT_LEFT].tolist()
+    nullable = arena.tables[layout.NULLABLE].tolist()
+    rules = []
+    for start in arena.tables[layout.RULE_LISTS][::2].tolist():
+        end = start
+        while symbols[end] != layout.END_OF_RULE:
+            end += 1
+        rules.append((lefts[start], symbols[start:end]))
+    arena.spend(_SYMBOL_WORK * len(symbols))
+    first, last = (_outermost(arena, rules, nullable, way) for way in (1, -1))
+    after: list[list[int]] = []
+    for is_needed in (False, True):
+        of_lexeme, of_nonterminal = [0] * (count + 1), [0] * len(nullable)
+        for left, right in rules:
+            next_ = 0
+            for place in range(len(right) - 1, -1, -1):
+                code = right[place]
+                if code < 0:
+                    of_lexeme[-2 - code] |= next_
+                    next_ = 1 << (-2 - code)
+                    continue
+                if not (is_needed and place == 0 and code == left):
+                    of_nonterminal[code] |= next_
+                if not (is_needed and nullable[code]):
+                    next_ = first[code] | (next_ if nullable[code] else 0)
+        for nonterminal, next_ in enumerate(of_nonterminal):
+            for x in _members(last[nonterminal]):
+                of_lexeme[x] |= next_
+        after.append(of_lexeme)
+    known = (1 << count) - 1  # without the end
+    every, needed = ([next_ & known for next_ in found[:count]] for found in after)
+    return _Followers(every, needed, first[lefts[0]] & known)
+
+
+def _outermost(arena: Arena, rules: list[tuple[int, list[int]]], nullable: list[int], way: int) -> list[int]:
+    """The lexemes that each nonterminal may begin with (``way`` 1), or end with (-1)."""
+    found = [0] * len(nullable)
+    changed = True
+    while changed:
+        changed = False
+        arena.spend(_SYMBOL_WORK * len(rules))
+        for left, right in rules:
+            some = found[left]
+            for code in right[::way]:
+                some |= found[code] if code >= 0 else 1 << (-2 - code)
+                if code < 0 or not nullable[code]:
+                    break
+            changed = changed or some != found[left]
+            found[left] = some
+    return found
