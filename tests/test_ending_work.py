@@ -51,6 +51,17 @@ def test_many_names_of_many_kinds_in_any_order(n: int, kinds: int) -> None:
     assert json.loads(text) == dict.fromkeys(properties, "") and len(text) == sum(map(len, properties)) + 6 * n + 1
 
 
+def test_rules_that_come_while_an_ending_is_estimated_count() -> None:
+    """A value with a pattern, and members in any order after it: the first estimate was that nothing ends."""
+    path = {"type": "string", "pattern": "^s3://([^/]+)/([^/]+/)*([^/]+)$", "maxLength": 8192}
+    properties = {"arn": {"type": "string"}, "path": path, "name": {"type": "string"}, "tags": {"type": "array"}}
+    schema = {"type": "object", "properties": properties, "required": ["name", "path"], "additionalProperties": False}
+    found = ending(
+        cd.JsonSchema(schema, property_order="any"), b'{"arn":"]","name":"a","path":"s3:\\u002f\\u002fbb]', 10_000_000
+    )
+    assert b"".join(VOCAB.tokens[token] or b"" for token in found)[-2:] == b'"}' and len(found) == 4
+
+
 @pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])
 def test_objects_in_any_order_inside_others(outer: int, inner: int) -> None:
     """An object with more names than the one around it: all subsets of the outer names that wait for it were looked at."""

@@ -105,6 +105,11 @@ class Costs:
         ``demand``: whether rules are made where nothing that is known ends; else it is :data:`FAR` there.
         """
         self._demand = demand
+        found = self._of_cursor_once(cursor)
+        return self._of_cursor_once(cursor) if found >= FAR and demand else found  # rules may have come after they were needed
+
+    def _of_cursor_once(self, cursor: int) -> int:
+        """:meth:`of_cursor` by the rules that there are when it begins, and those that it makes where it needs them."""
         self.is_bound = False
         self._load()
         if self._stale:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from cdplugin.errors import relocated, shown
@@ -155,15 +156,9 @@ def _text(scanner: Scanner, value: Any, at: int) -> str:
 
 def _arguments(scanner: Scanner) -> tuple[list[Any], dict[str, Any]]:
     """What stands between a macro's parentheses: values, and values with a name."""
-    scanner.pos += 1
     values: list[Any] = []
     options: dict[str, Any] = {}
-    while True:
-        scanner.skip(newlines=True)
-        if scanner.peek() == ")":
-            scanner.pos += 1
-            return values, options
-        value = _value(scanner, 0)
+    for value in _listed(scanner, 0):
         scanner.skip(newlines=True)
         if isinstance(value, _Name) and scanner.peek() == "=":
             scanner.pos += 1
@@ -171,7 +166,18 @@ def _arguments(scanner: Scanner) -> tuple[list[Any], dict[str, Any]]:
             options[str(value)] = _value(scanner, 0)
         else:
             values.append(value)
+    return values, options
+
+
+def _listed(scanner: Scanner, depth: int) -> Iterator[Any]:
+    """The values between the parenthesis on which the scanner stands and the one that closes it."""
+    scanner.pos += 1
+    scanner.skip(newlines=True)
+    while scanner.peek() != ")":
+        yield _value(scanner, depth)
         _separator(scanner)
+        scanner.skip(newlines=True)
+    scanner.pos += 1
 
 
 def _value(scanner: Scanner, depth: int) -> Any:
@@ -182,15 +188,7 @@ def _value(scanner: Scanner, depth: int) -> Any:
     if char.isdigit():
         return scanner.number("token id")
     if char == "(" and depth < _DEPTH:
-        scanner.pos += 1
-        members: list[Any] = []
-        while True:
-            scanner.skip(newlines=True)
-            if scanner.peek() == ")":
-                scanner.pos += 1
-                return tuple(members)
-            members.append(_value(scanner, depth + 1))
-            _separator(scanner)
+        return tuple(_listed(scanner, depth + 1))
     name = scanner.name()
     if name is None:
         scanner.fail("bad argument", expected="a literal, a number, true, false, the name of a rule or a tuple (…)")
