@@ -174,12 +174,25 @@ def test_texts_end_in_time(name: str) -> None:
             assert end_in_time(grammar, budget, choose) <= budget
 
 
-@pytest.mark.parametrize("name", ["sql", "c_expressions", "json_by_hand"])
+DISTINCT = {"type": "array", "uniqueItems": True, "items": {"type": "object", "properties": {"a": {"type": "string"}}}}
+UNBOUND: dict[str, cd.Lark | cd.JsonSchema] = {"python": cd.grammars.PYTHON, "distinct": cd.JsonSchema(DISTINCT)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", UNBOUND)
+def test_texts_without_a_bound_end_in_time(name: str) -> None:
+    grammar = cd.Compiler(VOCAB).compile(UNBOUND[name])
+    for budget in (60, 150, 400)[: cases(3, 1, 2)]:
+        for choose in (deep, lambda rng, allowed: rng.choice(sorted(allowed))):
+            assert end_in_time(grammar, budget, choose) <= budget
+
+
+@pytest.mark.parametrize("name", ["sql", "c_expressions", "json_by_hand", *UNBOUND])
 def test_a_budget_that_is_far_away_looks_for_no_endings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The masks are those without a budget, and no profile of a place is made."""
     from cdplugin.queries.budgets import Budgets
 
-    spec = SHIPPED.get(name) or cd.Lark(CASES[name][0])
+    spec = SHIPPED.get(name) or UNBOUND.get(name) or cd.Lark(CASES[name][0])
     grammar = cd.Compiler(VOCAB).compile(spec)
     monkeypatch.setattr(Budgets, "profile", lambda *_: pytest.fail("an ending was looked for"))
     rng, matcher = random.Random(name), grammar.matcher()

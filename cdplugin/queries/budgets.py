@@ -41,6 +41,7 @@ SEARCH_GAP = 2
 SEARCH_WORK = 20_000
 """Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
+_ROOM, _LEAST_ROOM = 4, 64  # without a bound: what has to be left, in estimates of what is needed and besides
 _MOST_CURSORS = 200_000  # whose endings are kept
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
@@ -160,28 +161,34 @@ class Budgets:
             if found is not None:
                 return budget - found[0], len(tokens) + found[0], found[1]
             if growth.separators is not None:
-                enough = 2 * self._left_after(growth, cursor, budget - self.last) + 1 + self.last
-                if enough <= budget:
+                levels = growth.few_levels(cursor, budget - self.last)
+                if 2 * self._left_after(cursor, growth, levels) + 1 + self.last <= budget:
                     return budget, len(tokens), seen
-        return *ALWAYS, None
+        if self._bounds_known or self._arena.header[layout.HAS_CLOCKS]:
+            return *ALWAYS, None
+        is_far = _ROOM * self._left_after(cursor, None, -1) + _LEAST_ROOM <= budget
+        return (budget, len(tokens), seen) if is_far else (*ALWAYS, None)
 
-    def _left_after(self, growth: Growth, cursor: int, budget: int) -> int:
-        """The most bytes that a shortest ending has after the tokens of a place, besides those of which it is known that they
-        fit a budget, since they open little; :data:`FAR` where that is not known.
+    def _left_after(self, cursor: int, growth: Growth | None, levels: int) -> int:
+        """The most bytes that a shortest ending has after the tokens of a place; :data:`FAR` where that is not known.
+
+        ``growth``: a bound; then only tokens of more than so many levels are looked at, since the others fit. Without a bound
+        it is what a search would estimate.
         """
-        levels = growth.few_levels(cursor, budget)
         known = self._most_after.get((cursor, levels))
         if known is None:
             if len(self._most_after) > _MOST_CURSORS:
                 self._most_after.clear()
             try:
-                with self._arena.one_budget(GRANT):
+                with self._arena.one_budget(self._arena.limits.max_step_work):
                     row = self._arena.mask(cursor, self._stops)
-                    growth.leave_deep(cursor, row, levels)
+                    if growth is not None:
+                        growth.leave_deep(cursor, row, levels)
                     leave_out(row, self._stop_list)
-                    known = max(map(growth.left, successors(self._arena, cursor, row)[0]), default=0)
+                    places = successors(self._arena, cursor, row)[0]
+                    known = max(map(self._endings.estimate if growth is None else growth.left, places), default=0)
             except LimitExceeded:
-                known = FAR
+                return FAR  # what was found is kept: the next time it takes less
             self._most_after[cursor, levels] = known
         return known
 

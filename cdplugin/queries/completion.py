@@ -228,6 +228,11 @@ class Endings:
             return min(left, 1)  # of names the longest are counted
         return left
 
+    def estimate(self, cursor: int) -> int:
+        """An ending's bytes as a search estimates them; :data:`FAR` where nothing ends. Rules are made for it."""
+        self.costs.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        return self.costs.of_cursor(cursor)
+
     def tokens_at_most(self, cursor: int) -> int | None:
         """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.
 
