@@ -302,6 +302,14 @@ def test_options() -> None:
     assert accepts('%llguidance {"no_forcing": true}\n%llguidance {}\nstart: "a"')("a")
 
 
+def test_what_is_ignored_at_the_beginning_ends_by_longest_match() -> None:
+    """A comment of one line holds what would begin one of several lines."""
+    comments = '%ignore /[ \\n]+/\n%ignore "--" /[^\\n]*/\n%ignore "/*" /[^*]*/ "*/"'
+    accepted = accepts('%llguidance {"allow_initial_skip": true}\nstart: "a" "b"\n' + comments)
+    assert accepted(b" --/*\na b") and accepted(b"/**/--x\n ab") and accepted(b"ab")
+    assert not accepted(b"--/*\n*/ab")
+
+
 # --- embedded grammars --------------------------------------------------------------------------------------------------------
 
 
