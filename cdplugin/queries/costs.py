@@ -1,6 +1,6 @@
 """How many bytes it takes to finish: expressions, nonterminals, rows.
 
-Estimates that guide the search of :mod:`cdplugin.queries.completion`; nothing depends on their being right. They are exact
+Estimates that guide the search of :mod:`cdplugin.queries.completion`, whose endings are legal whatever they say. They are exact
 for lexemes without ``&`` and ``~``, and for rules that are all known. Where a family's rules are made late, they are what the
 rules known so far allow, and rules are made until something ends.
 

@@ -6,8 +6,10 @@ How a question is answered, and where:
 files                  what they find
 =====================  ==========================================================================================
 ``effects`` ``steps``  what a gap or one token does to a lexer state; what an element of the text does to a set of them
-``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``)
-``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``alive``)
+``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``,
+                       ``slots``, ``state_sets``)
+``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``alive``,
+                       ``taken_over``, ``gap_facts``)
 ``items``              from left to right, up to the place whose mask is asked for: parser items that can be completed
 ``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``reach``, ``ways``)
 ``checkpoints``        what of all that is still true for the next text
