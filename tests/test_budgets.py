@@ -222,9 +222,10 @@ def test_a_batch_with_budgets() -> None:
             matchers[0].fill_next_token_bitmask(rows, 0, wrong)  # type: ignore[arg-type]
 
 
-def test_drafts_are_those_that_the_masks_leave() -> None:
+@pytest.mark.parametrize("spec", [cd.JsonSchema(SCHEMAS["tree"]), cd.grammars.SQL], ids=["tree", "sql"])
+def test_drafts_are_those_that_the_masks_leave(spec: cd.Spec) -> None:
     """Leading tokens under a budget: as many as one finds mask by mask."""
-    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS["tree"]))
+    grammar = cd.Compiler(JSON_VOCAB).compile(spec)
     cut = 0
     for seed in range(cases(30, 4)):
         rng = random.Random(seed)

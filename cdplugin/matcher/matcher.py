@@ -226,16 +226,17 @@ class Matcher:
 
     def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int]], budget: int) -> int:
         """How many leading tokens, which are allowed at their places, fit a budget."""
-        last = len(places) - 1
-        if self._is_far(budget, last):
+        if self._is_far(budget, len(places) - 1):
             return len(places)
         with arena.lock:
             known = self._grammar._budgets_in(arena, self._stops)
-            self._enough, self._until, self._seen = known.quiet(self._cursors[-1], budget, self._tokens, self._seen)
-            if self._is_far(budget, last):
-                return len(places)
-            fits = (known.allows(cursor, token, budget - i) for i, (cursor, token) in enumerate(places))
-            return next((i for i, does in enumerate(fits) if not does), len(places))
+            tokens, seen = self._tokens.copy(), self._seen
+            for i, (cursor, token) in enumerate(places):
+                enough, _, seen = known.quiet(cursor, budget - i, tokens, seen)
+                if budget - i < enough and not known.allows(cursor, token, budget - i):
+                    return i
+                tokens.append(token)
+        return len(places)
 
     def _is_far(self, budget: int, ahead: int) -> bool:
         """Whether it is known that every token fits a budget, here and after ``ahead`` tokens."""
