@@ -72,8 +72,9 @@ class Writer:
         elif self._options.initial_skip and self.skip is not None:
             start = self._ir.nonterminal("start")
             # The engine skips nothing before the first lexeme of all, so what is ignored there is a lexeme of its own.
-            # One after another: each ends by longest match, as between lexemes.
-            one = self._ir.lexeme(self._ir.lexemes[~self.skip], "%ignore", lexing=LONGEST)
+            # One after another: each ends by longest match, as between lexemes. A copy: not the lexeme that is skipped.
+            skipped = self._ir.lexemes[~self.skip]
+            one = self._ir.lexeme(Expr(skipped.op, skipped.args), "%ignore", lexing=LONGEST)
             ahead = self._ir.nonterminal("ahead")
             self._ir.rule(ahead, [one])
             self._ir.rule(ahead, [ahead, one])
