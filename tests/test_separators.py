@@ -5,17 +5,19 @@ texts that are led astray end in time.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from engine_tools import cases, vocabulary
 from lark_cases import CASES, random_grammar
+from test_budgets import fitting
 from test_growth_bounds import end_in_time
 
 import cdplugin as cd
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.measures import FAR
+from cdplugin.queries import separators as module
 from cdplugin.queries.growth import Growth, byte_costs
 from cdplugin.queries.separators import is_exact, separators
 
@@ -140,6 +142,25 @@ def test_nothing_is_known_where_a_lexeme_may_not_end(grammar: str) -> None:
     with arena.lock, arena.one_budget(10**9):
         found = separators(arena, matcher.grammar._endings_in(arena))
     assert found is None or "A B?" in grammar
+
+
+def test_many_lexemes_that_compete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with each: pairs of them are not looked at one by one."""
+    n = 1_000
+    looked_at = 0
+
+    def counted(bits: int) -> Iterator[int]:
+        nonlocal looked_at
+        for member in members(bits):
+            looked_at += 1
+            yield member
+
+    members = module._members
+    monkeypatch.setattr(module, "_members", counted)
+    names = [f"T{i}" for i in range(n)]
+    text = f"start: ({'|'.join(names)})+\n" + "\n".join(f"{name}: /[a-z]+{i}x*/" for i, name in enumerate(names))
+    fitting(cd.Compiler(VOCAB).compile(cd.Lark(text + '\n%ignore " "')).matcher(), 1_000)
+    assert n < looked_at < 50 * n
 
 
 def deep(rng: random.Random, allowed: set[int]) -> int:

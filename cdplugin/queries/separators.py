@@ -36,7 +36,8 @@ _COMMON = (b" ", b"\n", b"\t", b"\r\n", b"/**/", b"#\n", b"//\n", b"--\n", b";\n
 _MOST_PARTS = 256  # alternatives of a lexeme, each of which may have a separator of its own
 _MOST_LITERALS = 4096  # of which the first bytes are looked at: any byte beyond that
 _ANY_BYTE = (1 << 256) - 1
-_SYMBOL_WORK, _NODE_WORK = 200, 200  # units of work (Limits.max_step_work) of a symbol of a rule, of a node of an expression
+_SYMBOL_WORK, _NODE_WORK, _MEMBER_WORK = 200, 200, 50
+"""Units of work (Limits.max_step_work) of a symbol of a rule, a node of an expression, a member of a set."""
 
 
 def is_exact(arena: Arena) -> bool:
@@ -81,10 +82,14 @@ class _Separators:
             self._may_follow |= follow
         named = [x for x in range(count) if not self.lexemes[x][layout.X_IS_SKIP] and not self.lexemes[x][layout.X_N_RANGES]]
         self._skips = sorted({self.lexemes[x][layout.X_SKIP] for x in range(count)} - {-1})
+        self._before = {
+            skip: sum(1 << x for x in range(count) if self.lexemes[x][layout.X_SKIP] == skip) for skip in self._skips
+        }
         self.competing = [x for x in named if self.lexemes[x][layout.X_KIND] != layout.EXACT] + self._skips
         self._lazy = self._either([self._expression(x) for x in named if self.lexemes[x][layout.X_KIND] == layout.LAZY])
         self._ends: dict[tuple[int, int, int], bool] = {}
         self._firsts: dict[int, int] = {}
+        self._first: dict[int, dict[int, int]] = {}
         self._unions: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         fences = {x: self.lexemes[x][layout.X_FENCE] for x in named}
@@ -100,16 +105,18 @@ class _Separators:
         ended with it, at the same place. The last: what a text may begin with.
         """
         rows = [*self._following, self._beginning]
+        alike: dict[int, int] = {}  # what follows -> the lexemes that it follows
+        for x in self.competing:
+            alike[self._following[x]] = alike.get(self._following[x], 0) | 1 << x
         while True:
             before = list(rows)
-            rivals = [0] * count
-            for row in before:
-                for x in _members(row):
-                    rivals[x] |= row
+            rivals = self._together(set(before), count)
             for x in self.competing:
-                for y in _members(rivals[x]):
-                    if y != x and self._following[y] & ~rows[x] and self._may_end_together(x, y):
-                        rows[x] |= self._following[y]
+                self._arena.spend(_MEMBER_WORK * len(alike))
+                for following, those in alike.items():
+                    others = those & rivals[x] & ~(1 << x)
+                    if following & ~rows[x] and any(self._may_end_together(x, y) for y in _members(others)):
+                        rows[x] |= following
             if rows == before:
                 return rows
 
@@ -117,21 +124,23 @@ class _Separators:
         """For each lexeme, those that may have begun with it, at the same place; and what may be skipped there, but not before
         a text begins.
         """
-        rivals = [0] * count
-        for row in (*(row | self._skipped_before(row) for row in self._rows[:-1]), self._beginning):
+        return self._together({*(row | self._skipped_before(row) for row in set(self._rows[:-1])), self._beginning}, count)
+
+    def _together(self, rows: set[int], count: int) -> list[int]:
+        """For each of ``count`` lexemes, all that are in a row with it."""
+        out = [0] * count
+        for row in rows:
+            self._arena.spend(_MEMBER_WORK * row.bit_count())
             for x in _members(row):
-                rivals[x] |= row
-        return rivals
+                out[x] |= row
+        return out
 
     def _skipped_before(self, row: int) -> int:
         """What may be skipped before lexemes."""
-        out = 0
-        for x in _members(row):
-            if self.lexemes[x][layout.X_SKIP] >= 0:
-                out |= 1 << self.lexemes[x][layout.X_SKIP]
-        return out
+        return sum(1 << skip for skip, before in self._before.items() if row & before)
 
     def _may_end_together(self, x: int, y: int) -> bool:
+        self._arena.spend(_MEMBER_WORK)
         one, other = sorted((self._expression(x), self._expression(y)))
         if not self._first_bytes(one) & self._first_bytes(other):
             return False
@@ -165,12 +174,7 @@ class _Separators:
     def _after(self, x: int, row: int, needed: int) -> int | None:
         """Bytes of the longest separator before what an ending may need in a row."""
         most = 0
-        for skip in {self.lexemes[y][layout.X_SKIP] for y in _members(needed)}:
-            first = 0
-            for y in _members(needed):
-                if self.lexemes[y][layout.X_SKIP] == skip and not self.lexemes[y][layout.X_N_RANGES]:
-                    word = self._endings.word(self._expression(y))
-                    first |= 1 << word[0] if word else self._first_bytes(self._expression(y))
+        for skip, first in self._first_after(needed).items():
             for part in self._parts(self._expression(x)):
                 if self._does_end(x, part, first):
                     continue
@@ -179,6 +183,21 @@ class _Separators:
                     return None
                 most = max(most, length)
         return most
+
+    def _first_after(self, needed: int) -> dict[int, int]:
+        """The bytes that begin shortest texts of some lexemes, by what may be skipped before them (-1: nothing)."""
+        known = self._first.get(needed)
+        if known is None:
+            known = self._first[needed] = {}
+            self._arena.spend(_MEMBER_WORK * needed.bit_count())
+            for x in _members(needed):
+                record, expression = self.lexemes[x], self._expression(x)
+                first = 0  # tokens that stand for themselves end anything
+                if not record[layout.X_N_RANGES]:
+                    word = self._endings.word(expression)
+                    first = 1 << word[0] if word else self._first_bytes(expression)
+                known[record[layout.X_SKIP]] = known.get(record[layout.X_SKIP], 0) | first
+        return known
 
     def _shortest(self, x: int, part: int, words: list[bytes], first: int, row: int) -> int | None:
         """Bytes of a separator after ``part``, an alternative of a lexeme, or of one and another after it, which is over before
@@ -389,6 +408,7 @@ def _followers(arena: Arena, count: int) -> _Followers:
                 if not (is_needed and nullable[code]):
                     next_ = first[code] | (next_ if nullable[code] else 0)
         for nonterminal, next_ in enumerate(of_nonterminal):
+            arena.spend(_MEMBER_WORK * last[nonterminal].bit_count())
             for x in _members(last[nonterminal]):
                 of_lexeme[x] |= next_
         after.append(of_lexeme)
