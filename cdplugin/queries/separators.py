@@ -90,6 +90,7 @@ class _Separators:
         self._ends: dict[tuple[int, int, int], bool] = {}
         self._firsts: dict[int, int] = {}
         self._first: dict[int, dict[int, int]] = {}
+        self._matching: dict[bytes, int] = {}
         self._unions: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         fences = {x: self.lexemes[x][layout.X_FENCE] for x in named}
@@ -263,9 +264,15 @@ class _Separators:
                 out |= fence
         return out
 
+    def _fenced_matching(self, word: bytes) -> int:
+        """The lexemes with a fence that match a word."""
+        if word not in self._matching:
+            self._matching[word] = sum(1 << x for x in self._fences if self._matches(self._expression(x), word))
+        return self._matching[word]
+
     def _is_over(self, word: bytes, first: int, row: int) -> bool:
         """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
-        if any(self._fences[x] & first and self._matches(self._expression(x), word) for x in self._fences if row >> x & 1):
+        if any(self._fences[x] & first for x in _members(self._fenced_matching(word) & row)):
             return False
         rest = self._union(row)
         for byte in word:
