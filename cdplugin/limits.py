@@ -38,8 +38,9 @@ class Limits:
     emptiness_fuel: int = 200_000
     """Derivatives taken to decide whether an expression with ``&`` or ``~`` is empty."""
     max_step_work: int = 50_000_000
-    """Work of one step: a mask (under a budget of tokens: three times), a token, or one question (a short ending: twice), in units
-    of some ten nanoseconds."""
+    """Work of one step, in units of some ten nanoseconds: a mask (under a budget of tokens: three times), a token, or one
+    question (a short ending: twice).
+    """
     max_compile_work: int = 200_000_000
     """Work that deciding which lexemes match anything may take, for one grammar; in the same units."""
     max_completion_steps: int = 50_000
