@@ -31,3 +31,13 @@ def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
     words[:] = 0
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))
+
+
+def members(bits: int) -> list[int]:
+    """The numbers of the bits of an integer that are set, ascending."""
+    out = []
+    while bits:
+        low = bits & -bits
+        out.append(low.bit_length() - 1)
+        bits ^= low
+    return out

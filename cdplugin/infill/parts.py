@@ -93,16 +93,6 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
     return elements[open_parts]
 
 
-def members(word: int) -> list[int]:
-    """The positions of the bits that are set."""
-    out = []
-    while word:
-        low = word & -word
-        out.append(low.bit_length() - 1)
-        word ^= low
-    return out
-
-
 def records_of(table: np.ndarray, words: int) -> np.ndarray:
     """A table by records of so many words, ``(n, words)``; a table may have grown to where the last one is not whole."""
     return table[: len(table) // words * words].reshape(-1, words)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_members
-from cdplugin.infill.parts import members, records_of
+from cdplugin.bits import bit_members, members
+from cdplugin.infill.parts import records_of
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout

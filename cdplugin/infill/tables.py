@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bits import bit_flags, bit_members
+from cdplugin.bits import bit_flags, bit_members, members
 from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.going_on import goes_on
-from cdplugin.infill.parts import members, records_of
+from cdplugin.infill.parts import records_of
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine

@@ -18,11 +18,11 @@ common with a competing lexeme?
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from cdplugin.bits import members
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import bytes_words
 from cdplugin.kernels import entry as kernels
@@ -116,7 +116,7 @@ class _Separators:
                 self._arena.spend(_MEMBER_WORK * len(alike))
                 for following, those in alike.items():
                     others = those & rivals[x] & ~(1 << x)
-                    if following & ~rows[x] and any(self._may_end_together(x, y) for y in _members(others)):
+                    if following & ~rows[x] and any(self._may_end_together(x, y) for y in members(others)):
                         rows[x] |= following
             if rows == before:
                 return rows
@@ -132,7 +132,7 @@ class _Separators:
         out = [0] * count
         for row in rows:
             self._arena.spend(_MEMBER_WORK * row.bit_count())
-            for x in _members(row):
+            for x in members(row):
                 out[x] |= row
         return out
 
@@ -191,7 +191,7 @@ class _Separators:
         if known is None:
             known = self._first[needed] = {}
             self._arena.spend(_MEMBER_WORK * needed.bit_count())
-            for x in _members(needed):
+            for x in members(needed):
                 record, expression = self.lexemes[x], self._expression(x)
                 first = 0  # tokens that stand for themselves end anything
                 if not record[layout.X_N_RANGES]:
@@ -272,12 +272,12 @@ class _Separators:
 
     def _is_over(self, word: bytes, first: int, row: int) -> bool:
         """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
-        if any(self._fences[x] & first for x in _members(self._fenced_matching(word) & row)):
+        if any(self._fences[x] & first for x in members(self._fenced_matching(word) & row)):
             return False
         rest = self._union(row)
         for byte in word:
             rest = self._derive(rest, byte)
-        return not any(self._derive(rest, byte) != expressions.EMPTY for byte in _members(self._first_bytes(rest) & first))
+        return not any(self._derive(rest, byte) != expressions.EMPTY for byte in members(self._first_bytes(rest) & first))
 
     def _matches(self, expression: int, word: bytes) -> bool:
         for byte in word:
@@ -364,14 +364,6 @@ class _Separators:
         return child if self._status(child) & kernels.MATCHES_SOMETHING else expressions.EMPTY
 
 
-def _members(bits: int) -> Iterator[int]:
-    """The numbers of the bits that are set, ascending."""
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low
-
-
 class _Followers(NamedTuple):
     """For each lexeme, those that the rules let come next, and those of them that an ending may need there; and those that a
     text may begin with.
@@ -416,7 +408,7 @@ def _followers(arena: Arena, count: int) -> _Followers:
                     next_ = first[code] | (next_ if nullable[code] else 0)
         for nonterminal, next_ in enumerate(of_nonterminal):
             arena.spend(_MEMBER_WORK * last[nonterminal].bit_count())
-            for x in _members(last[nonterminal]):
+            for x in members(last[nonterminal]):
                 of_lexeme[x] |= next_
         after.append(of_lexeme)
     known = (1 << count) - 1  # without the end
