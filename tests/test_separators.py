@@ -20,7 +20,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.measures import FAR
 from cdplugin.queries import separators as module
 from cdplugin.queries.growth import Growth, byte_costs
-from cdplugin.queries.separators import is_exact, separators
+from cdplugin.queries.separators import separators
 
 ABC = cd.Vocabulary.from_bytes([b"a", b"b", b"c", b"ab", b"ba", b"ca", b"aab", b"</s>"], eos_token_ids=7)
 WORDS = [
@@ -99,7 +99,7 @@ def test_an_ending_is_no_longer_than_the_bound(part: int) -> None:
             continue
         matcher, growth = bound_of(grammar)
         arena = matcher._place()[0]
-        if growth is None or is_exact(arena):
+        if growth is None or arena.is_exact:
             continue
         n_bounds += 1
         n_places += check_places(matcher, growth, 5)

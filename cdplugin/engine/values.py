@@ -15,6 +15,7 @@ class Values:
     """Reads an arena's tables. The caller holds its lock where threads may share it."""
 
     tables: Tables
+    header: np.ndarray
 
     def sequence(self, value: int) -> list[int]:
         """The words of a value."""
@@ -50,6 +51,17 @@ class Values:
     def of_lexeme(self, lexeme: int, field: int) -> int:
         """A field ``X_…`` of a lexeme's record."""
         return int(self.tables[layout.LEXEMES][lexeme * layout.LEXEME_WORDS + field])
+
+    @property
+    def lexemes(self) -> np.ndarray:
+        """The records of the lexemes that rules name (int64): a row for each, of ``LEXEME_WORDS``."""
+        end = int(self.header[layout.END_SYMBOL]) * layout.LEXEME_WORDS
+        return self.tables[layout.LEXEMES][:end].reshape(-1, layout.LEXEME_WORDS)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no lexeme ends by longest match, or at its first match."""
+        return bool((self.lexemes[:, layout.X_KIND] == layout.EXACT).all())
 
     def open_words(self, state: int) -> list[int]:
         """What is open in a lexer state, ``lexeme << 32 | expression`` each; nothing in state 0."""

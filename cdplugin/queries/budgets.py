@@ -31,7 +31,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
-from cdplugin.queries.separators import is_exact, separators
+from cdplugin.queries.separators import separators
 from cdplugin.queries.successors import after_stop, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
@@ -217,7 +217,7 @@ class Budgets:
         if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
             return None
         apart = None
-        if not is_exact(arena):
+        if not arena.is_exact:
             try:
                 with arena.one_budget(arena.limits.max_step_work):
                     apart = separators(arena, self._endings)
@@ -229,7 +229,7 @@ class Budgets:
 
     def _tokens(self) -> Unit | None:
         """Costs in tokens, which are known of endings of the fewest bytes."""
-        return token_costs(self._arena, self._endings, self._stops) if is_exact(self._arena) else None
+        return token_costs(self._arena, self._endings, self._stops) if self._arena.is_exact else None
 
     def knows(self, cursor: int) -> bool:
         """Whether the tokens of a place were looked at before."""

@@ -241,9 +241,7 @@ class Endings:
         arena, head = self._arena, self._arena.header
         if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or not self.spells_bytes:
             return None
-        lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
-        lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
-        if (lexemes[:, layout.X_KIND] != layout.EXACT).any() or lexemes[:, layout.X_FENCE].any():
+        if not arena.is_exact or arena.lexemes[:, layout.X_FENCE].any():
             return None
         self.costs.budget = Budget(arena, arena.limits.max_completion_steps)
         self.costs.look_for(cursor)

@@ -140,20 +140,18 @@ class Growth(Costs):
         self._of_items: dict[int, tuple[int, int, int]] = {}  # :meth:`_worst_row`
         self._of_residual: dict[int, tuple[int, bytes]] = {}  # :meth:`_residual`
         self._worst: dict[int, tuple[int, int]] = {}  # the same of all on any way on after something was completed
-        head = arena.header
-        lexemes = arena.tables[layout.LEXEMES][: int(head[layout.END_SYMBOL]) * layout.LEXEME_WORDS]
-        lexemes = lexemes.reshape(-1, layout.LEXEME_WORDS)
         expander: Any = arena.expand
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
-        if head[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
+        if arena.header[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
         wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
         if wholes is not None:
-            self._bound(lexemes, n_rules, wholes)
+            self._bound(n_rules, wholes)
 
-    def _bound(self, lexemes: np.ndarray, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
-        """Have the kernel find the bound. ``lexemes``: the records of those that the rules name."""
+    def _bound(self, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
+        """Have the kernel find the bound."""
         arena = self._arena
+        lexemes = arena.lexemes
         tables: Any = arena.tables
         starts = tables[layout.RULE_LISTS][: 2 * n_rules : 2].copy()
         lefts = tables[layout.DOT_LEFT][starts]

@@ -8,9 +8,9 @@ for sure where nothing that competes can go on
   with by the first byte of a lexeme.
 
 If one of these holds for every lexeme, the shortest texts of lexemes, with separators between them, are legal in any order that
-the rules allow: a text has no dead ends, and its ending is no longer than they are. All lexemes of longest match are taken for
-competitors, though the parser lets only some compete: what is found is right, but may be more than is needed, or nothing. In
-C++, where ``1 `` is a lexeme besides ``1``, a blank ends no number, but ``/**/`` does.
+the rules allow: a text has no dead ends, and its ending is no longer than they are. Lexemes are taken to compete where they may
+follow the same lexeme, or two that may end together, whatever came before: what is found is right, but may be more than is
+needed, or nothing. In C++, where ``1 `` is a lexeme besides ``1``, a blank ends no number, but ``/**/`` does.
 
 Whether a match of ``X`` can go on with a byte ``f`` is asked of expressions: do ``X f`` and anything after it have a text in
 common with a competing lexeme?
@@ -40,12 +40,6 @@ _SYMBOL_WORK, _NODE_WORK, _MEMBER_WORK = 200, 200, 50
 """Units of work (Limits.max_step_work) of a symbol of a rule, a node of an expression, a member of a set."""
 
 
-def is_exact(arena: Arena) -> bool:
-    """Whether no lexeme ends by longest match, or at its first match."""
-    kinds = arena.tables[layout.LEXEMES][layout.X_KIND :: layout.LEXEME_WORDS]
-    return bool((kinds[: int(arena.header[layout.END_SYMBOL])] == layout.EXACT).all())
-
-
 def separators(arena: Arena, endings: Endings) -> np.ndarray | None:
     """Bytes of the longest separator that each lexeme may need (int64); None where one may not end, or that is not known, as
     where rules are made late.
@@ -73,8 +67,8 @@ class _Separators:
     def __init__(self, arena: Arena, endings: Endings) -> None:
         self._arena = arena
         self._endings = endings
-        count = int(arena.header[layout.END_SYMBOL])
-        self.lexemes = arena.tables[layout.LEXEMES][: count * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS).tolist()
+        self.lexemes = arena.lexemes.tolist()
+        count = len(self.lexemes)
         followers = _followers(arena, count)
         self._following, self._needed, self._beginning = followers
         self._may_follow = 0
@@ -249,12 +243,10 @@ class _Separators:
         if self._fenced(x) & first:
             return False
         key = part, first, self._rivals[x]
-        if key not in self._ends:
-            longer = self._arena.evaluate([CONSTANT, part, *bytes_words(first), CONSTANT, expressions.ALL, layout.K_CAT, 3], 0)[
-                0
-            ]
-            self._ends[key] = first == 0 or not self._meet(longer, self._union(self._rivals[x]))
-        return self._ends[key]
+        if first and key not in self._ends:
+            longer = [CONSTANT, part, *bytes_words(first), CONSTANT, expressions.ALL, layout.K_CAT, 3]
+            self._ends[key] = not self._meet(self._arena.evaluate(longer, 0)[0], self._union(self._rivals[x]))
+        return not first or self._ends[key]
 
     def _fenced(self, x: int) -> int:
         """The bytes before which a lexeme never ends, for itself or for one that may have ended with it."""
@@ -282,14 +274,14 @@ class _Separators:
     def _matches(self, expression: int, word: bytes) -> bool:
         for byte in word:
             expression = self._derive(expression, byte)
-        return self._is_nullable(expression)
+        return self._arena.has_flag(expression, expressions.NULLABLE)
 
     def _has_lazy(self, word: bytes) -> bool:
         """Whether a lexeme that ends at its first match has ended in a word, or at its end."""
         rest = self._lazy
         for byte in word:
             rest = self._derive(rest, byte)
-            if self._is_nullable(rest):
+            if self._arena.has_flag(rest, expressions.NULLABLE):
                 return True
         return False
 
@@ -311,7 +303,7 @@ class _Separators:
             elif kind == layout.K_NOT:
                 out = _ANY_BYTE
             elif kind == layout.K_CAT:
-                parts = words[: 1 + next((i for i, part in enumerate(words) if not self._is_nullable(part)), len(words))]
+                parts = words if arena.has_flag(words[0], expressions.NULLABLE) else words[:1]
             elif kind == layout.K_ALT:
                 parts = words
             elif kind in (layout.K_AND, layout.K_REPEAT):
@@ -348,20 +340,17 @@ class _Separators:
     def _meet(self, one: int, other: int) -> bool:
         """Whether two expressions have a text in common."""
         both, _ = self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)
-        return self._status(both) & kernels.MATCHES_SOMETHING != 0
+        return self._is_nonempty(both)
 
-    def _is_nullable(self, expression: int) -> bool:
-        return self._status(expression) & kernels.MATCHES_EMPTY != 0
-
-    def _status(self, expression: int) -> int:
-        return self._arena.call(kernels.OP_STATUS, expression)
+    def _is_nonempty(self, expression: int) -> bool:
+        return self._arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING != 0
 
     def _derive(self, expression: int, byte: int) -> int:
         """A derivative, ``EMPTY`` where nothing goes on."""
         if expression == expressions.EMPTY:
             return expressions.EMPTY
         child = self._arena.call(kernels.OP_DERIVE, expression, byte)
-        return child if self._status(child) & kernels.MATCHES_SOMETHING else expressions.EMPTY
+        return child if self._is_nonempty(child) else expressions.EMPTY
 
 
 class _Followers(NamedTuple):
