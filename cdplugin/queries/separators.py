@@ -84,11 +84,14 @@ class _Separators:
         self._ends: dict[tuple[int, int, int], bool] = {}
         self._firsts: dict[int, int] = {}
         self._first: dict[int, dict[int, int]] = {}
-        self._matching: dict[bytes, int] = {}
+        self._matching: dict[bytes, dict[int, int]] = {}  # of the lexemes in ``_fences``, those that match a word
         self._unions: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
-        fences = {x: self.lexemes[x][layout.X_FENCE] for x in named}
-        self._fences = {x: self._first_bytes(fence) for x, fence in fences.items() if fence}
+        self._fences: dict[int, int] = {}  # bytes before which lexemes never end -> these lexemes
+        for x in named:
+            if self.lexemes[x][layout.X_FENCE]:
+                fence = self._first_bytes(self.lexemes[x][layout.X_FENCE])
+                self._fences[fence] = self._fences.get(fence, 0) | 1 << x
         self._rows = self._find_rows(count)
         self._rivals = self._find_rivals(count)
         self._words = {skip: self._words_of(skip) for skip in self._skips}
@@ -250,21 +253,27 @@ class _Separators:
 
     def _fenced(self, x: int) -> int:
         """The bytes before which a lexeme never ends, for itself or for one that may have ended with it."""
-        out = self._fences.get(x, 0)
-        for y, fence in self._fences.items():
-            if fence & ~out and self._rivals[x] >> y & 1 and self._may_end_together(x, y):
+        out = 0
+        for fence, those in self._fences.items():
+            if those >> x & 1 or any(self._may_end_together(x, y) for y in members(those & self._rivals[x])):
                 out |= fence
         return out
 
-    def _fenced_matching(self, word: bytes) -> int:
-        """The lexemes with a fence that match a word."""
+    def _fenced_after(self, word: bytes, row: int) -> int:
+        """The bytes before which lexemes of a row that match a word never end."""
         if word not in self._matching:
-            self._matching[word] = sum(1 << x for x in self._fences if self._matches(self._expression(x), word))
-        return self._matching[word]
+            self._matching[word] = {
+                fence: sum(1 << x for x in members(those) if self._matches(self._expression(x), word))
+                for fence, those in self._fences.items()
+            }
+        out = 0
+        for fence, those in self._matching[word].items():
+            out |= fence if those & row else 0
+        return out
 
     def _is_over(self, word: bytes, first: int, row: int) -> bool:
         """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
-        if any(self._fences[x] & first for x in members(self._fenced_matching(word) & row)):
+        if self._fenced_after(word, row) & first:
             return False
         rest = self._union(row)
         for byte in word:
