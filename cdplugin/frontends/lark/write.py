@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
-from cdplugin.expr import Expr, nullable
+from cdplugin.expr import Expr, nullable, repeat
 from cdplugin.frontends.lark.draft import Draft, Part, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
@@ -71,15 +71,9 @@ class Writer:
             start = self.symbol(whole)
         elif self._options.initial_skip and self.skip is not None:
             start = self._ir.nonterminal("start")
-            # The engine skips nothing before the first lexeme of all, so what is ignored there is a lexeme of its own.
-            # One after another: each ends by longest match, as between lexemes. A copy: not the lexeme that is skipped.
-            skipped = self._ir.lexemes[~self.skip]
-            one = self._ir.lexeme(Expr(skipped.op, skipped.args), "%ignore", lexing=LONGEST)
-            ahead = self._ir.nonterminal("ahead")
-            self._ir.rule(ahead, [one])
-            self._ir.rule(ahead, [ahead, one])
             self._ir.rule(start, [self.symbol(whole)])
-            self._ir.rule(start, [ahead, self.symbol(whole)])
+            if not self._options.skip_once:
+                self._ir.rule(start, [self._ignored_ahead(), self.symbol(whole)])
         else:
             start = self._ir.nonterminal("start")
             self._ir.rule(start, [self.symbol(Member(0, None, True))])
@@ -94,6 +88,36 @@ class Writer:
                 for parts in self.sides(Member(number, None, first)):
                     self._ir.rule(left, [self.symbol(part) if isinstance(part, Member) else part for part in parts])
         return start
+
+    def _ignored_ahead(self) -> Symbol:
+        """What is ignored before the first lexeme of all, where the engine skips nothing: a lexeme, after which it skips. If the
+        text may begin with what nothing is skipped before, it is all that is ignored there, in one.
+        """
+        assert self.skip is not None
+        skipped = self._ir.lexemes[~self.skip]
+        once = Expr(skipped.op, skipped.args)  # a copy: no rule may name the lexeme that is skipped
+        return self._ir.lexeme(repeat(skipped, 1) if self._may_begin_bare() else once, "%ignore", lexing=LONGEST)
+
+    def _may_begin_bare(self) -> bool:
+        """Whether something that has not the grammar's skip before it may be the first of a text. Conditions are taken for true."""
+        pending = [0]
+        met = {0}
+        for number in pending:
+            for production in self._draft.rules[number].productions:
+                for part in production.parts:
+                    if part.kind == "rule":
+                        if part.value not in met:
+                            met.add(part.value)
+                            pending.append(part.value)
+                        if not self._maybe_empty[part.value]:
+                            break
+                    elif part.kind in ("symbol", "lead"):
+                        return True
+                    elif part.kind == "lexeme" and (part.value.is_glued or part.value.is_inside):
+                        return True
+                    elif part.kind != "lexeme" or not part.value.is_nullable:
+                        break
+        return False
 
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
