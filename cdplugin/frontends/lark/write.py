@@ -90,8 +90,8 @@ class Writer:
         return start
 
     def _ignored_ahead(self) -> Symbol:
-        """What is ignored before the first lexeme of all, where the engine skips nothing: a lexeme, after which it skips. If the
-        text may begin with what nothing is skipped before, it is all that is ignored there, in one.
+        """What is ignored before the first lexeme of all, where the engine skips nothing: a lexeme, after which it skips. If
+        the text may begin with what nothing is skipped before, it is all that is ignored there, in one.
         """
         assert self.skip is not None
         skipped = self._ir.lexemes[~self.skip]
@@ -99,7 +99,7 @@ class Writer:
         return self._ir.lexeme(repeat(skipped, 1) if self._may_begin_bare() else once, "%ignore", lexing=LONGEST)
 
     def _may_begin_bare(self) -> bool:
-        """Whether something that has not the grammar's skip before it may be the first of a text. Conditions are taken for true."""
+        """Whether what has not the grammar's skip before it may be the first of a text. Conditions are taken for true."""
         pending = [0]
         met = {0}
         for number in pending:
@@ -111,13 +111,17 @@ class Writer:
                             pending.append(part.value)
                         if not self._maybe_empty[part.value]:
                             break
-                    elif part.kind in ("symbol", "lead"):
-                        return True
-                    elif part.kind == "lexeme" and (part.value.is_glued or part.value.is_inside):
+                    elif self._is_bare(part):
                         return True
                     elif part.kind != "lexeme" or not part.value.is_nullable:
                         break
         return False
+
+    @staticmethod
+    def _is_bare(part: Part) -> bool:
+        if part.kind == "lexeme":
+            return part.value.is_glued or part.value.is_inside
+        return part.kind in ("symbol", "lead")
 
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
