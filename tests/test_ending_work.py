@@ -11,7 +11,7 @@ from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.queries import completion, costs
+from cdplugin.queries import completion, costs, measures
 
 VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
 
@@ -108,9 +108,9 @@ def test_words_beside_text_are_not_spelt(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_sums_of_what_ends_stay_below_what_does_not() -> None:
-    assert costs.total((costs.LONG, costs.LONG, 1)) == costs.LONG == costs.FAR - 1
-    assert costs.total((1, costs.FAR, 1)) == costs.FAR
-    assert costs.total((2, 3)) == 5
+    assert measures.total((measures.LONG, measures.LONG, 1)) == measures.LONG == measures.FAR - 1
+    assert measures.total((1, measures.FAR, 1)) == measures.FAR
+    assert measures.total((2, 3)) == 5
 
 
 def test_a_grammar_of_many_rules() -> None:

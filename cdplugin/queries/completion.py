@@ -24,7 +24,7 @@ from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-from cdplugin.queries.costs import Budget, Costs
+from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -230,7 +230,7 @@ class Endings:
 
     def estimate(self, cursor: int) -> int:
         """An ending's bytes as a search estimates them; :data:`FAR` where nothing ends. Rules are made for it."""
-        self.costs.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        self.costs.budget.renew()
         return self.costs.of_cursor(cursor)
 
     def tokens_at_most(self, cursor: int) -> int | None:
@@ -243,10 +243,10 @@ class Endings:
             return None
         if not arena.is_exact or arena.lexemes[:, layout.X_FENCE].any():
             return None
-        self.costs.budget = Budget(arena, arena.limits.max_completion_steps)
+        self.costs.budget.renew()
         self.costs.look_for(cursor)
         left = self.costs.of_cursor(cursor)
-        return None if self.costs.is_bound or self.costs.gave_up or left >= LONG else left
+        return None if self.costs.is_bound or self.costs.matches.gave_up or left >= LONG else left
 
     def _find(self, cursor: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
@@ -257,7 +257,7 @@ class Endings:
         most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
-                self.costs.budget = Budget(self._arena, most if by_tokens or weight > 1 else most // 4)
+                self.costs.budget.renew(most if by_tokens or weight > 1 else most // 4)
                 try:
                     end = self._search(cursor, weight, by_tokens)
                 except LimitExceeded:
@@ -439,7 +439,7 @@ class Endings:
         """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
         if root in self._words:
             return self._words[root] is not None
-        return self._arena.is_pure(root) and self.costs.of_expression(root) <= _LONGEST_WORD
+        return self._arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
 
     def word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
@@ -481,7 +481,7 @@ class Endings:
             elif kind == layout.K_CAT:
                 pending += words[::-1]
             elif kind == layout.K_ALT:
-                pending.append(min(words, key=self.costs.of_expression))
+                pending.append(min(words, key=self.costs.matches.of))
             elif kind == layout.K_REPEAT and words[1]:
                 pending += [(len(out), words[1]), words[0]]
         arena.spend(len(out))

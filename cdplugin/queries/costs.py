@@ -1,10 +1,10 @@
-"""How many bytes it takes to finish: expressions, nonterminals, rows.
+"""How many bytes it takes to finish: nonterminals, rows, cursors.
 
 Estimates that guide the search of :mod:`cdplugin.queries.completion`, whose endings are legal whatever they say. They are exact
 for lexemes without ``&`` and ``~``, and for rules that are all known. Where a family's rules are made late, they are what the
 rules known so far allow, and rules are made until something ends.
 
-Three parts, none recursive: expressions from the inside out; nonterminals by Knuth's generalisation of Dijkstra's algorithm
+Two parts, neither recursive: nonterminals by Knuth's generalisation of Dijkstra's algorithm
 (Information Processing Letters 6(1), 1977), kept up to date as rules come; rows by the shortest path from each kernel item over
 what completing its rule gives, to the end of the text.
 """
@@ -12,7 +12,6 @@ what completing its rule gives, to the end of the text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from itertools import count, pairwise
 from typing import Any
@@ -20,54 +19,20 @@ from typing import Any
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-from cdplugin.queries.measures import Measures
+from cdplugin.queries.measures import Measures, total
+from cdplugin.queries.shortest_matches import Budget, ShortestMatches
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
-_PRINTABLE = range(0x20, 0x7F)
-_LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
-_MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
-# Units of work (Limits.max_step_work), measured, of what is done in Python: one step of the search, looking at what follows a
-# nonterminal, at an item there, at a lexeme of a lexer state, at an expression's derivatives, at a node of an expression, and
-# taking in one rule.
-_STEP_WORK, _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK = 5_000, 1_500, 200, 80
-_DERIVED_WORK, _LIKELY_WORK, _NODE_WORK, _RULE_WORK = 10_000, 100, 300, 400
+# Units of work (Limits.max_step_work), measured, of what is done in Python: looking at what follows a nonterminal, at an item
+# there, at a lexeme of a lexer state, and taking in one rule.
+_CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK = 1_500, 200, 80, 400
 _FEW_RULES = 50  # up to so many are taken in one by one
-
-
-def total(costs: Iterable[int]) -> int:
-    """The cost of all of some: :data:`FAR` if one of them is, else at most :data:`LONG`."""
-    out = 0
-    for cost in costs:
-        if cost >= FAR:
-            return FAR
-        out += cost
-    return min(out, LONG)
-
-
-class Budget:
-    """Steps that one question may take, besides the work that its arena has been granted."""
-
-    def __init__(self, arena: Arena, most: int) -> None:
-        self._arena = arena
-        self.most = most
-        self.taken = 0
-
-    def take(self, steps: int = 1, work: int = _STEP_WORK) -> None:
-        """Count steps of so much work each. Raises :class:`LimitExceeded`."""
-        self.taken += steps
-        if self.taken > self.most:
-            raise LimitExceeded(
-                "no short ending was found in time", expected=f"at most Limits.max_completion_steps = {self.most} steps"
-            )
-        self._arena.spend(work * steps)
 
 
 class Costs:
@@ -76,9 +41,8 @@ class Costs:
     def __init__(self, arena: Arena, measures: Measures) -> None:
         self._arena = arena
         self.measures = measures
-        self.budget = Budget(arena, arena.limits.max_completion_steps)
-        self._of_expression: dict[int, int] = {}  # of those with & or ~
-        self._looked_for: set[int] = set()  # expressions with & or ~ whose shortest match was looked for
+        self.budget = Budget(arena)
+        self.matches = ShortestMatches(arena, measures, self.budget)
         self._of_pair: dict[int, int] = {}
         self._of_row: dict[int, int] = {}
         self._of_end: dict[int, int] = {}  # completing a nonterminal at an origin: what is left after that
@@ -92,7 +56,6 @@ class Costs:
         self._n_entries = 0
         self._stale = False  # whether some cost has become lower since others were computed from it
         self._demand = True
-        self.gave_up = False  # whether some shortest match was not found, so that a lower bound took its place
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
         self._bounds: set[int] = set()  # the pairs of which that is so
         self._unsure = False  # whether something was computed from what was not known to end
@@ -128,16 +91,15 @@ class Costs:
     @property
     def nbytes(self) -> int:
         """Bytes of what was computed."""
-        places = len(self._of_expression) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
-        return _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost)) + self.measures.nbytes
+        places = len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
+        of_rules = _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
+        return of_rules + self.matches.nbytes + self.measures.nbytes
 
     def trim(self, most: int) -> None:
         """Forget what was computed, where that is more than ``most`` places."""
         if len(self._of_pair) + len(self._of_row) + len(self._of_end) > most:
             self._forget()
-        if len(self._of_expression) > most:
-            self._of_expression.clear()
-            self._looked_for.clear()
+        self.matches.trim(most)
 
     def _forget(self) -> None:
         for memo in (self._of_rest, self._of_end, self._of_row, self._of_pair):
@@ -148,7 +110,7 @@ class Costs:
         """Look for the shortest matches of the lexemes that a cursor is in."""
         for _, state in self._arena.pairs(cursor):
             for word in self._arena.open_words(state):
-                self.of_expression(word & layout.LOW_32)
+                self.matches.of(word & layout.LOW_32)
 
     def _pair(self, row: int, state: int) -> int:
         key = row << 32 | state
@@ -188,132 +150,9 @@ class Costs:
     def _match(self, word: int) -> tuple[int, bool]:
         """What an open lexeme (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
         expression = word & layout.LOW_32
-        return self._structure(expression), not self._arena.is_pure(expression) and expression not in self._looked_for
+        return self.matches.bound(expression), self.matches.is_only_bound(expression)
 
-    # --- expressions ----------------------------------------------------------------------------------------------------------
-
-    def of_expression(self, expression: int) -> int:
-        """Length of the shortest match, looked for with ``&`` and ``~`` too."""
-        if not self._arena.is_pure(expression) and expression not in self._looked_for:
-            self._look_into(expression)
-        return self._structure(expression)
-
-    def _look_into(self, root: int) -> None:
-        """Look for the shortest matches of the parts with ``&`` and ``~``, which several expressions share; what is made of
-        them by concatenation, alternation and repetition is known from these.
-        """
-        around: list[int] = []
-        pending = [root]
-        while pending:
-            e = pending.pop()
-            if e in self._looked_for or self._arena.is_pure(e):
-                continue
-            self._looked_for.add(e)
-            kind = self._arena.kind(e)
-            if kind in (layout.K_CAT, layout.K_ALT, layout.K_REPEAT):
-                around.append(e)
-                self._of_expression.pop(e, None)
-                words = self._arena.sequence(e)
-                pending += words[:1] if kind == layout.K_REPEAT else words
-            else:
-                self._of_expression[e] = self._derived(e, self._structure(e))
-        for e in around:
-            self._of_expression.pop(e, None)
-
-    def _structure(self, root: int) -> int:
-        """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
-        arena, known = self._arena, self._of_expression
-        if root in known:
-            return known[root]
-        if self._arena.is_pure(root):
-            return self.measures.least(root)
-        bounds: dict[int, int] = {}
-        pending = [root]
-        while pending:
-            e = pending[-1]
-            if e in bounds:
-                pending.pop()
-                continue
-            kind = arena.kind(e)
-            words = arena.sequence(e)
-            parts: list[int] = []
-            if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_REPEAT):
-                parts = words[:1] if kind == layout.K_REPEAT else words
-            costs: list[int] = []
-            missing: list[int] = []
-            for part in parts:
-                cost = known.get(part, bounds.get(part))
-                if cost is not None or self._arena.is_pure(part):
-                    costs.append(self.measures.least(part) if cost is None else cost)
-                else:
-                    missing.append(part)
-            if missing:
-                pending += missing
-                continue
-            if kind == layout.K_CAT:
-                bound = total(costs)
-            elif kind == layout.K_ALT:
-                bound = min(costs)
-            elif kind == layout.K_AND:
-                bound = max(costs)
-            elif kind == layout.K_REPEAT:
-                bound = min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
-            elif kind == layout.K_NOT:
-                bound = 0 if arena.has_flag(e, expressions.NULLABLE) else 1
-            else:
-                bound = 0 if kind == layout.K_EPSILON else FAR
-            bounds[e] = bound
-            pending.pop()
-        known.update(bounds)
-        arena.spend(_NODE_WORK * len(bounds))
-        return bounds[root]
-
-    def _derived(self, root: int, bound: int) -> int:
-        """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far."""
-        if bound < _MOST_DERIVED and self._is_matched_by(root, bound):
-            return bound
-        arena = self._arena
-        order = count()
-        pending = [(bound, next(order), 0, root)]
-        came_from: dict[int, int] = {root: 0}
-        depth = {root: 0}
-        for _ in range(_MOST_DERIVED):
-            if not pending:
-                return FAR
-            bound, _, taken, e = heappop(pending)
-            exact = e in self._looked_for and e != root
-            if exact or arena.has_flag(e, expressions.NULLABLE):
-                found = taken + (self._structure(e) if exact else 0)
-                while e != root:
-                    self._of_expression[e] = found - depth[e]
-                    self._looked_for.add(e)
-                    e = came_from[e]
-                return found
-            self.budget.take(work=_DERIVED_WORK)
-            children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in _PRINTABLE}
-            if children == {expressions.EMPTY}:
-                children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in range(256)}
-            for child in sorted(children):
-                if child != expressions.EMPTY and taken + 1 < depth.get(child, FAR):
-                    depth[child], came_from[child] = taken + 1, e
-                    least = self._structure(child)
-                    if least < FAR:
-                        heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
-        self.gave_up = True
-        return bound
-
-    def _is_matched_by(self, e: int, length: int) -> bool:
-        """Whether some likely bytes, so many, match an expression that has no shorter match: most names are any string."""
-        for left in range(length - 1, -1, -1):
-            for byte in _LIKELY:
-                self._arena.spend(_LIKELY_WORK)
-                child = self._arena.call(kernels.OP_DERIVE, e, byte)
-                if child != expressions.EMPTY and self._structure(child) <= left:
-                    e = child
-                    break
-            else:
-                return False
-        return self._arena.has_flag(e, expressions.NULLABLE)
+    # --- lexemes --------------------------------------------------------------------------------------------------------------
 
     def _lexeme(self, lexeme: int) -> int:
         """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token.
@@ -328,13 +167,13 @@ class Costs:
         if lexemes[record + layout.X_N_RANGES]:
             return 1
         expression = int(lexemes[record + layout.X_EXPRESSION])
-        least = max(1, self._longest(expression) if lexemes[record + layout.X_ROLE] else self.of_expression(expression))
+        least = max(1, self._longest(expression) if lexemes[record + layout.X_ROLE] else self.matches.of(expression))
         return least + 1 if least > 1 and lexemes[record + layout.X_FENCE] else least
 
     def _longest(self, expression: int) -> int:
         """The length of the longest of some literals; of other expressions, of the shortest match."""
         if self._arena.kind(expression) != layout.K_LITERALS:
-            return self.of_expression(expression)
+            return self.matches.of(expression)
         offsets = self._arena.tables[layout.LITERAL_OFFSETS]
         low, high, depth = self._arena.sequence(expression)
         self._arena.spend(high - low)

@@ -65,7 +65,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
-from cdplugin.queries.costs import Budget, Costs
+from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures, Meetings
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -307,7 +307,7 @@ class Growth(Costs):
         """The most bytes that a shortest ending from a cursor has; :data:`FAR` where that is not known. The caller grants the
         work.
         """
-        self.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        self.budget.renew()
         self.trim(_MOST_CURSORS)
         return self.of_cursor(cursor, demand=False)
 
@@ -334,7 +334,7 @@ class Growth(Costs):
     def _match(self, word: int) -> tuple[int, bool]:
         expression = word & layout.LOW_32
         if self._arena.is_pure(expression):
-            left = self._structure(expression)
+            left = self.matches.bound(expression)
         else:
             meeting = self._unit.meetings.rest(expression)
             left = max(self._residual(expression)[0], meeting or 0)
@@ -352,7 +352,7 @@ class Growth(Costs):
         known = self._of_cursor.get(cursor)
         if known is not None:
             return known
-        self.budget = Budget(self._arena, self._arena.limits.max_completion_steps)
+        self.budget.renew()
         self.trim(_MOST_CURSORS)
         if len(self._of_cursor) > _MOST_CURSORS:
             self._forget()
@@ -564,12 +564,12 @@ def byte_costs(arena: Arena, costs: Costs, apart: np.ndarray | None) -> Unit:
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
         for place in np.flatnonzero(arena.flags(found) & expressions.PURE == 0).tolist():
-            out[place] = max(1, costs.of_expression(int(found[place])))
-        if costs.gave_up:
+            out[place] = max(1, costs.matches.of(int(found[place])))
+        if costs.matches.gave_up:
             raise _unknown("lexeme")
         return out
 
-    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.of_expression), apart)
+    return Unit(0, cost_of, Meetings(arena, costs.measures, costs.matches.of), apart)
 
 
 def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
@@ -583,13 +583,13 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
         if word:
             found = endings.spelled(word, stops)
             return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
-        length = max(1, endings.costs.of_expression(expression))
+        length = max(1, endings.costs.matches.of(expression))
         return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.array([spelled(expression) for expression in found.tolist()], np.int64)
-        if endings.costs.gave_up:
+        if endings.costs.matches.gave_up:
             raise _unknown("lexeme")
         return out
 
-    return Unit(UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.of_expression))
+    return Unit(UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.matches.of))

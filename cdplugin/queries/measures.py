@@ -5,13 +5,23 @@ The measuring is done by :mod:`cdplugin.kernels.regex.measures`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from cdplugin.engine.arena import Arena
-from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
+from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
+
+
+def total(costs: Iterable[int]) -> int:
+    """The cost of all of some: :data:`FAR` if one of them is, else at most :data:`LONG`."""
+    out = 0
+    for cost in costs:
+        if cost >= FAR:
+            return FAR
+        out += cost
+    return min(out, LONG)
 
 
 class Measures:

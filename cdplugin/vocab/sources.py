@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,79 @@ def _unknown(model: Any) -> int | None:
     return model.token_to_id(name) if name else None
 
 
+class _HuggingFace:
+    """What a Hugging Face tokenizer says. ``backend``: the ``tokenizers.Tokenizer`` that it holds or is; None for slow ones.
+
+    ``strings``: the tokens by id as the tokenizer writes them, None for absent ids; ``added``: its added tokens by id;
+    ``special``: ids that never match as text; ``decoder``, ``normalizer``, ``pre_tokenizer``: its components as JSON.
+    """
+
+    def __init__(self, tokenizer: Any, backend: Any) -> None:
+        self.tokenizer, self.backend = tokenizer, backend
+        name = getattr(tokenizer, "name_or_path", "") or ""
+        self.label = type(tokenizer).__name__ + (f" {name}" if name else "")
+        self.normalizer: dict[str, Any] | None
+        self.pre_tokenizer: dict[str, Any] | None
+        if backend is not None:
+            vocab: dict[str, int] = backend.get_vocab(with_added_tokens=False)
+            self.added: dict[int, Any] = backend.get_added_tokens_decoder()
+        elif hasattr(tokenizer, "get_vocab"):
+            vocab, self.added = tokenizer.get_vocab(), getattr(tokenizer, "added_tokens_decoder", {})
+        else:
+            raise VocabularyError(f"{self.label}: not a Hugging Face tokenizer: it has neither backend_tokenizer nor get_vocab")
+        self.strings: list[str | None] = [None] * (max([*vocab.values(), *self.added], default=-1) + 1)
+        for string, token in vocab.items():
+            self.strings[token] = string
+        self.base = len(self.strings)  # ids up to the model's last one that is not an added token
+        while self.base and (self.strings[self.base - 1] is None or self.base - 1 in self.added):
+            self.base -= 1
+        for token, entry in self.added.items():
+            self.strings[token] = entry.content
+        special = {i for i, entry in self.added.items() if entry.special} | {*getattr(tokenizer, "all_special_ids", ())}
+        if backend is not None:
+            parts = backend.decoder, backend.normalizer, backend.pre_tokenizer
+            self.decoder, self.normalizer, self.pre_tokenizer = map(_state, parts)
+            special.add(_unknown(backend.model))
+        else:
+            self.decoder, self.normalizer, self.pre_tokenizer = _slow_decoder(tokenizer, self.label), {"type": "slow"}, None
+            special |= _hidden_pieces(getattr(tokenizer, "sp_model", None), self.strings)
+        self.special: set[int] = {i for i in special if i is not None and i < len(self.strings)}
+
+    def tokens(self) -> tuple[list[bytes | None], tuple[int, ...]]:
+        """The tokens' bytes, None for those that never match as text; and the added ones that no UTF-8 text holds."""
+        absent = [i for i, s in enumerate(self.strings) if s is None] if None in self.strings else []
+        filled: list[str] = [s or "" for s in self.strings] if absent else self.strings  # type: ignore[assignment]
+        tokens: list[bytes | None] = [*decode_each(filled, self.decoder, self.label)]
+        for i in (*absent, *self.special):
+            tokens[i] = None
+        unreadable = tuple(sorted(i for i in self.added if tokens[i] is not None and not is_utf8(tokens[i] or b"")))
+        for i in unreadable:
+            tokens[i] = None
+        return tokens, unreadable
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of some tokens, special ones included, as it is."""
+        extra: dict[str, bool] = {} if self.tokenizer is self.backend else {"clean_up_tokenization_spaces": False}
+        if self.backend is None:
+            extra["spaces_between_special_tokens"] = False
+        return self.tokenizer.decode(ids, skip_special_tokens=False, **extra)
+
+    def check(self, source: TokenSource) -> None:
+        """The self-check: the tokenizer decodes tokens to their bytes, and encodes texts to tokens of the same bytes."""
+        components = json.dumps(self.decoder)
+        check_decoding(source, self.decode, lambda i: self.strings[i], '"ByteLevel"' in components)
+        if not (loses_text(self.pre_tokenizer) or self.decoder is None or '"WordPiece"' in components):
+            normalizer = None if self.backend is None else self.backend.normalizer
+            prefixes = ("", " ") if self.backend is None else _prefixes(self.decoder, self.normalizer, self.pre_tokenizer)
+            check_encoding(source, prefixes, None if normalizer is None else normalizer.normalize_str)
+
+
+def _encode(tokenizer: Any, is_bare: bool, text: str) -> list[int]:
+    """The tokens of a text, without special ones around it."""
+    found = tokenizer.encode(text, add_special_tokens=False)
+    return found.ids if is_bare else found
+
+
 def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
     """Tokens of a Hugging Face tokenizer: fast (or a bare ``tokenizers.Tokenizer``), or slow where its kind is known."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -114,72 +188,21 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
         backend = tokenizer
     if backend is None and _mistral_inside(tokenizer) is not None:
         return from_mistral(tokenizer, vocab_size, eos_token_ids)
-    name = getattr(tokenizer, "name_or_path", "") or ""
-    label = type(tokenizer).__name__ + (f" {name}" if name else "")
-    if backend is None and not hasattr(tokenizer, "get_vocab"):
-        raise VocabularyError(f"{label}: not a Hugging Face tokenizer: it has neither backend_tokenizer nor get_vocab")
-    vocab: dict[str, int] = backend.get_vocab(with_added_tokens=False) if backend is not None else tokenizer.get_vocab()
-    added = backend.get_added_tokens_decoder() if backend is not None else getattr(tokenizer, "added_tokens_decoder", {})
-    strings: list[str | None] = [None] * (max([*vocab.values(), *added], default=-1) + 1)
-    for string, token in vocab.items():
-        strings[token] = string
-    base = len(strings)  # ids up to the model's last one that is not an added token
-    while base and (strings[base - 1] is None or base - 1 in added):
-        base -= 1
-    for token, entry in added.items():
-        strings[token] = entry.content
-    special = {i for i, entry in added.items() if entry.special}
-    special |= {i for i in getattr(tokenizer, "all_special_ids", ()) if i is not None}
-
-    normalizer: dict[str, Any] | None
-    pre_tokenizer: dict[str, Any] | None
-    if backend is not None:
-        decoder, normalizer, pre_tokenizer = map(_state, (backend.decoder, backend.normalizer, backend.pre_tokenizer))
-        special |= {i for i in (_unknown(backend.model),) if i is not None}
-    else:
-        decoder, normalizer, pre_tokenizer = _slow_decoder(tokenizer, label), {"type": "slow"}, None
-        special |= _hidden_pieces(getattr(tokenizer, "sp_model", None), strings)
-    absent = [i for i, s in enumerate(strings) if s is None] if None in strings else []
-    filled: list[str] = [s or "" for s in strings] if absent else strings  # type: ignore[assignment]
-    tokens: list[bytes | None] = [*decode_each(filled, decoder, label)]
-    special = {i for i in special if i < len(strings)}
-    for i in (*absent, *special):
-        tokens[i] = None
-    unreadable = tuple(sorted(i for i in added if tokens[i] is not None and not is_utf8(tokens[i] or b"")))
-    for i in unreadable:
-        tokens[i] = None
-
-    is_wrapper = tokenizer is not backend
-
-    def encode(text: str) -> list[int]:
-        found = tokenizer.encode(text, add_special_tokens=False)
-        return found if is_wrapper else found.ids
-
-    def decode(ids: list[int]) -> str:
-        extra: dict[str, bool] = {"clean_up_tokenization_spaces": False} if is_wrapper else {}
-        if is_wrapper and backend is None:
-            extra["spaces_between_special_tokens"] = False
-        return tokenizer.decode(ids, skip_special_tokens=False, **extra)
-
-    def check(source: TokenSource) -> None:
-        lossy = '"ByteLevel"' in json.dumps(decoder)
-        check_decoding(source, decode, lambda i: strings[i], lossy)
-        if not (loses_text(pre_tokenizer) or decoder is None or '"WordPiece"' in json.dumps(decoder)):
-            normalize = backend.normalizer.normalize_str if backend is not None and backend.normalizer is not None else None
-            prefixes = ("", " ") if backend is None else _prefixes(decoder, normalizer, pre_tokenizer)
-            check_encoding(source, prefixes, normalize)
-
-    named = {name: i for i in sorted(special) if (name := strings[i]) is not None}
-    extra_names = {entry.content: i for i, entry in added.items() if i not in special}
+    read = _HuggingFace(tokenizer, backend)
+    strings = read.strings
+    tokens, unreadable = read.tokens()
+    special = {name: i for i in sorted(read.special) if (name := strings[i]) is not None}
+    added = {entry.content: i for i, entry in read.added.items() if i not in read.special}
     version = getattr(sys.modules.get("tokenizers"), "__version__", "")
-    context = json.dumps([label, version, decoder, normalizer, pre_tokenizer]).encode()
-    source = TokenSource(label, tokens, named, (), extra_names, unreadable, context, encode, check)
+    encode = partial(_encode, tokenizer, tokenizer is backend)  # outlives the strings that were read
+    context = json.dumps([read.label, version, read.decoder, read.normalizer, read.pre_tokenizer]).encode()
+    source = TokenSource(read.label, tokens, special, (), added, unreadable, context, encode, read.check)
     if eos_token_ids is None:
         eos_token_ids = getattr(tokenizer, "eos_token_id", None)
-    source = _finish(source, vocab_size, base, eos_token_ids)
+    source = _finish(source, vocab_size, read.base, eos_token_ids)
     for i in source.eos:
-        if i < len(strings) and strings[i] is not None:
-            source.special.setdefault(strings[i] or "", i)
+        if i < len(strings) and (name := strings[i]) is not None:
+            source.special.setdefault(name, i)
     return source
 
 

@@ -29,7 +29,7 @@ from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.numbers import EXACT_FLOAT
 from cdplugin.frontends.json_schema.numbers import number_expr as number_between
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
@@ -187,6 +187,7 @@ class Evaluator:
         return bool(answer)
 
     def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
+        """:meth:`holds`, as a generator: it asks about ``(subschema, value)`` and is sent the answers."""
         bit = type_bit(value, sub.resource.dialect.integral_floats)
         if not bit & sub.types:
             return False
@@ -198,99 +199,46 @@ class Evaluator:
             if types & bit:
                 self._refuse(sub, keyword)
         if bit & STRING_BIT:
-            if sub.text is not None and not _text_holds(sub.text, value):
-                return False
-            for unlike in sub.unlike:
-                found = finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value)
-                if found is None:
-                    self._refuse(sub, "format")
-                if found is not False:
-                    return False
-            for form in sub.formats:
-                found = has_format(form, value)
-                if found is None:
-                    self._refuse(sub, form.keyword)
-                if not found:
-                    return False
+            holds = self._string_holds(sub, value)
         elif bit & (INTEGER_BIT | FRACTION_BIT):
-            if not all(is_multiple(value, unit) for unit in sub.multiples):
+            holds = _number_holds(sub, value)
+        elif bit & ARRAY_BIT:
+            holds = sub.array is None or (yield from _array_holds(sub.array, value))
+        elif bit & OBJECT_BIT:
+            holds = sub.object is None or (yield from _object_holds(sub.object, value))
+        else:
+            holds = True
+        if not holds or (sub.unevaluated != (None, None) and not (yield from self._unevaluated_holds(sub, value))):
+            return False
+        return itself or (yield from _applicators_hold(sub, value))
+
+    def _string_holds(self, sub: Subschema, value: str) -> bool:
+        """Lengths, patterns and formats, those of ``not`` too."""
+        if sub.text is not None and not _text_holds(sub.text, value):
+            return False
+        for unlike in sub.unlike:
+            found = finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value)
+            if found is None:
+                self._refuse(sub, "format")
+            if found is not False:
                 return False
-            if any(is_multiple(value, unit) for unit in sub.no_multiples):
+        for form in sub.formats:
+            found = has_format(form, value)
+            if found is None:
+                self._refuse(sub, form.keyword)
+            if not found:
                 return False
-            if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
-                return False
-            if sub.high and (value > sub.high[0] or (sub.high[1] and value == sub.high[0])):
-                return False
-        elif bit & ARRAY_BIT and sub.array is not None:
-            array = sub.array
-            if len(value) < array.low or (array.high is not None and len(value) > array.high):
-                return False
-            for i, member in enumerate(value):
-                below = array.item(i)
-                if below is not None and not (yield below, member):
-                    return False
-            for wanted, least, most in array.contains:
-                count = 0
-                for member in value:
-                    if (yield wanted, member):
-                        count += 1
-                if count < least or (most is not None and count > most):
-                    return False
-            if array.unique and len({canonical(member) for member in value}) < len(value):
-                return False
-        elif bit & OBJECT_BIT and sub.object is not None:
-            part = sub.object
-            if any(name not in value for name in part.required):
-                return False
-            if len(value) < part.low or (part.high is not None and len(value) > part.high):
-                return False
-            for name, member in value.items():
-                for child in children_of(name, (part,)):
-                    if not (yield child, member):
-                        return False
-                if part.names is not None and not (yield part.names, name):
-                    return False
-            for names, wanted in part.some:
-                for name, member in value.items():
-                    if (yield names, name) and (yield wanted, member):
-                        break
-                else:
-                    return False
-        below = sub.unevaluated[0 if bit & OBJECT_BIT else 1] if bit & (ARRAY_BIT | OBJECT_BIT) else None
-        if below is not None:
-            evaluated = yield from self._evaluated(sub, value)
-            for key, member in value.items() if isinstance(value, dict) else enumerate(value):
-                if key not in evaluated and not (yield below, member):
-                    return False
-        if itself:
+        return True
+
+    def _unevaluated_holds(self, sub: Subschema, value: Any) -> Verdict:
+        """``unevaluatedProperties`` or ``unevaluatedItems``."""
+        below = sub.unevaluated[isinstance(value, list)] if isinstance(value, (dict, list)) else None
+        if below is None:
             return True
-        for other in sub.before + sub.after:
-            if not (yield other, value):
+        evaluated = yield from self._evaluated(sub, value)
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+            if key not in evaluated and not (yield below, member):
                 return False
-        for branches in sub.choices:
-            for branch in branches:
-                if (yield branch, value):
-                    break
-            else:
-                return False
-        for item in sub.logic:
-            if item.kind == "oneOf":
-                count = 0
-                for branch in item.members:
-                    if (yield branch, value):
-                        count += 1
-                if count != 1:
-                    return False
-            elif item.kind == "any":
-                continue
-            elif item.kind == "not":
-                if (yield item.members[0], value):
-                    return False
-            else:
-                condition, then, otherwise = item.members
-                holds = yield condition, value
-                if not (yield (then if holds else otherwise), value):
-                    return False
         return True
 
     def _evaluated(self, sub: Subschema, value: Any) -> Generator[tuple[Subschema, Any], bool, set[Any]]:
@@ -338,3 +286,83 @@ def _text_holds(text: tuple[int, int | None, tuple[str, ...]], value: str) -> bo
     if len(value) < low or (high is not None and len(value) > high):
         return False
     return all(finds(pattern, value) for pattern in patterns)
+
+
+def _number_holds(sub: Subschema, value: float) -> bool:
+    """Bounds and multiples, those of ``not`` too."""
+    if not all(is_multiple(value, unit) for unit in sub.multiples):
+        return False
+    if any(is_multiple(value, unit) for unit in sub.no_multiples):
+        return False
+    if sub.low and (value < sub.low[0] or (sub.low[1] and value == sub.low[0])):
+        return False
+    return not sub.high or not (value > sub.high[0] or (sub.high[1] and value == sub.high[0]))
+
+
+def _array_holds(array: ArrayPart, value: list[Any]) -> Verdict:
+    """Length, items, ``contains`` and ``uniqueItems``."""
+    if len(value) < array.low or (array.high is not None and len(value) > array.high):
+        return False
+    for i, member in enumerate(value):
+        below = array.item(i)
+        if below is not None and not (yield below, member):
+            return False
+    for wanted, least, most in array.contains:
+        count = 0
+        for member in value:
+            if (yield wanted, member):
+                count += 1
+        if count < least or (most is not None and count > most):
+            return False
+    return not array.unique or len({canonical(member) for member in value}) == len(value)
+
+
+def _object_holds(part: ObjectPart, value: dict[str, Any]) -> Verdict:
+    """Required names, number of members, members, names, and members of which there must be one."""
+    if any(name not in value for name in part.required):
+        return False
+    if len(value) < part.low or (part.high is not None and len(value) > part.high):
+        return False
+    for name, member in value.items():
+        for child in children_of(name, (part,)):
+            if not (yield child, member):
+                return False
+        if part.names is not None and not (yield part.names, name):
+            return False
+    for names, wanted in part.some:
+        for name, member in value.items():
+            if (yield names, name) and (yield wanted, member):
+                break
+        else:
+            return False
+    return True
+
+
+def _applicators_hold(sub: Subschema, value: Any) -> Verdict:
+    """``allOf``, ``$ref``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
+    for other in sub.before + sub.after:
+        if not (yield other, value):
+            return False
+    for branches in sub.choices:
+        for branch in branches:
+            if (yield branch, value):
+                break
+        else:
+            return False
+    for item in sub.logic:
+        if item.kind == "oneOf":
+            count = 0
+            for branch in item.members:
+                if (yield branch, value):
+                    count += 1
+            if count != 1:
+                return False
+        elif item.kind == "not":
+            if (yield item.members[0], value):
+                return False
+        elif item.kind == "if":
+            condition, then, otherwise = item.members
+            holds = yield condition, value
+            if not (yield (then if holds else otherwise), value):
+                return False
+    return True
