@@ -24,6 +24,8 @@ _MOST_COUNTED = 3
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
 
+_NOT_BESIDE = "beside 'contains' with 'prefixItems', or beside several 'contains' of which one is counted"
+
 
 def _items_at(i: int, parts: Iterable[ArrayPart]) -> list[Subschema]:
     """The subschemas of item ``i``."""
@@ -100,7 +102,7 @@ class Arrays(Writing):
         if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
             for sub in alternative:
                 if sub.array is not None and sub.array.unique:
-                    self._shaper.refuse(sub, "uniqueItems")
+                    self._shaper.refuse(sub, "uniqueItems", _NOT_BESIDE)
             unique = False
         if not wanted and not unique:
             return None
