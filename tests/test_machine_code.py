@@ -81,7 +81,8 @@ def test_it_is_compiled_once(folder: Path) -> None:
 def test_no_bitcode_is_kept(folder: Path) -> None:
     """What is read with the machine code has no bodies, only the names of what Python calls."""
     run(folder)
-    (name, kind, (_, bitcode)), *_ = pickle.loads(cache_files.read(the_file(folder).relative_to(folder / "cache").as_posix()) or b"")
+    content = cache_files.read(the_file(folder).relative_to(folder / "cache").as_posix())
+    (name, kind, (_, bitcode)), *_ = pickle.loads(content or b"")
     functions = [f for f in binding.parse_bitcode(bitcode).functions if not f.is_declaration]
     assert name == "entry" and kind == "object" and any("entry" in f.name for f in functions)
     assert all(len(list(block.instructions)) == 1 for f in functions for block in f.blocks)
