@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import binding
-from llvmlite.binding import Linkage
 from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import ll as llvm
 from numba.core.compiler import Compiler
 
 
@@ -65,9 +64,9 @@ class Program(JITCodeLibrary):
         Python calls. Nobody links a program into another one, and its bitcode takes longer to read than its machine code.
         """
         name, kind, (machine_code, _) = super().serialize_using_object_code()
-        called = [f.name for f in self._final_module.functions if not f.is_declaration and f.linkage == Linkage.external]
+        called = [f.name for f in self._final_module.functions if not f.is_declaration and f.linkage.name == "external"]
         stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in called)
-        return name, kind, (machine_code, binding.parse_assembly(stubs).as_bitcode())
+        return name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
 
     _linking_libraries: list[Any]
 
