@@ -6,7 +6,9 @@ them); a :class:`Workspace` is what one thread works in.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import operator
 import random
 import threading
 from collections import Counter
@@ -161,26 +163,31 @@ class InfillGrammar:
 
     @functools.cached_property
     def least_bytes(self) -> np.ndarray:
-        """Per lexeme, the bytes that it has at least, 0 if it has too many states: a breadth-first search in its lexer."""
+        """Per lexeme, the bytes that it has at least, 0 if it has too many states: a breadth-first search, of all at once."""
         out = np.zeros(self.n_lexemes, np.int64)
+        lexemes, starts = [], []
         for lexeme in range(self.n_lexemes - 1):
             start = self.start_state(np.array([lexeme]))
-            try:
+            with contextlib.suppress(LimitExceeded):
                 self.workspace.call(kernels.OP_CLOSURE, start)
-            except LimitExceeded:
-                continue
-            rows = self.arena.tables[layout.TRANSITIONS].reshape(-1, 256)
-            records = records_of(self.arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
-            seen = fresh = np.array([start])
-            while len(fresh) and not records[fresh, lexer_layout.L_LONGEST].any():
-                self.arena.spend(256 * _STEP_WORK * len(fresh))
-                out[lexeme] += 1
-                after = np.unique(rows[fresh])
-                after = after[(after > 0) & (after != lexer_layout.BEFORE)]
-                if (after & lexer_layout.ENDS_BIT).any():
-                    break
-                fresh = np.setdiff1d(after & lexer_layout.STATE_MASK, seen)
-                seen = np.union1d(seen, fresh)
+                lexemes.append(lexeme)
+                starts.append(start)
+        rows = self.arena.tables[layout.TRANSITIONS].reshape(-1, 256)
+        matched = records_of(self.arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)[:, lexer_layout.L_LONGEST] != 0
+        seen = fresh = np.array(lexemes, np.int64) * len(rows) + np.array(starts, np.int64)  # a lexeme, and its state
+        is_done = np.zeros(self.n_lexemes, np.bool_)
+        while len(fresh):
+            lexeme_of, state = np.divmod(fresh, len(rows))
+            is_done[lexeme_of[matched[state]]] = True
+            lexeme_of, state = lexeme_of[~is_done[lexeme_of]], state[~is_done[lexeme_of]]
+            self.arena.spend(256 * _STEP_WORK * len(state))
+            out[lexeme_of] += 1
+            which, byte = np.nonzero((rows[state] > 0) & (rows[state] != lexer_layout.BEFORE))
+            after, lexeme_of = rows[state[which], byte], lexeme_of[which]
+            is_done[lexeme_of[after & lexer_layout.ENDS_BIT != 0]] = True
+            pairs = np.unique(lexeme_of * len(rows) + (after & lexer_layout.STATE_MASK))
+            fresh = np.setdiff1d(pairs[~is_done[pairs // len(rows)]], seen, assume_unique=True)
+            seen = np.union1d(seen, fresh)
         return out
 
     def _expand_all(self) -> tuple[int, int]:
@@ -284,17 +291,7 @@ class InfillGrammar:
                     begins[left].append(symbol)
                 if symbol < 0 or not nullable[symbol]:
                     break
-        order: list[int] = []
-        seen = [False] * self.n_nonterminals
-        todo = [(symbol, False) for symbol in range(self.n_nonterminals)]
-        while todo:
-            symbol, done = todo.pop()
-            if done:
-                order.append(symbol)
-            elif not seen[symbol]:
-                seen[symbol] = True
-                todo.append((symbol, True))
-                todo += [(other, False) for other in begins[symbol]]
+        order = _needed_first(begins)
         ranks = np.zeros(2 * self.n_nonterminals, np.int64)
         ranks[order] = np.arange(self.n_nonterminals)
         ranks[self.n_nonterminals :] = order
@@ -308,39 +305,49 @@ class InfillGrammar:
             return
         symbols = self.arena.tables[layout.DOT_SYMBOL][: self.n_dots].tolist()
         lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots].tolist()
-        firsts: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
-        beyond: list[list[int]] = [[] for _ in range(self.n_nonterminals)]  # the dots after a nonterminal
+        n = self.n_nonterminals
+        found = [0] * (2 * n)  # by nonterminal: the dots under way where it begins; then, n further on, where it ended
+        needs: list[list[int]] = [[] for _ in range(2 * n)]
+
+        def after(dot: int) -> tuple[int, list[int]]:
+            """The dots under way at a dot: some, and whose others."""
+            dots, others = 1 << dot, []
+            while symbols[dot] >= 0:
+                others.append(symbols[dot])
+                if not nullable[symbols[dot]]:
+                    break
+                dot += 1
+                dots |= 1 << dot
+            if symbols[dot] == -1:
+                others.append(n + lefts[dot])
+            return dots, others
+
         for dot, symbol in enumerate(symbols):
             if dot == 0 or symbols[dot - 1] == -1:
-                firsts[lefts[dot]].append(dot)
+                dots, others = after(dot)
+                found[lefts[dot]] |= dots
+                needs[lefts[dot]] += others
             if symbol >= 0:
-                beyond[symbol].append(dot + 1)
-        after = [1 << dot for dot in range(self.n_dots)]
+                dots, others = after(dot + 1)
+                found[n + symbol] |= dots
+                needs[n + symbol] += others
+        order = _needed_first(needs)
         grown = True
         while grown:
             grown = False
-            ended = [0] * self.n_nonterminals
-            begun = [0] * self.n_nonterminals
-            for symbol in range(self.n_nonterminals):
-                for dot in beyond[symbol]:
-                    ended[symbol] |= after[dot]
-                for dot in firsts[symbol]:
-                    begun[symbol] |= after[dot]
-            for dot in range(self.n_dots - 1, -1, -1):
-                symbol = symbols[dot]
-                found = after[dot]
-                if symbol == -1:
-                    found |= ended[lefts[dot]]
-                elif symbol >= 0:
-                    found |= begun[symbol] | (after[dot + 1] if nullable[symbol] else 0)
-                if found != after[dot]:
-                    after[dot] = found
+            for i in order:
+                dots = found[i]
+                for other in needs[i]:
+                    dots |= found[other]
+                if dots != found[i]:
+                    found[i] = dots
                     grown = True
-        behind = [0] * self.n_lexemes + [after[0]]
-        for dot, symbol in enumerate(symbols):
+        behind = [0] * (self.n_lexemes + 1)
+        for dot, symbol in enumerate([-2 - self.n_lexemes, *symbols]):  # the first dot is behind a text's beginning
             if symbol < -1:
-                behind[-2 - symbol] |= after[dot + 1]
-        data = np.frombuffer(b"".join(found.to_bytes(8 * words, "little") for found in behind), np.uint8)
+                dots, others = after(dot)
+                behind[-2 - symbol] |= functools.reduce(operator.or_, [found[other] for other in others], dots)
+        data = np.frombuffer(b"".join(dots.to_bytes(8 * words, "little") for dots in behind), np.uint8)
         by_dot = np.unpackbits(data.reshape(len(behind), 8 * words), axis=1, bitorder="little")
         by_turn = np.zeros((len(behind), 64 * int(self.workspace.header[ws.W_TURN_SET])), np.uint8)
         turns = self.workspace.tables[ws.SYMBOL_DOTS][: np.count_nonzero(np.array(symbols) != -1)]
@@ -384,10 +391,11 @@ class InfillGrammar:
         words = int(work.header[ws.W_TURN_SET])
         data = b"".join(dots.to_bytes(8 * words, "little") for dots in found)
         sets = np.frombuffer(data, np.int64).reshape(n_symbols, words)
-        of_words = np.zeros((n_symbols, 64), np.uint8)
-        of_words[:, :words] = sets != 0
-        summary = np.packbits(of_words, axis=1, bitorder="little").view(np.int64)
-        work.set(ws.UP_DOTS, np.hstack([summary, sets]).ravel())
+        of_words = np.zeros((2, n_symbols, 64), np.uint8)
+        of_words[0, :, :words] = sets != 0
+        of_words[1, :, :words] = (sets & work.tables[ws.PASSES][:words]) != 0
+        summaries = np.packbits(of_words, axis=2, bitorder="little").view(np.int64)
+        work.set(ws.UP_DOTS, np.hstack([summaries[0], summaries[1], sets]).ravel())
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
@@ -562,3 +570,19 @@ class InfillGrammar:
                 follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
                 matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
         return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
+
+
+def _needed_first(needs: list[list[int]]) -> list[int]:
+    """All numbers, each after those that it needs, but for circles: a depth-first search."""
+    order: list[int] = []
+    seen = [False] * len(needs)
+    todo = [(number, False) for number in range(len(needs))]
+    while todo:
+        number, done = todo.pop()
+        if done:
+            order.append(number)
+        elif not seen[number]:
+            seen[number] = True
+            todo.append((number, True))
+            todo += [(other, False) for other in needs[number]]
+    return order

@@ -31,12 +31,12 @@ from cdplugin.kernels.store.arena import i64
 def prepare_few(w):
     """Set ``W_FEW`` for this text: 0 or ``W_GROW``. Completions and masks are read off rows that are not made here."""
     head = whead(w)
-    words = head[ws.W_TURN_SET] + 1
+    words = head[ws.W_TURN_SET]
     n_symbols = head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]
     head[ws.W_FEW] = 0
-    if not head[ws.W_REUSE] or not head[ws.W_ALIVE] or tab(w, ws.UP_DOTS).shape[0] < n_symbols * words:
+    if not head[ws.W_REUSE] or not head[ws.W_ALIVE] or tab(w, ws.UP_DOTS).shape[0] < n_symbols * (words + 2):
         return np.int64(0)
-    if not room(w, ws.GOES_ON, 64 * head[ws.W_WIDTH] * words):
+    if not room(w, ws.GOES_ON, 64 * head[ws.W_WIDTH] * (words + 1)):
         return np.int64(statuses.W_GROW)
     head[ws.W_FEW] = 1
     forget_going_on(w, final_node(w))
@@ -104,17 +104,17 @@ def follow_few(h, w, node, symbol, row, alive_words):
     known = tab(w, ws.GOES_ON)
     first, second, third = one * (words + 1), two * (words + 1), three * (words + 1)
     ups = tab(w, ws.UP_DOTS)
-    up = symbol * (words + 1)
+    up = symbol * (words + 2)
     passes = tab(w, ws.PASSES)
     alive = tab(w, ws.ALIVE)
-    some = ups[up] & alive_words
+    some = alive_words & ((ups[up] & (known[first] | known[second] | known[third])) | ups[up + 1])
     if not charge(w, 16):
         return np.int64(statuses.W_GROW)
     while some:
         k = low_bit(some)
         some &= some - 1
         goes_on = known[first + 1 + k] | known[second + 1 + k] | known[third + 1 + k] | passes[k]
-        set_ = ups[up + 1 + k] & alive[node * words + k] & goes_on
+        set_ = ups[up + 2 + k] & alive[node * words + k] & goes_on
         while set_:
             turn = 64 * k + low_bit(set_)
             set_ &= set_ - 1

@@ -142,10 +142,12 @@ from __future__ import annotations
     GAP_UPS,
     GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
     GAP_LIST,  # the dots that have one
-    UP_DOTS,  # symbol -> a word that tells which of the next are not 0, then a set by turn, W_TURN_SET words: the dots before
-    # it and before what rules of one symbol make of it, these rules' own left out; empty where dots are many
+    UP_DOTS,  # symbol -> two words that tell which of the next are not 0, and which have dots of PASSES; then a set by turn,
+    # W_TURN_SET words: the dots before it and before what rules of one symbol make of it, these rules' own left out; empty
+    # where dots are many
     UP_RECORDS,  # turn -> UP_LEFT …: what is asked of a dot
-    GOES_ON,  # node -> as UP_DOTS: the dots of which the next one has a row in REST there
+    GOES_ON,  # node -> a word that tells which of the next are not 0, then a set by turn: the dots of which the next one has a
+    # row in REST there
     N_WORKSPACE,
 ) = range(127)
 
