@@ -92,7 +92,7 @@ class InfillGrammar:
 
     def _make(self) -> None:
         grammar = self.grammar
-        self.arena = grammar._template.clone()
+        self.arena = grammar._base_arena.clone()
         with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
             self._make_tables(grammar)
 
