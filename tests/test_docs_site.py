@@ -82,6 +82,23 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert count > 20
 
 
+OTHERS = {"tensorrt_llm/sampling_params.py", "json_schema_to_grammar.py"}
+"""Files of other projects that documents name."""
+
+
+def test_files_that_documents_name_are_there() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    files = [f"/{file}" for file in listed.stdout.split()]
+    count = 0
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "perf").glob("*.md")]:
+        for name in set(re.findall(r"`([\w./-]+\.(?:py|lark|sh))`", page.read_text())) - OTHERS:
+            assert any(file.endswith(f"/{name}") for file in files), f"{page}: no file {name}"
+            count += 1
+    assert count > 100
+
+
 def test_the_checker_sees_what_is_wrong(tmp_path: Path) -> None:
     check = module(DOCS / "_site" / "check.py")
     (tmp_path / "a.html").write_text(

@@ -107,9 +107,8 @@ class InfillGrammar:
             )
         if head[layout.HAS_TRACKED]:
             raise UnsupportedError(
-                "infilling is not supported",
-                expected="items without uniqueItems, or few; fewer than 40 names where they come in any order",
-                found="distinct items or names of any number",
+                "infilling is not supported where a grammar remembers texts",
+                expected="no unique_names, uniqueItems over few values only, fewer than 40 names where they come in any order",
             )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
