@@ -28,6 +28,7 @@ RICH = 3  # plain characters, any of which may come: these are more texts than t
 # the mark of a cursor: 0: no text matters; the row, plus 1, in whose shadow it is; or
 _DIRTY = -1  # it may depend on a text
 _AHEAD = -2  # it does not yet, but an UNSURE lexeme or a SIGN may begin here, or has begun
+_BOTH = -3  # a doubtful lexeme has just ended, and one that surely may come: there is a way on, but what follows may mislead
 _DOUBTFUL = 1 << layout.UNSURE | 1 << layout.SIGN  # roles
 
 
@@ -125,27 +126,32 @@ def _mark_after(h, mark, before, byte, after):
     Where a doubtful lexeme may end, the way depends on a text for good. By another lexeme's end it does not: such a lexeme is
     offered whatever the value is.
     """
-    if mark == _AHEAD:
-        mark = np.int64(_DIRTY) if _ends_doubtful(h, before, byte) else np.int64(0)
-    return _mark(h, mark, after)
+    if mark != _AHEAD:
+        return _mark(h, mark, after)
+    ended = _roles_ended(h, before, byte)
+    if ended & _DOUBTFUL == 0:
+        return _mark(h, np.int64(0), after)
+    return np.int64(_BOTH if ended & 1 << layout.PLAIN and after >> 32 else _DIRTY)
 
 
 @kernel
-def _ends_doubtful(h, cursor, byte):
-    """Whether a doubtful lexeme may end with ``byte``, which has just been a step of the cursor."""
+def _roles_ended(h, cursor, byte):
+    """The roles of the lexemes that end with ``byte``, which has just been a step of the cursor, bit r for role r; all of them
+    but PLAIN where that is not seen.
+    """
+    roles = np.int64(0)
     for i in range(pairs_in(h, cursor)):
         pair = pair_of(h, cursor, i)
         if pair == parser_layout.ACCEPTS_HERE:
             continue
         after = transition(h, lexer_state_of(h, pair & layout.LOW_32), byte)
         if after < 0 or after == lexer_layout.BEFORE:
-            return True
+            return np.int64(_DOUBTFUL)
         if after & lexer_layout.ENDS_BIT:
             accepted = accepted_of(h, after & lexer_layout.STATE_MASK)
             for k in range(length_of(h, accepted)):
-                if (_DOUBTFUL >> role_of(h, word_of(h, accepted, k))) & 1:
-                    return True
-    return False
+                roles |= np.int64(1) << role_of(h, word_of(h, accepted, k))
+    return roles
 
 
 @kernel
@@ -179,11 +185,11 @@ def _mark(h, before, cursor):
 @kernel
 def _is_sure(h, cursor, mark):
     """1 if a text can go on from a cursor whatever the values are, 0 if that is not known; or a status."""
-    if mark == 0:
+    if mark == 0 or (mark == _BOTH and roles_of(h, cursor & lexer_layout.STATE_MASK) & 1 << layout.UNSURE == 0):
         return np.int64(1)
     if mark == _AHEAD:
         return np.int64(_surely_goes_on(h, cursor))
-    return np.int64(0) if mark == _DIRTY else _is_rich(h, cursor)
+    return np.int64(0) if mark < 0 else _is_rich(h, cursor)
 
 
 @kernel
