@@ -102,10 +102,12 @@ class InfillGrammar:
         self.start = self.arena.start
         head = self.arena.header
         if head[layout.HAS_TERMINALS] or head[layout.HAS_CLOCKS]:
-            raise UnsupportedError("infilling", expected="a grammar over text", found="token terminals or max_tokens")
+            raise UnsupportedError(
+                "infilling is not supported", expected="a grammar over text", found="token terminals or max_tokens"
+            )
         if head[layout.HAS_TRACKED]:
             raise UnsupportedError(
-                "infilling",
+                "infilling is not supported",
                 expected="items without uniqueItems, or few; fewer than 40 names where they come in any order",
                 found="distinct items or names of any number",
             )

@@ -305,6 +305,8 @@ class LookAhead:
 
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
         position = position_of(node)
+        if error is UnsupportedError:
+            message = f"not supported: {message}"
         raise error(message, location=f"position {position}", context=caret_context(self.source, position))
 
 

@@ -72,7 +72,9 @@ class Pattern:
 
             at = position_of(self.tree)
             context = caret_context(self.source, at)
-            raise UnsupportedError("word boundary or look-ahead", location=f"position {at}", context=context)
+            raise UnsupportedError(
+                "not supported here: word boundary or look-ahead", location=f"position {at}", context=context
+            )
 
     def _cached(self, how: str, alphabet: Alphabet) -> Expr:
         key = (how, alphabet.name)

@@ -68,7 +68,7 @@ class Scanner:
 
     def refuse(self, message: str, position: int) -> NoReturn:
         """Raise ``UnsupportedError``: legal, but not enforced here."""
-        raise UnsupportedError(message, **self._where(position))
+        raise UnsupportedError(f"not supported: {message}", **self._where(position))
 
     def exceed(self, message: str, position: int) -> NoReturn:
         """Raise ``LimitExceeded``."""

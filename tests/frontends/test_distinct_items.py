@@ -246,7 +246,7 @@ def test_values_are_not_listed_for_long(kinds: list[str], monkeypatch: pytest.Mo
 def test_what_is_beside_it_is_refused() -> None:
     several = {"allOf": [{"contains": {"type": "array"}, "maxContains": 2}, {"contains": {"type": "object"}}]}
     for beside in ({"prefixItems": [{"type": "array"}], "contains": {"type": "array"}}, several):
-        with pytest.raises(cd.UnsupportedError, match="keyword 'uniqueItems' is not supported yet - at /uniqueItems"):
+        with pytest.raises(cd.UnsupportedError, match=r"not supported beside 'contains' with .* - at /uniqueItems"):
             COMPILER.compile(cd.JsonSchema({**array({}), **beside}))
 
 
@@ -264,5 +264,5 @@ def test_distinct_and_not_distinct_is_nothing() -> None:
     schema = {**array({}), "not": {"type": "array", "uniqueItems": True, "minItems": 2}}
     grammar = COMPILER.compile(cd.JsonSchema(schema, whitespace="compact"))
     assert takes(grammar, b"[[1]]") and not takes(grammar, b"[[1],[2]]") and not takes(grammar, b"[[1],[1]]")
-    with pytest.raises(cd.UnsupportedError, match="keyword 'uniqueItems' is not supported yet - at /not/uniqueItems"):
+    with pytest.raises(cd.UnsupportedError, match=r"not supported below 'not', .* - at /not/uniqueItems"):
         COMPILER.compile(cd.JsonSchema({"type": "array", "not": array({})}))

@@ -231,12 +231,12 @@ REFUSING = ("refuse", "_refuse", "_refusal", "UnsupportedError", "LimitExceeded"
 
 
 def refused_in_code() -> set[str]:
-    """Keywords that calls name which raise, or note, a refusal; and those of ``sub.refused += ((keyword, …),)``."""
+    """Keywords that calls name which raise, or note, a refusal; and those of ``sub.refused += (Refused(keyword, …),)``."""
     out: set[str] = set()
     for _, tree in trees():
         for node in ast.walk(tree):
             if isinstance(node, ast.AugAssign) and ast.unparse(node.target).endswith(".refused"):
-                out |= texts_in(node.value)
+                out |= texts_in(node.value) & KEYWORDS.keys()
             elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in REFUSING:
                 out |= {a.value for a in node.args if isinstance(a, ast.Constant) and a.value in KEYWORDS}
                 out |= set().union(*(texts_in(k.value) for k in node.keywords if k.arg == "keyword"))

@@ -38,7 +38,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     "not a special token": [("start: <a b>", "line 1, column 8", "<name>")],
     "not a reference to a grammar": [("start: @ x", "line 1, column 8", "@name")],
     "what follows %json is not JSON": [
-        ('start: %json {"a": }', "line 1, column 20", "Expecting value"),
+        ('start: %json {"a": }', "line 1, column 20", "is not JSON (Expecting value)"),
         ("start: %json", "line 1, column 13", "a JSON value"),
     ],
     "what follows %json": [('start: %json "x"', "line 1, column 8", "an object, true or false, found str")],
@@ -119,7 +119,7 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     "special tokens match no text and cannot be part of a terminal": [("start: A\nA: <[1]>", "line 2, column 4", "'A'")],
     "%json cannot be part of a terminal": [("start: A\nA: %json {}", "line 2, column 4", "%json in the terminal 'A'")],
     "'&' in a rule": [("start: A & B\nA: /a/\nB: /b/", "line 1, column 8", "in terminals only")],
-    "a priority of the terminal 'A'": [('start: A\nA.2: "a"', "line 2, column 3", "NAME: /[a-z]+/ & ~")],
+    "a priority of the terminal 'A'": [('start: A\nA.2: "a"', "line 2, column 3", "expected none, since all")],
     "attributes of a terminal": [('start: A\nA[lazy]: "a"', "line 2, column 2", "rules only")],
     "a terminal with a parameter": [('start: A::0\nA::_: "a"', "line 2, column 2", "rules only")],
     "unknown attribute": [('start[lasy]: "a"', "line 1, column 7", "did you mean 'lazy'?")],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -23,6 +23,8 @@ _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
+
+_NOT_BESIDE = "beside 'contains' with 'prefixItems', or beside several 'contains' of which one is counted"
 
 
 def _items_at(i: int, parts: Iterable[ArrayPart]) -> list[Subschema]:
@@ -83,40 +85,38 @@ class Arrays(Writing):
 
     def _remembering(self, alternative: Alternative, parts: list[ArrayPart]) -> Symbol | None:
         """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to say nothing."""
-        place = self._shaper.place
         low, high = bounds_of(parts)
         if high is not None and low > high:
             return None
+        bounds: dict[str, Any] = {"low": low, "high": high}
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
         brackets = (self._here.empty_bracket, self._here.close_bracket)
         unique = any(part.unique for part in parts) and (high is None or high > 1)
-        if unique:
-            values = None
-            if not n_fixed and not wanted:
-                values = self._shaper.finite([part.rest for part in parts if part.rest is not None])
-            if values is not None:
-                symbols = []
-                for value, text in values:
-                    symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
-                    symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
-                return Distinct(self.ir, symbols, self._comma, brackets, low=low, high=high).start()
-            is_counted = any(least > 1 or most is not None for _, least, most in wanted)
-            if wanted and (n_fixed or (is_counted and len(wanted) > 1)):
-                for sub in alternative:
-                    if sub.array is not None and sub.array.unique:
-                        self._shaper.refuse(sub, "uniqueItems")
-                unique = False
+        rest = [part.rest for part in parts if part.rest is not None]  # what all items are, where there are no others
+        are_alike = not n_fixed and not wanted
+        values = self._shaper.finite(rest) if unique and are_alike else None
+        if values is not None:
+            return self._unique_values(values, brackets, bounds)
+        is_counted = any(least > 1 or most is not None for _, least, most in wanted)
+        if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
+            for sub in alternative:
+                if sub.array is not None and sub.array.unique:
+                    self._shaper.refuse(sub, "uniqueItems", _NOT_BESIDE)
+            unique = False
         if not wanted and not unique:
             return None
-        most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
-        if len(wanted) > most_wanted:
-            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
-        states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
-        if states > _MOST_STATES:
-            most = f"at most {_MOST_STATES} combinations"
-            raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
+        self._check_counts(wanted)
         self._shaper.count(len(wanted) * n_fixed << len(wanted))
+        location = ""
+        if unique:
+            location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
+        if unique and are_alike:
+            item = self._shaper.place(rest)
+            if not item.split:
+                self._shaper.split(item)
+            if item.scalar is not None and not (item.arrays or item.objects or item.constants):
+                return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
 
         def choice(i: int, matched: int) -> Symbol | None:
             all_of = _items_at(i, parts)
@@ -125,26 +125,36 @@ class Arrays(Writing):
                     all_of.append(sub)
                 elif most is not None:  # an item that is not counted must not match
                     all_of.append(self._shaper.complement(sub))
-            return self._symbol(place(all_of))
+            return self._symbol(self._shaper.place(all_of))
 
-        bounds: dict[str, Any] = {"low": low, "high": high}
-        location = ""
-        if unique:
-            location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
-            if not wanted and not n_fixed:
-                item = place([part.rest for part in parts if part.rest is not None])
-                if not item.split:
-                    self._shaper.split(item)
-                if item.scalar is not None and not (item.arrays or item.objects or item.constants):
-                    return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
-        items = Items(
-            self.ir, choice, n_fixed, self._comma, brackets, wanted=[Wanted(least, most) for _, least, most in wanted], **bounds
-        )
+        counted = [Wanted(least, most) for _, least, most in wanted]
+        items = Items(self.ir, choice, n_fixed, self._comma, brackets, wanted=counted, **bounds)
         if not unique:
             return items.start()
         distinct = DistinctItems(self.ir, self._signs, items, location)
         self._distinct.append(distinct)
         return distinct.start()
+
+    @staticmethod
+    def _check_counts(wanted: Sequence[tuple[Subschema, int, int | None]]) -> None:
+        """Raise LimitExceeded where the numbers of items that match several ``contains`` have too many combinations."""
+        most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
+        if len(wanted) > most_wanted:
+            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
+        states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
+        if states > _MOST_STATES:
+            most = f"at most {_MOST_STATES} combinations"
+            raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
+
+    def _unique_values(
+        self, values: list[tuple[Any, Expr]], brackets: tuple[Symbol, Symbol], bounds: dict[str, Any]
+    ) -> Symbol | None:
+        """The body of an array of distinct items of which there are few: values and their texts."""
+        symbols = []
+        for value, text in values:
+            symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
+            symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
+        return Distinct(self.ir, symbols, self._comma, brackets, **bounds).start()
 
     def _unique_scalars(self, item: Expr, brackets: tuple[Symbol, Symbol], **bounds: Any) -> Symbol:
         """The body of an array of distinct scalars."""

@@ -176,7 +176,10 @@ def _scalars() -> Iterator[Keyword]:
         yield Keyword(name, "reader.Reader._read_number", _NUMBERS)
     for name in ("exclusiveMinimum", "exclusiveMaximum"):
         yield Keyword(name, "reader.Reader._read_number", _NUMBERS, note="a boolean in draft 4, either without $schema")
-    residues = Refusal("more than 256 residue classes", {"type": "number", "multipleOf": 1.2345678})
+    residues = Refusal(
+        "a unit whose automaton over the digits is too large (a prime above 256, say)",
+        {"type": "number", "multipleOf": 1.2345678},
+    )
     yield Keyword("multipleOf", "reader.Reader._read_multiple", (*_NUMBERS, "multiples.multiples"), refusals=(residues,))
     yield Keyword("minLength", "reader.Reader._read_string", _STRINGS, refusals=(_too_large("minLength"),))
     unbounded = "an upper bound above 2^24 is no bound"

@@ -28,13 +28,14 @@ from cdplugin.frontends.json_schema.dialect import (
 from cdplugin.frontends.json_schema.disjoint import Apart
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Subschema
 from cdplugin.frontends.json_schema.values import canonical
 
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 """What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
 
 _MOST_POSITIONS = 16
+_NO_COMPLEMENT = "below 'not', 'oneOf' or 'if': what it forbids has no exact complement"
 
 
 class Logician:
@@ -121,8 +122,8 @@ class Logician:
         self._count(1)
         return sub.beside(types=types, **said)
 
-    def _refusal(self, sub: Subschema, keyword: str, types: int) -> Subschema:
-        return Subschema(sub.schema, sub.pointer, sub.resource, types=types, refused=((keyword, types),))
+    def _refusal(self, sub: Subschema, keyword: str, types: int, why: str = _NO_COMPLEMENT) -> Subschema:
+        return Subschema(sub.schema, sub.pointer, sub.resource, types=types, refused=(Refused(keyword, types, why),))
 
     def _atoms(self, sub: Subschema) -> list[Subschema]:
         """The branches of ``not sub``: an instance that is invalid under ``sub`` is valid under one of them."""
@@ -143,9 +144,9 @@ class Logician:
             out += self._array_atoms(sub, sub.array)
         if types & OBJECT_BIT and sub.object is not None:
             out += self._object_atoms(sub, sub.object)
-        for keyword, bits in sub.refused:
+        for keyword, bits, why in sub.refused:
             if bits & types:
-                out.append(self._refusal(sub, keyword, bits & types))
+                out.append(self._refusal(sub, keyword, bits & types, why))
         for below, keyword, bit in zip(
             sub.unevaluated, ("unevaluatedProperties", "unevaluatedItems"), (OBJECT_BIT, ARRAY_BIT), strict=True
         ):

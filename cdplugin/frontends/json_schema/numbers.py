@@ -404,22 +404,9 @@ def number_expr(
     ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``, ``no_units``: what the numbers are multiples
     of, and are not. Exact and complete up to the serialisation choices above and in ``multiples``.
     """
-    whole_only = not types & FRACTION_BIT
     if units or no_units:
-        unit = common_unit(units) if units else None
-        others = tuple(common_unit((u,)) for u in no_units)
-        if whole_only or unit == 1:
-            unit, others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
-            points = integral_floats or not whole_only
-            if unit == 1 and not others:
-                return number_expr(INTEGER_BIT, low, high, points)
-        elif unit is None and all(u.denominator == 1 for u in others):
-            whole = number_expr(INTEGER_BIT, low, high, True, (), no_units)
-            return alt(whole, both(number_expr(types, low, high, True), fractional(True)))
-        else:
-            unit, points = unit or min(Fraction(1, 10 ** decimals(u)) for u in others), True
-        exact = any(isinstance(u, float) for u in no_units)
-        return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
+        return _multiples(types, low, high, integral_floats, units, no_units)
+    whole_only = not types & FRACTION_BIT
     if low is None and high is None and types & INTEGER_BIT:
         if whole_only:
             return INTEGRAL if integral_floats else INTEGER
@@ -427,18 +414,54 @@ def number_expr(
     bottom = None if low is None else _integer_from(low)
     top = None if high is None else _integer_to(high)
     wholes = integer_range(bottom, top) if bottom is None or top is None or bottom <= top else EMPTY
-    if whole_only:
-        if not integral_floats:
-            return wholes
-        # With a point the text is read as a double: only where those are exact do the bounds hold.
-        near = integer_range(
-            -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT), EXACT_FLOAT if top is None else min(top, EXACT_FLOAT)
-        )
-        negative = cat(MINUS, _large_wholes(high and _negated(high), low and _negated(low)))
-        parts = [wholes, cat(near, POINT_ZEROS), _large_wholes(low, high), negative]
-        if (bottom is None or bottom <= 0) and (top is None or top >= 0):
-            parts.append(ZERO_WITH_EXPONENT)
-        return alt(*parts)
+    if not whole_only:
+        return _with_fractions(wholes, low, high)
+    return _with_points(wholes, low, high, bottom, top) if integral_floats else wholes
+
+
+def _multiples(
+    types: int,
+    low: Bound | None,
+    high: Bound | None,
+    integral_floats: bool,
+    units: tuple[int | float, ...],
+    no_units: tuple[int | float, ...],
+) -> Expr:
+    """:func:`number_expr` of multiples of ``units`` and of nothing in ``no_units``."""
+    unit = common_unit(units) if units else None
+    others = tuple(common_unit((u,)) for u in no_units)
+    whole_only = not types & FRACTION_BIT
+    if whole_only or unit == 1:
+        unit, others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
+        points = integral_floats or not whole_only
+        if unit == 1 and not others:
+            return number_expr(INTEGER_BIT, low, high, points)
+    elif unit is None and all(u.denominator == 1 for u in others):
+        whole = number_expr(INTEGER_BIT, low, high, True, (), no_units)
+        return alt(whole, both(number_expr(types, low, high, True), fractional(True)))
+    else:
+        unit, points = unit or min(Fraction(1, 10 ** decimals(u)) for u in others), True
+    exact = any(isinstance(u, float) for u in no_units)
+    return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
+
+
+def _with_points(wholes: Expr, low: Bound | None, high: Bound | None, bottom: int | None, top: int | None) -> Expr:
+    """Whole numbers from ``bottom`` to ``top`` (``wholes``), those written with a point or an exponent too.
+
+    With a point a text is read as a double: only where those are exact do the bounds hold.
+    """
+    near = integer_range(
+        -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT), EXACT_FLOAT if top is None else min(top, EXACT_FLOAT)
+    )
+    negative = cat(MINUS, _large_wholes(high and _negated(high), low and _negated(low)))
+    parts = [wholes, cat(near, POINT_ZEROS), _large_wholes(low, high), negative]
+    if (bottom is None or bottom <= 0) and (top is None or top >= 0):
+        parts.append(ZERO_WITH_EXPONENT)
+    return alt(*parts)
+
+
+def _with_fractions(wholes: Expr, low: Bound | None, high: Bound | None) -> Expr:
+    """All numbers between bounds, of which ``wholes`` are those without a point or an exponent."""
     first = None if low is None else _decimal_from(low)
     last = None if high is None else _decimal_to(high)
     if (low is not None and first is None) or (high is not None and last is None):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, cat
@@ -62,30 +63,17 @@ class Objects(Writing):
         if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
             return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
-        names: dict[str, bool] = {}  # declared or required names in order; whether required
-        for part in parts:
-            for name in part.properties:
-                names.setdefault(name, False)
-        for part in parts:
-            for name in part.required:
-                names[name] = True
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
+        names, open_ = self._names_of(parts, conditions)
         if len(alternative) > 1:
             self._shaper.count(8 + len(names))
-        open_ = 0  # conditions that a member may meet whose name is not declared
-        for k, (named, _) in enumerate(conditions):
-            few = self._few_names(named)
-            open_ |= (few is None) << k
-            if few is None and len(named.excluded) <= _MOST_LISTED:
-                few = [name for name in named.excluded if isinstance(name, str)]
-            names.update((name, names.get(name, False)) for name in few or ())
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
         low = max((part.low for part in parts), default=0)
         further = self._undeclared(names, parts, conditions, open_)
         if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
-            few = []
+            few: list[str] = []
             if any(part.patterns or part.names for part in parts):
                 few = [name for more in further if not more.marks for name in self._few(self._quoted[more.key]) or ()]
             if few:  # these are told apart as declared names are
@@ -97,27 +85,43 @@ class Objects(Writing):
         low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
-            closings = (self._here.empty_brace, self._here.close_brace)
-            if self._any_order and not conditions and are_many(entries, further):
-                space, colon = self._inner.layout.space, self._name_parts()[1]
-                many = ManyMembers(self.ir, entries, further, space, colon, self._comma, closings, low=low, high=high)
-                for lead, lexeme, twin in many.lexemes():
-                    self._signs.note(lead, NOTHING)
-                    self._signs.note_tracked(lexeme, twin, is_key=True)
-                return many.start()
-            members = Members(
-                self.ir,
-                entries,
-                further,
-                self._comma,
-                closings,
-                ordered=not self._any_order,
-                low=low,
-                high=high,
-                n_conditions=len(conditions),
-            )
-            return members.start()
+            return self._members(entries, further, low, high, len(conditions))
         return self._sequence(entries, further, pointer)
+
+    def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Condition]) -> tuple[dict[str, bool], int]:
+        """The names to declare, in order, and whether each is required; those that conditions are about come last. The
+        conditions, as a bit set, that a member may meet whose name is not declared.
+        """
+        names: dict[str, bool] = {}
+        for part in parts:
+            for name in part.properties:
+                names.setdefault(name, False)
+        for part in parts:
+            for name in part.required:
+                names[name] = True
+        open_ = 0
+        for k, (named, _) in enumerate(conditions):
+            few = self._few_names(named)
+            open_ |= (few is None) << k
+            if few is None and len(named.excluded) <= _MOST_LISTED:
+                few = [name for name in named.excluded if isinstance(name, str)]
+            names.update((name, names.get(name, False)) for name in few or ())
+        return names, open_
+
+    def _members(
+        self, entries: list[Entry], further: list[Further], low: int, high: int | None, n_conditions: int
+    ) -> Symbol | None:
+        """Members of which something has to be remembered: which ones there were, how many, which conditions they met."""
+        closings = (self._here.empty_brace, self._here.close_brace)
+        if self._any_order and not n_conditions and are_many(entries, further):
+            space, colon = self._inner.layout.space, self._name_parts()[1]
+            many = ManyMembers(self.ir, entries, further, space, colon, self._comma, closings, low=low, high=high)
+            for lead, lexeme, twin in many.lexemes():
+                self._signs.note(lead, NOTHING)
+                self._signs.note_tracked(lexeme, twin, is_key=True)
+            return many.start()
+        counts: dict[str, Any] = {"low": low, "high": high, "n_conditions": n_conditions}
+        return Members(self.ir, entries, further, self._comma, closings, ordered=not self._any_order, **counts).start()
 
     def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
         """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import or_
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.dialect import (
@@ -37,7 +37,7 @@ from cdplugin.frontends.json_schema.multiples import is_supported
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
-from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Scope, Subschema, describe
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Scope, Subschema, describe
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
@@ -241,7 +241,7 @@ class Reader:
             if name in SINCE:
                 formats += (strings.Format("format", name, portable),)
             elif self.options.unknown_formats == "error":
-                sub.refused += (("format", STRING_BIT),)
+                sub.refused += (Refused("format", STRING_BIT, f"for {shown(name)}: no such format is known"),)
         if "contentEncoding" in schema and "contentEncoding" in sub.resource.dialect.groups:
             name = self._of(str, "a string", sub, "contentEncoding", schema["contentEncoding"])
             if content_encoding_expr(name, UTF8) is not None:
@@ -304,7 +304,8 @@ class Reader:
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
         else:
-            sub.refused += (("multipleOf", NUMBER_BITS),)
+            why = f"for {shown(unit)}: its automaton over the digits is too large"
+            sub.refused += (Refused("multipleOf", NUMBER_BITS, why),)
 
     def _bound(self, sub: Subschema, schema: dict, closed: str, opened: str, sign: int) -> Bound | None:
         bound: Bound | None = None

@@ -58,6 +58,14 @@ class ObjectPart:
         return not (self.patterns or self.some or self.names or self.low) and self.high is None
 
 
+class Refused(NamedTuple):
+    """A keyword that is not enforced; ``types``: the bits of the types that it constrains; ``why``: where or for what."""
+
+    keyword: str
+    types: int
+    why: str
+
+
 class Logic(NamedTuple):
     """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.
 
@@ -91,7 +99,7 @@ class Subschema:
     choices : for each ``anyOf`` in the same place, its branches.
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
-    refused : keywords that are not enforced, with the bits of the types that they constrain.
+    refused : keywords that are not enforced.
     is_plain : whether it is known that nothing but ``type`` is said.
     """
 
@@ -116,7 +124,7 @@ class Subschema:
     choices: tuple[tuple[Subschema, ...], ...] = ()
     logic: tuple[Logic, ...] = ()
     unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
-    refused: tuple[tuple[str, int], ...] = ()
+    refused: tuple[Refused, ...] = ()
     is_plain: bool = False
 
     def __repr__(self) -> str:

@@ -171,14 +171,13 @@ class Shaper:
             part = others[0]
         return part
 
-    def refuse(self, sub: Subschema, keyword: str) -> None:
-        """Refuse a keyword that is not enforced, or list it when the caller relaxed that."""
+    def refuse(self, sub: Subschema, keyword: str, why: str) -> None:
+        """Refuse a keyword that is not enforced, or list it when the caller relaxed that. ``why``: "below …", "for …"."""
         pointer = f"{sub.pointer}/{keyword}"
         if self._relax:
             self.relaxed[(keyword, pointer)] = None
             return
-        detail = f" {sub.schema[keyword]!r}" if keyword == "format" else ""
-        raise UnsupportedError(f"keyword {keyword!r}{detail} is not supported yet", location=pointer, keyword=keyword)
+        raise UnsupportedError(f"keyword {keyword!r} is not supported {why}", location=pointer, keyword=keyword)
 
     def holds(self, sub: Subschema, value: Any) -> bool:
         """Whether a fixed value is valid under ``sub``."""
@@ -302,12 +301,12 @@ class Shaper:
         if not types:
             return
         is_distinct = types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative)
-        if is_distinct and any(keyword == "uniqueItems" for sub in alternative for keyword, _ in sub.refused):
+        if is_distinct and any(item.keyword == "uniqueItems" for sub in alternative for item in sub.refused):
             types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
         for sub in alternative:
-            for keyword, needed in sub.refused:
+            for keyword, needed, why in sub.refused:
                 if needed & types:
-                    self.refuse(sub, keyword)
+                    self.refuse(sub, keyword, why)
         if types & STRING_BIT:
             found = merged_string(alternative)
             if found is not EMPTY:
@@ -511,7 +510,7 @@ class Shaper:
         for branches, may_fail in [*((b, False) for b in sub.choices), *((b, True) for b in optional)]:
             found = unevaluated.branching(branches, may_fail)
             if found is None:
-                self.refuse(sub, "anyOf")
+                self.refuse(sub, "anyOf", "beside 'unevaluatedProperties' or 'unevaluatedItems' with branches so much alike")
                 found = branches
             if found or not may_fail:
                 yield found

@@ -85,9 +85,8 @@ def _parse_text(text: str | bytes, limits: Limits) -> Any:
     except RecursionError:
         raise _too_deep(limits) from None
     except json.JSONDecodeError as error:
-        raise GrammarError(
-            "the schema is not JSON", location=f"line {error.lineno}, column {error.colno}", found=error.msg
-        ) from None
+        at = f"line {error.lineno}, column {error.colno}"
+        raise GrammarError(f"the schema is not JSON ({error.msg})", location=at) from None
     except UnicodeDecodeError as error:
         raise GrammarError("the schema is not UTF-8", location=f"byte {error.start}") from None
     except GrammarError:

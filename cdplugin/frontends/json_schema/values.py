@@ -164,7 +164,7 @@ Verdict = Generator[tuple[Subschema, Any], bool, bool]
 
 
 class Evaluator:
-    """Validates fixed values against read subschemas. ``refuse(sub, keyword)`` is called for what cannot be judged."""
+    """Validates fixed values against read subschemas. ``refuse(sub, keyword, why)`` is called for what cannot be judged."""
 
     def __init__(self, reader: Reader, refuse: Any) -> None:
         self._reader = reader
@@ -195,9 +195,9 @@ class Evaluator:
             return False
         if sub.excluded and self._is_among(sub.excluded, value):
             return False
-        for keyword, types in sub.refused:
+        for keyword, types, why in sub.refused:
             if types & bit:
-                self._refuse(sub, keyword)
+                self._refuse(sub, keyword, why)
         if bit & STRING_BIT:
             holds = self._string_holds(sub, value)
         elif bit & (INTEGER_BIT | FRACTION_BIT):
@@ -219,13 +219,13 @@ class Evaluator:
         for unlike in sub.unlike:
             found = finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value)
             if found is None:
-                self._refuse(sub, "format")
+                self._refuse(sub, "format", f"for the fixed value {value!r}: whether it has the format is not known")
             if found is not False:
                 return False
         for form in sub.formats:
             found = has_format(form, value)
             if found is None:
-                self._refuse(sub, form.keyword)
+                self._refuse(sub, form.keyword, f"for the fixed value {value!r}: whether it has the format is not known")
             if not found:
                 return False
         return True

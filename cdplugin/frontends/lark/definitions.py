@@ -41,7 +41,7 @@ class Scope:
         self.indentation = indentation
         self.layout = indentation.names if indentation else {}
         self.brackets = indentation.brackets if indentation else {}
-        self._base_arenas: dict[str, Definition] = {}
+        self._templates: dict[str, Definition] = {}
         self._lines: dict[str, int] = {}
         self._read()
         if "start" not in self.rules:
@@ -71,13 +71,13 @@ class Scope:
         for definition in self.grammar.definitions:
             self._claim(definition.name, definition.at)
             if definition.parameters is not None:
-                self._base_arenas[definition.name] = definition
+                self._templates[definition.name] = definition
             elif definition.is_terminal:
                 self.terminals[definition.name] = definition
             else:
                 self.rules[definition.name] = definition
             if definition.is_terminal and definition.priority_at is not None:
-                hint = 'all terminals that match are kept; take words out with &: NAME: /[a-z]+/ & ~("if" | "else")'
+                hint = 'none, since all terminals that match stay; take words out with &: NAME: /[a-z]+/ & ~("if" | "else")'
                 self.source.refuse(f"a priority of the terminal {definition.name!r}", definition.priority_at, expected=hint)
 
     def _import(self, entry: tree.Import) -> None:
@@ -122,11 +122,11 @@ class Scope:
 
     def _instance(self, use: Node, instances: dict[str, str], pending: list[Definition]) -> str:
         name, _, arguments = use.args
-        template = self._base_arenas.get(name)
+        template = self._templates.get(name)
         if template is None:
             if name in self._lines:
                 self.source.fail(f"{name!r} is not a template", use.at, expected=f"{name} without arguments")
-            self.source.fail(f"no template {name!r}", use.at, expected="a template" + suggestion(name, self._base_arenas))
+            self.source.fail(f"no template {name!r}", use.at, expected="a template" + suggestion(name, self._templates))
         assert template.parameters is not None
         if len(arguments) != len(template.parameters):
             expected = f"{len(template.parameters)} arguments"
@@ -233,7 +233,7 @@ class Scope:
         """Raise unless a name is defined; definitions that nothing uses are the likeliest misspellings."""
         if name in self.terminals or name in self.imported or name in self.layout:
             return
-        if name in self._base_arenas:
+        if name in self._templates:
             self.source.fail(f"the template {name!r} without arguments", at, expected=name + "{…}")
         if name in self.declared:
             if name not in self.given:

@@ -188,7 +188,8 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
     try:
         return _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:
-        source.fail(f"what follows {keyword} is not JSON", min(error.pos, len(text)), expected="a JSON value", found=error.msg)
+        what = f"what follows {keyword} is not JSON ({error.msg})"
+        source.fail(what, min(error.pos, len(text)), expected="a JSON value")
     except RecursionError:
         source.exceed(f"{keyword} nested too deeply", at, expected=f"at most Limits.max_spec_depth = {limits.max_spec_depth}")
     except GrammarError:

@@ -47,8 +47,9 @@ class Source:
 
     def refuse(self, message: str, at: int, *, expected: str = "", found: str = "") -> NoReturn:
         """Raise ``UnsupportedError``: a legal construct that is not enforced."""
+        context = caret_context(self.text, at)
         raise UnsupportedError(
-            message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
+            f"not supported: {message}", location=self.where(at), expected=expected, found=found, context=context
         )
 
     def exceed(self, message: str, at: int, *, expected: str, found: str = "more") -> NoReturn:

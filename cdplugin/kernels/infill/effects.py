@@ -284,14 +284,37 @@ def effect_of(h, w, state):
 
     Three lists: the states that tokens lead to inside a lexeme; the sets of lexemes that end with the last byte of some token;
     and pairs (lexeme, class), where a lexeme ends inside a token whose rest is of that class. A lattice then crosses a slot by
-    sets, never by tokens. The list of states is built at the end of ``POOL`` and moved behind the record's head when its
-    length is known.
+    sets, never by tokens.
     """
     if not room(w, ws.EFFECT_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.EFFECT_OF)[state]
     if known > 0:
         return known
+    head = whead(w)
+    base = head[ws.W_POOL_USED]
+    status = _walk_effect(h, w, state, base)
+    if status < 0:
+        return status
+    pool = tab(w, ws.POOL)
+    n_ends = pool[base + ws.E_ENDS]
+    n_crossings = pool[base + ws.E_CROSSINGS]
+    at = base + ws.E_FIRST + pool[base + ws.E_STATES]
+    if not room(w, ws.POOL, at + n_ends + n_crossings):
+        return np.int64(statuses.W_GROW)
+    for i in range(n_ends):
+        pool[at + i] = tab(w, ws.WORK)[i]
+    _put_crossings(w, at + n_ends, n_crossings)
+    head[ws.W_POOL_USED] = at + n_ends + n_crossings
+    tab(w, ws.EFFECT_OF)[state] = base
+    return base
+
+
+@kernel
+def _walk_effect(h, w, state, base):
+    """The walk of :func:`effect_of`; 0 or a status. What it finds lies where nothing is in use yet: the lengths of the three
+    lists and the states at ``base`` in ``POOL``, as in the record; the sets in ``WORK``; the pairs, unsorted, in ``QUEUE``.
+    """
     head = whead(w)
     head[ws.W_STAMP] += 1
     stamp = head[ws.W_STAMP]
@@ -302,14 +325,15 @@ def effect_of(h, w, state):
     tokens = i32(h, layout.TRIE_TOKEN)
     if not room(w, ws.WORK_B, header(h)[layout.MAX_DEPTH] + 2) or not room(w, ws.QUEUE, 2):
         return np.int64(statuses.W_GROW)
+    if not room(w, ws.POOL, base + ws.E_FIRST):
+        return np.int64(statuses.W_GROW)
     path = tab(w, ws.WORK_B)
     ends = tab(w, ws.WORK)
+    states = base + ws.E_FIRST
     path[0] = state
     n_states = np.int64(0)
     n_ends = np.int64(0)
     n_crossings = np.int64(0)
-    # the states go behind the crossings: into the trie-sized mark table's own list, at the top half of POOL's free room
-    base = head[ws.W_POOL_USED]
     node = np.int64(0)
     visited = 0
     while node < n_trie:
@@ -347,34 +371,31 @@ def effect_of(h, w, state):
                 node += skips[node]
                 continue
         if token >= 0:
-            if not room(w, ws.MARK, after + 1) or not room(w, ws.POOL, base + n_states + 1):
+            if not room(w, ws.MARK, after + 1) or not room(w, ws.POOL, states + n_states + 1):
                 return np.int64(statuses.W_GROW)
             mark = tab(w, ws.MARK)
             if mark[after] != stamp:
                 mark[after] = stamp
-                tab(w, ws.POOL)[base + n_states] = after
+                tab(w, ws.POOL)[states + n_states] = after
                 n_states += 1
         path[depth] = after
         node += 1
-    total = ws.E_FIRST + n_states + n_ends + n_crossings
     charge(w, visited + 8 * (n_states + n_ends + n_crossings))
-    if not room(w, ws.POOL, base + total):
-        return np.int64(statuses.W_GROW)
     pool = tab(w, ws.POOL)
-    queue = tab(w, ws.QUEUE)
-    sort_crossings(queue, 0, n_crossings)
-    for i in range(n_states - 1, -1, -1):
-        pool[base + ws.E_FIRST + i] = pool[base + i]
     pool[base + ws.E_STATES] = n_states
     pool[base + ws.E_ENDS] = n_ends
     pool[base + ws.E_CROSSINGS] = n_crossings
-    for i in range(n_ends):
-        pool[base + ws.E_FIRST + n_states + i] = ends[i]
-    for i in range(n_crossings):
-        pool[base + ws.E_FIRST + n_states + n_ends + i] = queue[i]
-    head[ws.W_POOL_USED] = base + total
-    tab(w, ws.EFFECT_OF)[state] = base
-    return base
+    return np.int64(0)
+
+
+@kernel
+def _put_crossings(w, at, count):
+    """Sort the first ``count`` pairs of ``QUEUE``, and write them to ``POOL`` at ``at``, where there is room."""
+    queue = tab(w, ws.QUEUE)
+    pool = tab(w, ws.POOL)
+    sort_crossings(queue, 0, count)
+    for i in range(count):
+        pool[at + i] = queue[i]
 
 
 @kernel
@@ -463,9 +484,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
     pool[base + ws.E_CROSSINGS] = n_crossings
     _copy_sorted(tab(w, ws.WORK_B), n_states, pool, base + ws.E_FIRST)
     _copy_sorted(tab(w, ws.WORK), n_ends, pool, base + ws.E_FIRST + n_states)
-    sort_crossings(tab(w, ws.QUEUE), 0, n_crossings)
-    for i in range(n_crossings):
-        pool[base + ws.E_FIRST + n_states + n_ends + i] = tab(w, ws.QUEUE)[i]
+    _put_crossings(w, base + ws.E_FIRST + n_states + n_ends, n_crossings)
     hash_ = mix(layout.HASH_SEED, total)
     hash_ = hash_words(hash_, pool, base, total)
     size = index.shape[0] - 1

@@ -150,35 +150,10 @@ def _new_base(h, state, ends, simplified, parent):
     tokens_start = head[layout.TOKENS_USED]
     ends_start = head[layout.ENDS_USED]
     slice_row = np.int64(-1)
-    status = np.int64(0)
-    if ends:
-        for i in range(0, length_of(h, ends), 2):
-            node = word_of(h, ends, i)
-            begun = word_of(h, ends, i + 1)
-            if parent >= 0:
-                status = _walk_beside(h, state, simplified, node, begun)
-            else:
-                status = _walk(h, state, node, begun, node + 1, np.int64(-1))
-            if status < 0:
-                break
-    elif parent >= 0:
-        status = _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+    if ends == 0 and parent < 0:
+        slice_row = status = _walk_root(h, state)
     else:
-        first_node = np.int64(0)
-        if head[layout.USE_SLICES]:
-            plain = plain_chars(h, state)
-            if plain < 0:
-                return plain
-            chars = plain >> 1
-            if chars >= head[layout.MAX_CHARS]:  # every slice token
-                slice_row = head[layout.N_SLICES] - 1
-                first_node = head[layout.SLICE_END]
-            else:
-                # the last row holds the tokens of every length, so the row of a number of characters is below it
-                slice_row = min(chars, head[layout.N_SLICES] - 2)
-                if plain & 1 and slice_row == chars:  # and none of the longer ones
-                    first_node = head[layout.SLICE_END]
-        status = _walk(h, state, np.int64(mask_layout.ROOT_NODE), np.int64(0), first_node, slice_row)
+        status = _walk_below(h, state, ends, simplified, parent)
     groups = np.int64(0)
     if status >= 0:
         if parent >= 0:
@@ -223,6 +198,51 @@ def _new_base(h, state, ends, simplified, parent):
     else:
         i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE] = number
     return number
+
+
+@kernel
+def _walk_below(h, state, ends, simplified, parent):
+    """The walks of :func:`_new_base` below ``ends`` (0: below the root), beside ``simplified`` where there is a parent; 0 or a
+    status.
+    """
+    if ends == 0:
+        return _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+    for i in range(0, length_of(h, ends), 2):
+        node = word_of(h, ends, i)
+        begun = word_of(h, ends, i + 1)
+        if parent >= 0:
+            status = _walk_beside(h, state, simplified, node, begun)
+        else:
+            status = _walk(h, state, node, begun, node + 1, np.int64(-1))
+        if status < 0:
+            return status
+    return np.int64(0)
+
+
+@kernel
+def _walk_root(h, state):
+    """The walk of :func:`_new_base` of the whole trie, less what a slice mask holds: the row of that mask (0: no tokens), or a
+    status.
+    """
+    head = header(h)
+    slice_row = np.int64(0)
+    first_node = np.int64(0)
+    if head[layout.USE_SLICES]:
+        plain = plain_chars(h, state)
+        if plain < 0:
+            return plain
+        chars = plain >> 1
+        if chars >= head[layout.MAX_CHARS]:  # every slice token
+            slice_row = head[layout.N_SLICES] - 1
+            first_node = head[layout.SLICE_END]
+        else:
+            # the last row holds the tokens of every length, so the row of a number of characters is below it
+            slice_row = min(chars, head[layout.N_SLICES] - 2)
+            if plain & 1 and slice_row == chars:  # and none of the longer ones
+                first_node = head[layout.SLICE_END]
+    skipped = slice_row if head[layout.USE_SLICES] else np.int64(-1)
+    status = _walk(h, state, np.int64(mask_layout.ROOT_NODE), np.int64(0), first_node, skipped)
+    return status if status < 0 else slice_row
 
 
 @kernel

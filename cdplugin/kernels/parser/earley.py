@@ -261,8 +261,9 @@ def make_row(h, start):
 def row_of(h, items):
     """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status.
 
-    Three parts are found: the nonterminals waited for; the origin, that is for each of them the items that come of moving over
-    it (:func:`_push_after`, completions included); the start states of its lexemes. The text may end where END is waited for.
+    Three parts are found: the nonterminals waited for (:func:`_push_waited`); the origin, that is for each of them the items
+    that come of moving over it (:func:`_push_entries`, completions included); the start states of its lexemes. The text may end
+    where END is waited for.
 
     The number stands in the value's ``V_AUX``. Nothing is written before every part is there, so a kernel that ran out of room
     or needs rules begins the row again: all rules that it predicts are asked for at once.
@@ -272,57 +273,14 @@ def row_of(h, items):
         return number
     head = header(h)
     base = head[layout.STACK_TOP]
-    symbols = i64(h, layout.DOT_SYMBOL)
-    nullable = i64(h, layout.NULLABLE)
-    count = length_of(h, items)
-    accepts = 0
-    # 1. the nonterminals waited for, each with the items that wait for it
-    for i in range(count):
-        dot = word_of(h, items, i) >> 32
-        while symbols[dot] >= 0:
-            if push(h, pack(symbols[dot], i)) < 0:
-                return statuses.GROW
-            if not nullable[symbols[dot]]:
-                break
-            dot += 1
-        # past what may be empty stands the end of the text
-        if symbols[dot] == -2 - head[layout.END_SYMBOL]:
-            accepts = 1
-    # pairs (nonterminal, place of an item): sorted, the items that wait for one nonterminal stand together
-    n_pairs = sort_stack(h, base, head[layout.STACK_TOP] - base)
-    # 2. the origin of what this row predicts: one entry for each nonterminal waited for
-    entries = base + n_pairs
-    if not has_room(h, layout.STACK, entries + n_pairs):
-        return statuses.GROW
-    head[layout.STACK_TOP] = entries + n_pairs
-    n_waited = 0
-    pair = base
-    while pair < entries:
-        # one entry of the origin for each nonterminal: what all items that wait for it become
-        waited = i64(h, layout.STACK)[pair] >> 32
-        top = head[layout.STACK_TOP]
-        if not spend(h, 8):
-            return statuses.LIMIT_WORK
-        while pair < entries and i64(h, layout.STACK)[pair] >> 32 == waited:
-            item = word_of(h, items, i64(h, layout.STACK)[pair] & layout.LOW_32)
-            dot = item >> 32
-            while symbols[dot] >= 0:
-                if symbols[dot] == waited:
-                    status = _push_after(h, dot, item & layout.LOW_32)
-                    if status < 0:
-                        return status
-                if not nullable[symbols[dot]]:
-                    break
-                dot += 1
-            pair += 1
-        if head[layout.STACK_TOP] - top > head[layout.MAX_ROW_ITEMS]:
-            return statuses.LIMIT_ROW
-        gives = intern_set(h, layout.K_ITEMS, top)
-        if gives < 0:
-            return gives
-        # entries overwrite room that was reserved above the pairs, so both lists survive the calls in between
-        i64(h, layout.STACK)[entries + n_waited] = pack(waited, gives)
-        n_waited += 1
+    accepts = _push_waited(h, items)
+    if accepts < 0:
+        return accepts
+    # sorted, the items that wait for one nonterminal stand together
+    entries = base + sort_stack(h, base, head[layout.STACK_TOP] - base)
+    n_waited = _push_entries(h, items, base, entries)
+    if n_waited < 0:
+        return n_waited
     origin = intern(h, layout.K_ORIGIN, entries, n_waited)
     if origin < 0:
         return origin
@@ -332,7 +290,6 @@ def row_of(h, items):
     status = need_rules(h, base, base + n_waited)  # of all at once: each request for rules begins this row anew
     if status < 0:
         return status
-    # 3. the lexemes that may come next
     first_state = _start_state(h, items, base, n_waited, parser_layout.R_START)
     if first_state < 0:
         return first_state
@@ -354,6 +311,71 @@ def row_of(h, items):
     set_aux(h, items, number)
     head[layout.N_ROWS] = number + 1
     return number
+
+
+@kernel
+def _push_waited(h, items):
+    """Push ``nonterminal << 32 | place of an item`` for all nonterminals that items wait for, beyond those that may be empty.
+
+    1 if an item waits for the end of the text, else 0; or ``GROW``.
+    """
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    end = -2 - header(h)[layout.END_SYMBOL]
+    accepts = np.int64(0)
+    for i in range(length_of(h, items)):
+        dot = word_of(h, items, i) >> 32
+        while symbols[dot] >= 0:
+            if push(h, pack(symbols[dot], i)) < 0:
+                return np.int64(statuses.GROW)
+            if not nullable[symbols[dot]]:
+                break
+            dot += 1
+        if symbols[dot] == end:
+            accepts = np.int64(1)
+    return accepts
+
+
+@kernel
+def _push_entries(h, items, pairs, entries):
+    """Write the origin's entries to ``STACK[entries:]``: ``nonterminal << 32 | the items that come of moving over it``, for
+    each nonterminal in ``STACK[pairs:entries]``, which :func:`_push_waited` has written; how many, or a status.
+
+    The room is taken first, above the pairs, so that both lists survive the calls in between.
+    """
+    head = header(h)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    if not has_room(h, layout.STACK, 2 * entries - pairs):
+        return np.int64(statuses.GROW)
+    head[layout.STACK_TOP] = 2 * entries - pairs
+    count = np.int64(0)
+    pair = pairs
+    while pair < entries:
+        waited = i64(h, layout.STACK)[pair] >> 32
+        top = head[layout.STACK_TOP]
+        if not spend(h, 8):
+            return np.int64(statuses.LIMIT_WORK)
+        while pair < entries and i64(h, layout.STACK)[pair] >> 32 == waited:
+            item = word_of(h, items, i64(h, layout.STACK)[pair] & layout.LOW_32)
+            dot = item >> 32
+            while symbols[dot] >= 0:
+                if symbols[dot] == waited:
+                    status = _push_after(h, dot, item & layout.LOW_32)
+                    if status < 0:
+                        return np.int64(status)
+                if not nullable[symbols[dot]]:
+                    break
+                dot += 1
+            pair += 1
+        if head[layout.STACK_TOP] - top > head[layout.MAX_ROW_ITEMS]:
+            return np.int64(statuses.LIMIT_ROW)
+        gives = intern_set(h, layout.K_ITEMS, top)
+        if gives < 0:
+            return np.int64(gives)
+        i64(h, layout.STACK)[entries + count] = pack(waited, gives)
+        count += 1
+    return count
 
 
 @kernel
