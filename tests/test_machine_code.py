@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llvmlite import binding
 
 from cdplugin.kernels.jit import cache_files, machine_code
 from cdplugin.kernels.jit import decorators as jit
@@ -75,6 +76,16 @@ def test_it_is_compiled_once(folder: Path) -> None:
     assert not jit.is_cached(start(folder))
     assert [run(folder), run(folder)] == ["compiled", "loaded"]
     assert jit.is_cached(start(folder))
+
+
+def test_no_bitcode_is_kept(folder: Path) -> None:
+    """What is read with the machine code has no bodies, only the names of what Python calls."""
+    run(folder)
+    content = cache_files.read(the_file(folder).relative_to(folder / "cache").as_posix())
+    (name, kind, (_, bitcode)), *_ = pickle.loads(content or b"")
+    functions = [f for f in binding.parse_bitcode(bitcode).functions if not f.is_declaration]
+    assert name == "entry" and kind == "object" and any("entry" in f.name for f in functions)
+    assert all(len(list(block.instructions)) == 1 for f in functions for block in f.blocks)
 
 
 @pytest.mark.parametrize("damage", ["first", "middle", "digest", "cut", "empty", "other"])

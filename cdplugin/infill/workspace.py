@@ -70,6 +70,8 @@ _RULES = (
     ws.RANKS,
     ws.LAST_RANKS,
     ws.AFTER,
+    ws.UP_DOTS,
+    ws.UP_RECORDS,
     ws.PASSES,
     ws.SKIPPED,
 )

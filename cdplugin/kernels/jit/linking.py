@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import ll as llvm
 from numba.core.compiler import Compiler
 
 
@@ -57,6 +58,15 @@ class Program(JITCodeLibrary):
             for name, environment in library.environments.items():
                 if self._codegen._engine.is_symbol_defined(name):
                     self._codegen.set_env(name, environment)
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """What is kept on disk: the machine code and, in the place of the bitcode, empty functions with the names of those that
+        Python calls. Nobody links a program into another one, and its bitcode takes longer to read than its machine code.
+        """
+        name, kind, (machine_code, _) = super().serialize_using_object_code()
+        called = [f.name for f in self._final_module.functions if not f.is_declaration and f.linkage.name == "external"]
+        stubs = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in called)
+        return name, kind, (machine_code, llvm.parse_assembly(stubs).as_bitcode())
 
     _linking_libraries: list[Any]
 
