@@ -47,7 +47,7 @@ class Compiler:
     def __init__(self, vocab: Vocabulary, limits: Limits | None = None) -> None:
         self.vocab = vocab
         self.limits = limits or Limits()
-        self._template: BaseArena | None = None
+        self._base: BaseArena | None = None
         most = self.limits.max_cache_bytes
         self._cache: ByteLru[Grammar] = ByteLru("compiled grammars", most, most // 2)
         self._in_use: WeakValueDictionary[Hashable, Grammar] = WeakValueDictionary()  # kept or not, somebody has them
@@ -98,10 +98,10 @@ class Compiler:
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
         """The grammar of rules that a caller built itself; not cached."""
-        template = self._template = self._template or base_arena_of(self.vocab, self.limits, _shared_lexemes(), _characters())
-        arena = template.arena.clone()
+        base = self._base = self._base or base_arena_of(self.vocab, self.limits, _shared_lexemes(), _characters())
+        arena = base.arena.clone()
         with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
-            return Grammar(_build(ir, template, arena, self.limits), template.arena, arena, ir.relaxed)
+            return Grammar(_build(ir, base, arena, self.limits), base.arena, arena, ir.relaxed)
 
 
 @lru_cache(maxsize=1)
@@ -124,17 +124,17 @@ def _characters() -> tuple[expr.Expr, ...]:
     return tuple(JsonObject.characters())
 
 
-def _build(ir: GrammarIR, template: BaseArena, arena: Arena, limits: Limits) -> StaticTables:
+def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> StaticTables:
     """Evaluate the lexemes, clean the rules, number what is left."""
     for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
         if found > most:
             raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
     lexemes = _factor_prefixes(ir)
-    tokens = resolve_tokens(ir, template.arena.vocab)
+    tokens = resolve_tokens(ir, base.arena.vocab)
     used: Sequence[int] = range(len(ir.lexemes))
     if not lexemes.is_led:
         used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
-    program = template.program()
+    program = base.program()
     results = []
     for t in used:
         results.append(program.add_lexeme(lexemes.expressions[t]))

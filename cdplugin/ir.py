@@ -67,7 +67,8 @@ class ValueReader:
     ``read(text)``: the value of a text; equal values are one hashable object, however they are spelt. ``plain``: an expression
     no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
     reader who named them as ``keyword`` at ``location``; lexemes of one ``group`` have them together. ``enough``, set by the
-    compiler: while fewer values than that are excluded, others are left.
+    compiler: while fewer values than that are excluded, others are left. ``is_sign``: the twin stands for a lexeme that may not
+    be for want of values further on, beside others: with one of them the text always goes on.
     """
 
     read: Callable[[bytes], Hashable]
@@ -77,6 +78,7 @@ class ValueReader:
     location: str = ""
     group: object = None
     enough: int = 0
+    is_sign: bool = False
 
 
 class Texts:

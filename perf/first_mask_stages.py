@@ -38,7 +38,7 @@ def follow(compiler: cd.Compiler, schema: Any, mask: Any, lap: Callable[[str], N
     gc.disable()
     ir = spec.rules(compiler.limits)
     lap("front end: schema to rules")
-    template = compiler._template
+    template = compiler._base
     assert template is not None
     arena = template.arena.clone()
     lap("arena: a clone of the template")

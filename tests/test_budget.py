@@ -146,14 +146,14 @@ def test_a_broken_arena_says_so_and_is_not_used() -> None:
 # --- what growth costs ----------------------------------------------------------------------------------------------------
 
 
-def bytes_of_tables(arena: Arena, template: Arena) -> int:
+def bytes_of_tables(arena: Arena, base_arena: Arena) -> int:
     """Bytes of the distinct memory that an arena's own tables lie in: not those of the vocabulary, which all arenas have."""
     assert arena._block is not None
     blocks = [arena._block.memory, *(page for number, page in arena._pages.items() if number < 0)]  # of several tables each
     memory = {id(block): block.nbytes for block in blocks}
     for table in range(layout.N_TABLES):
         array = arena.tables[table]
-        is_shared = array is template.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)
+        is_shared = array is base_arena.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)
         if not is_shared and (array.base is None or table in arena._pages):
             base = array if array.base is None else array.base
             memory[id(base)] = base.nbytes
@@ -174,7 +174,7 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
         arena = grammar._arena
         late = 0 if arena.expand is None else arena.expand.nbytes
         besides = late + owner._OBJECT_BYTES + arena.header.nbytes
-        assert arena.nbytes == bytes_of_tables(arena, grammar._template) + besides
+        assert arena.nbytes == bytes_of_tables(arena, grammar._base_arena) + besides
         assert grammar.nbytes == grammar._tables.nbytes + arena.nbytes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from itertools import product
 
 import jsonschema
 import pytest
@@ -338,3 +339,28 @@ def test_enough_tokens_where_some_bytes_are_in_no_token() -> None:
     matcher = cd.Compiler(with_pair, cd.Limits(max_completion_steps=20)).compile(cd.JsonSchema(MANY)).matcher()
     with pytest.raises(cd.LimitExceeded):  # a byte may be there that no token of its own spells: it is searched for
         matcher.enough_tokens()
+
+
+def test_which_tokens_leave_an_ending_within_a_budget() -> None:
+    """Beside all sequences of tokens, tried one after the other."""
+    tokens = [b"a", b"b", b";", b"ab", b"x", b"abab"]  # of the shortest endings all take as many tokens
+    vocab = cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=len(tokens))
+    words = [w for n in (2, 3, 4) for w in (bytes(p) + b";" for p in product(b"ab", repeat=n))]
+
+    def fewest(text: bytes) -> int:
+        """Tokens from a text to a word; a large number where none leads there."""
+        if text in words:
+            return 0
+        going_on = [text + t for t in tokens if any(w.startswith(text + t) for w in words)]
+        return min((1 + fewest(longer) for longer in going_on), default=99)
+
+    matcher = cd.Compiler(vocab).compile(cd.Regex("[ab]{2,4};")).matcher()
+    for prefix in ([], [0], [3], [0, 1], [5]):
+        matcher.reset()
+        assert matcher.accept_tokens(prefix) == len(prefix)
+        text = b"".join(tokens[t] for t in prefix)
+        for budget in range(5):
+            ends = matcher.ends_within(budget)
+            for token, piece in enumerate(tokens):
+                expected = fewest(text + piece) <= budget
+                assert ends(token) == matcher.can_end_within(budget, after=token) == expected, (text, budget, piece)

@@ -58,6 +58,47 @@ def test_pictures_are_there() -> None:
             assert "://" in target or (page.parent / target).is_file(), f"{page}: no picture {target}"
 
 
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub links to them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", found) for found in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", found.strip().lower())) for found in headings}
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "perf").glob("*.md")]
+    count = 0
+    for page in pages:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if "://" in target or target.startswith("mailto:"):
+                continue
+            path, _, heading = target.partition("#")
+            there = (page.parent / path).resolve() if path else page
+            assert there.exists(), f"{page}: no file {target}"
+            if heading and there.suffix == ".md":
+                assert heading in anchors(there), f"{page}: no heading {target}"
+                count += 1
+    assert count > 20
+
+
+OTHERS = {"tensorrt_llm/sampling_params.py", "json_schema_to_grammar.py"}
+"""Files of other projects that documents name."""
+
+
+def test_files_that_documents_name_are_there() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a checkout")
+    files = [f"/{file}" for file in listed.stdout.split()]
+    count = 0
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "perf").glob("*.md")]:
+        for name in set(re.findall(r"`([\w./-]+\.(?:py|lark|sh))`", page.read_text())) - OTHERS:
+            assert any(file.endswith(f"/{name}") for file in files), f"{page}: no file {name}"
+            count += 1
+    assert count > 100
+
+
 def test_the_checker_sees_what_is_wrong(tmp_path: Path) -> None:
     check = module(DOCS / "_site" / "check.py")
     (tmp_path / "a.html").write_text(

@@ -198,11 +198,11 @@ def test_a_replay_that_is_refused_can_be_tried_again() -> None:
     text = b"ab" * 25
     assert matcher.accept_tokens(text) == same.accept_tokens(text) == len(text)
     grammar._arena.over_budget = True
-    grammar._template.header[layout.MAX_WIDTH] = 10  # the next arena refuses what this one took
+    grammar._base_arena.header[layout.MAX_WIDTH] = 10  # the next arena refuses what this one took
     for _ in range(2):
         with pytest.raises(cd.LimitExceeded, match="too many alternatives"):
             mask_bits(matcher)
-    grammar._template.header[layout.MAX_WIDTH] = 4096
+    grammar._base_arena.header[layout.MAX_WIDTH] = 4096
     grammar._arena.over_budget = True
     assert mask_bits(matcher) == mask_bits(same) and matcher.tokens == same.tokens
 

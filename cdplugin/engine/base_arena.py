@@ -64,17 +64,17 @@ def _renew_lock() -> None:
 def base_arena_of(
     vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None = None
 ) -> BaseArena:
-    """The template of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known, and
+    """The base arena of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known, and
     ``characters``, those of the printable ASCII characters in every spelling.
 
     It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
     """
-    key = (id(vocab), limits)  # whoever has a template has its vocabulary, so that its id stays its own
+    key = (id(vocab), limits)  # whoever has a base arena has its vocabulary, so that its id stays its own
     with _lock:
-        template = _base_arenas.get(key)
-        if template is None:
-            template = _base_arenas[key] = _make(vocab, limits, shared, characters)
-        return template
+        found = _base_arenas.get(key)
+        if found is None:
+            found = _base_arenas[key] = _make(vocab, limits, shared, characters)
+        return found
 
 
 def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None) -> BaseArena:

@@ -147,7 +147,7 @@ def _begun(
         if symbol in ir.tracked:
             # a shadow; after it, its number once it has begun, and the one under which those that keep end
             twin = symbol not in ir.twins
-            record[layout.X_ROLE] = layout.UNSURE if twin else layout.NEXT
+            record[layout.X_ROLE] = (layout.SIGN if ir.tracked[symbol].is_sign else layout.UNSURE) if twin else layout.NEXT
             if not twin:
                 record[layout.X_BEGUN] = first
                 record[layout.X_TRACKED] = first + 1

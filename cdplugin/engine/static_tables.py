@@ -25,7 +25,7 @@ class StaticTables:
 
     ``searched``: the expressions of which only a search tells whether they match anything, as ids.
 
-    An arena that was cloned from the same template gives the expressions the same ids each time, so ``lexemes`` may name them.
+    A clone of the same base arena gives the expressions the same ids each time, so ``lexemes`` may name them.
     """
 
     program: np.ndarray
@@ -45,7 +45,7 @@ class StaticTables:
         return tables + _WORD_BYTES * len(self.program) + _LITERAL_BYTES * len(offsets) + text.nbytes
 
     def evaluate(self, arena: Arena) -> None:
-        """Build the lexemes' expressions in a clone of the template."""
+        """Build the lexemes' expressions in a clone of the base arena."""
         evaluate(arena, self.program, self.n_results, self.literals)
         for expression in self.searched:  # what was found then is work that the first masks are spared
             arena.call(kernels.OP_STATUS, expression)

@@ -94,7 +94,7 @@ class InfillGrammar:
 
     def _make(self) -> None:
         grammar = self.grammar
-        self.arena = grammar._template.clone()
+        self.arena = grammar._base_arena.clone()
         with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
             self._make_tables(grammar)
 
@@ -109,9 +109,8 @@ class InfillGrammar:
             )
         if head[layout.HAS_TRACKED]:
             raise UnsupportedError(
-                "infilling is not supported",
-                expected="items without uniqueItems, or few; fewer than 40 names where they come in any order",
-                found="distinct items or names of any number",
+                "infilling is not supported where a grammar remembers texts",
+                expected="no unique_names, uniqueItems over few values only, fewer than 40 names where they come in any order",
             )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1

@@ -45,11 +45,11 @@ class Grammar:
     ``copy.copy`` and ``copy.deepcopy`` give the grammar itself; it is not pickled, its spec is.
     """
 
-    def __init__(self, tables: StaticTables, template: Arena, arena: Arena, relaxed: Iterable[tuple[str, str]] = ()) -> None:
-        self.vocab: Vocabulary = template.vocab
+    def __init__(self, tables: StaticTables, base: Arena, arena: Arena, relaxed: Iterable[tuple[str, str]] = ()) -> None:
+        self.vocab: Vocabulary = base.vocab
         self.relaxed = list(relaxed)
         self._tables = tables
-        self._template = template
+        self._base_arena = base
         self._arena = arena
         tables.install(arena)
         self._endings: completion.Endings | None = None
@@ -105,7 +105,7 @@ class Grammar:
         if arena.over_budget:
             with arena.lock:
                 if self._arena is arena:
-                    fresh = self._template.clone()
+                    fresh = self._base_arena.clone()
                     with fresh.one_budget(fresh.limits.max_compile_work, "max_compile_work"):
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
@@ -510,7 +510,7 @@ class Matcher:
             before.rollback(1)
             if before.is_accepting():  # else the token that ended the text is one that the grammar names
                 tokens.pop()
-        return capture_names.all_captures(self._grammar._template, self._grammar._tables, tokens)
+        return capture_names.all_captures(self._grammar._base_arena, self._grammar._tables, tokens)
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""

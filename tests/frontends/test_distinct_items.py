@@ -56,6 +56,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "texts or arrays": array({"type": ["string", "array"], "items": TEXT}),
     "distinct items inside": array(array({"enum": [1, 2, "a"]})),
     "distinct texts inside": array(array(TEXT)),
+    "distinct arrays inside": array(array({"type": "array", "items": WORD})),
+    "one way of two is sure": array(members({"n": TEXT, "w": WORD, "t": TEXT}, "n")),
     "contains inside": array({"type": "array", "items": {"enum": [1, 2]}, "contains": {"const": 1}, "maxItems": 2}),
     "contains": array(SOME, contains={"enum": [2, "a"]}),
     "contains and bounds": array(SOME, contains={"const": 2}, minItems=2, maxItems=2),

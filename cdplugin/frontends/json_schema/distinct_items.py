@@ -140,6 +140,7 @@ class DistinctItems(Family[_Place]):
         seen: set[Symbol] = set()
         families: set[int] = set()
         pending = list(self._items.uses())
+        holds_rewritten = False
         while pending:
             symbol = pending.pop()
             if symbol in seen:
@@ -152,10 +153,16 @@ class DistinctItems(Family[_Place]):
                 if id(family) in families:
                     continue
                 families.add(id(family))
-                pending += (family._items if isinstance(family, DistinctItems) else family).uses()
+                if isinstance(family, DistinctItems):  # its rules hold lexemes that keep their text, as they are written
+                    holds_rewritten = True
+                    pending += family._items.uses()
+                else:
+                    pending += family.uses()
             else:
                 for rule in rules.get(symbol, ()):
                     pending += rule
+        if holds_rewritten:
+            used.update(dict.fromkeys(self._signs.unsure(symbol) for symbol in [*used] if symbol in self._signs.events))
         self._used = [*used, *self._items.uses()]
         for item, least in self._items.counted():
             if least > 1:

@@ -132,7 +132,7 @@ class Signs:
         """The twin of a symbol that has one meaning."""
         if symbol not in self._twins:
             ir = self._ir
-            reader = ValueReader(bytes, EMPTY)
+            reader = ValueReader(bytes, EMPTY, is_sign=True)
             _, twin = ir.track(ir.lexemes[~symbol], reader, ir.lexeme_names[~symbol])
             self._twins[symbol] = twin
             self.events[twin] = self.events[symbol]

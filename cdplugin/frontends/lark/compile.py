@@ -24,7 +24,7 @@ from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
-from cdplugin.frontends.lark.write import Member, Parametric, Writer
+from cdplugin.frontends.lark.write import Parametric, RuleAt, Writer
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import BEYOND_TEXT, Limits
 
@@ -82,8 +82,8 @@ class _Compiler:
         check_corners(draft, writer.family, self._members_of(writer.family))
         return start
 
-    def _members_of(self, family: Parametric) -> list[Member]:
-        return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, Member)]
+    def _members_of(self, family: Parametric) -> list[RuleAt]:
+        return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, RuleAt)]
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
         """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark.draft import Draft
-from cdplugin.frontends.lark.write import Member, Parametric
+from cdplugin.frontends.lark.write import Parametric, RuleAt
 
 MOST_CORNERS = 2_048
 """Rules, with their parameters, that may be predicted in one place because of one of them."""
@@ -22,14 +22,14 @@ _MOST_FOLLOWED = 256
 """Further rules that are looked at because some text leads to them."""
 
 
-def check_corners(draft: Draft, family: Parametric, starts: Iterable[Member]) -> None:
+def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) -> None:
     """Raise ``LimitExceeded`` where more than :data:`MOST_CORNERS` rules with parameters are predicted in one place.
 
     ``starts``: those that rules without a parameter mention.
     """
     pending = deque(starts)
     left = len(pending) + _MOST_FOLLOWED
-    done: set[Member] = set()
+    done: set[RuleAt] = set()
     while pending and left:
         start = pending.popleft()
         if start in done:
@@ -44,7 +44,7 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[Member]) ->
         done.update(closure)
 
 
-def _closure(family: Parametric, start: Member, done: set[Member], following: deque[Member], is_checked: bool) -> list[Member]:
+def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], is_checked: bool) -> list[RuleAt]:
     """All that is predicted with ``start``, but for what is ``done``; ends early when it is too much.
 
     What texts lead to is added to ``following``.
@@ -61,7 +61,7 @@ def _closure(family: Parametric, start: Member, done: set[Member], following: de
     return queue
 
 
-def _refuse(draft: Draft, found: list[Member]) -> None:
+def _refuse(draft: Draft, found: list[RuleAt]) -> None:
     by_rule = Counter(member.rule for member in found if not draft.rules[member.rule].is_helper)
     number = by_rule.most_common(1)[0][0]
     owner = draft.rules[number].owner

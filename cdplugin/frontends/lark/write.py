@@ -28,7 +28,7 @@ compiled.
 """
 
 
-class Member(NamedTuple):
+class RuleAt(NamedTuple):
     """A rule for one parameter (None: it takes none); ``first``: its non-empty texts, with the first lexeme bare."""
 
     rule: int
@@ -66,7 +66,7 @@ class Writer:
 
     def write(self) -> Symbol:
         """Write everything that ``start`` needs; returns the start symbol."""
-        whole = Member(0, None, False)
+        whole = RuleAt(0, None, False)
         if self.skip is None and self._inside is None:
             start = self.symbol(whole)
         elif self._options.initial_skip and self.skip is not None:
@@ -76,7 +76,7 @@ class Writer:
                 self._ir.rule(start, [self._ignored_ahead(), self.symbol(whole)])
         else:
             start = self._ir.nonterminal("start")
-            self._ir.rule(start, [self.symbol(Member(0, None, True))])
+            self._ir.rule(start, [self.symbol(RuleAt(0, None, True))])
             if self.may_be_empty(whole):
                 self._ir.rule(start, [])
         while self._pending:
@@ -85,8 +85,8 @@ class Writer:
                 self._prepare(number, first)
             else:
                 left = self._symbols[number, first]
-                for parts in self.sides(Member(number, None, first)):
-                    self._ir.rule(left, [self.symbol(part) if isinstance(part, Member) else part for part in parts])
+                for parts in self.sides(RuleAt(number, None, first)):
+                    self._ir.rule(left, [self.symbol(part) if isinstance(part, RuleAt) else part for part in parts])
         return start
 
     def _ignored_ahead(self) -> Symbol:
@@ -125,7 +125,7 @@ class Writer:
 
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
-    def symbol(self, member: Member) -> Symbol:
+    def symbol(self, member: RuleAt) -> Symbol:
         """The nonterminal of a member; what it needs is queued."""
         rule = self._draft.rules[member.rule]
         key = (member.rule, member.first)
@@ -156,7 +156,7 @@ class Writer:
         stop = None if rule.stop is None else (rule.stop, rule.owner.attributes.stop_capture or "")
         return Captured(rule.capture, stop)
 
-    def part(self, member: Member) -> grammar.Part:
+    def part(self, member: RuleAt) -> grammar.Part:
         """The same in rules that are made late: members with a parameter are not noted in the IR."""
         return self.symbol(member) if member.parameter is None else self._ir.member(self.family, member)
 
@@ -172,7 +172,7 @@ class Writer:
                     elif part.kind != "rule":
                         self.family.add_use(self.terminal(part, bare))
                     elif part.function is None:
-                        self.family.add_use(self.symbol(Member(part.value, None, bare)))
+                        self.family.add_use(self.symbol(RuleAt(part.value, None, bare)))
                     elif (part.value, bare) not in self._prepared:
                         self._prepared.add((part.value, bare))
                         self._pending.append((part.value, bare))
@@ -225,7 +225,7 @@ class Writer:
 
     # --- right sides ------------------------------------------------------------------------------------------------------
 
-    def sides(self, member: Member) -> Iterator[list[Symbol | Member]]:
+    def sides(self, member: RuleAt) -> Iterator[list[Symbol | RuleAt]]:
         """The right sides of a member, as symbols of the IR and members."""
         for production in self._draft.rules[member.rule].productions:
             self.work += _SIDE_WORK
@@ -243,23 +243,23 @@ class Writer:
                 if part.kind != "rule" or not self.may_be_empty(self._member(part, member.parameter, False)):
                     break
 
-    def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | Member:
+    def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | RuleAt:
         if part.kind == "rule":
             return self._member(part, parameter, first)
         return self._lead((parameter or 0) + part.value, first) if part.kind == "lead" else self.terminal(part, first)
 
-    def _member(self, part: Part, parameter: int | None, first: bool) -> Member:
+    def _member(self, part: Part, parameter: int | None, first: bool) -> RuleAt:
         if part.function is None:
-            return Member(part.value, None, first)
-        return Member(part.value, apply(part.function, parameter or 0), first)
+            return RuleAt(part.value, None, first)
+        return RuleAt(part.value, apply(part.function, parameter or 0), first)
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
-    def may_be_empty(self, member: Member) -> bool:
+    def may_be_empty(self, member: RuleAt) -> bool:
         """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
         return self.decide(self._empty, member._replace(first=False))
 
-    def decide(self, search: Search, member: Member, part: Symbol | Member | None = None) -> bool:
+    def decide(self, search: Search, member: RuleAt, part: Symbol | RuleAt | None = None) -> bool:
         """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name."""
         try:
             return search.holds(member if part is None else part)
@@ -268,9 +268,9 @@ class Writer:
             message = f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed"
             self._draft.scope.source.exceed(message, owner.at, expected=f"at most {_FUEL}")
 
-    def could_be_empty(self, part: Symbol | Member) -> bool:
+    def could_be_empty(self, part: Symbol | RuleAt) -> bool:
         """False only if a part surely derives no empty text: conditions are taken for true."""
-        if isinstance(part, Member):
+        if isinstance(part, RuleAt):
             return self._maybe_empty[part.rule]
         if part < 0:
             return part not in self._ir.token_sets and nullable(self._ir.lexemes[~part], self._nullable)
@@ -278,20 +278,20 @@ class Writer:
         return number is None or self._maybe_empty[number]
 
     def _empty_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
-        assert isinstance(member, Member)
+        assert isinstance(member, RuleAt)
         for production in self._draft.rules[member.rule].productions:
             possible = all(part.kind == "rule" and self._maybe_empty[part.value] for part in production.parts)
             if possible and applies(production, member.parameter):
                 yield [self._member(part, member.parameter, False) for part in production.parts]
 
 
-def _members_of(side: Sequence[Symbol | Member]) -> list[Member]:
+def _members_of(side: Sequence[Symbol | RuleAt]) -> list[RuleAt]:
     """The members with a parameter in a right side."""
-    return [part for part in side if isinstance(part, Member) and part.parameter is not None]
+    return [part for part in side if isinstance(part, RuleAt) and part.parameter is not None]
 
 
-class Parametric(Family[Member]):
-    """Rules with a parameter; a value is a :class:`Member`. Conditions filter what a member derives."""
+class Parametric(Family[RuleAt]):
+    """Rules with a parameter; a value is a :class:`RuleAt`. Conditions filter what a member derives."""
 
     name = "rule with a parameter"
 
@@ -310,7 +310,7 @@ class Parametric(Family[Member]):
     def work(self) -> int:  # type: ignore[override]
         return self._writer.work
 
-    def captured(self, value: Member) -> Captured:
+    def captured(self, value: RuleAt) -> Captured:
         return self._writer.captured(value.rule)
 
     def add_use(self, symbol: Symbol) -> None:
@@ -320,12 +320,12 @@ class Parametric(Family[Member]):
     def uses(self) -> Iterable[Symbol]:
         return self._uses
 
-    def satisfiable(self, value: Member, productive: Productive) -> bool:
+    def satisfiable(self, value: RuleAt, productive: Productive) -> bool:
         self._productive = productive
         self._satisfiable.forget_failures()
         return self._writer.decide(self._satisfiable, value)
 
-    def expand(self, value: Member, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
+    def expand(self, value: RuleAt, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
         if not self._is_settled:  # rules are made when it is settled what is productive
             self._is_settled = True
             self._productive = productive
@@ -334,35 +334,35 @@ class Parametric(Family[Member]):
         for side in self._writer.sides(value):
             can_end = all(self._writer.decide(self._satisfiable, member) for member in _members_of(side))
             if can_end and all(map(productive, self._others(side))):
-                yield [self._writer.part(part) if isinstance(part, Member) else part for part in side]
+                yield [self._writer.part(part) if isinstance(part, RuleAt) else part for part in side]
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
-        assert isinstance(member, Member)
+        assert isinstance(member, RuleAt)
         for side in self._writer.sides(member):
             if all(map(self._productive, self._others(side))):
                 yield _members_of(side)
 
-    def _others(self, side: Sequence[Symbol | Member]) -> Iterable[Symbol]:
+    def _others(self, side: Sequence[Symbol | RuleAt]) -> Iterable[Symbol]:
         """The symbols of a right side but for members with a parameter."""
         for part in side:
-            if not isinstance(part, Member):
+            if not isinstance(part, RuleAt):
                 yield part
             elif part.parameter is None:
                 yield self._writer.symbol(part)
 
-    def corners(self, member: Member, is_checked: bool) -> tuple[list[Member], list[Member]]:
+    def corners(self, member: RuleAt, is_checked: bool) -> tuple[list[RuleAt], list[RuleAt]]:
         """The members that texts of ``member`` may begin with, and the others that it mentions.
 
         ``is_checked``: only what can be completed, as far as the other rules allow. To be asked when those are written.
         """
-        leading: list[Member] = []
-        following: list[Member] = []
+        leading: list[RuleAt] = []
+        following: list[RuleAt] = []
         for side in self._writer.sides(member):
             if is_checked and not all(self._writer.decide(self._possible, one) for one in _members_of(side)):
                 continue
             at_start = True
             for part in side:
-                if isinstance(part, Member) and part.parameter is not None:
+                if isinstance(part, RuleAt) and part.parameter is not None:
                     (leading if at_start else following).append(part)
                 at_start = at_start and self._writer.could_be_empty(part)
                 at_start = at_start and self._writer.decide(self._nullable, member, part)
@@ -370,11 +370,11 @@ class Parametric(Family[Member]):
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
-    def nullable(self, value: Member) -> bool:
+    def nullable(self, value: RuleAt) -> bool:
         return self._writer.decide(self._nullable, value)
 
     def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:
-        if isinstance(node, Member):
+        if isinstance(node, RuleAt):
             for side in self._writer.sides(node):
                 if all(map(self._writer.could_be_empty, side)):
                     yield side

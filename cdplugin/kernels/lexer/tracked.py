@@ -19,7 +19,8 @@ The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X
   states are shared.
 - ``VALUE``: a value of such lexemes, as it is scanned.
 - ``NEXT``, ``SHADOW``: a shadow before and after its first byte.
-- ``UNSURE``: a shadow where few values may be left, so that no token that reaches it is sure.
+- ``UNSURE``: a shadow where few values may be left, so that no token that gets past it is sure.
+- ``SIGN``: the same for what is no value, but may lead to where none is left. Where one may come, some lexeme surely may.
 """
 
 from __future__ import annotations

@@ -13,18 +13,23 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import roles_of, value_of
+from cdplugin.kernels.lexer.fields import accepted_of, role_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.tracked import lexer_state_of
 from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.cursors import step, step_inside, textless_start
+from cdplugin.kernels.parser.cursors import pair_of, pairs_in, step, step_inside, textless_start
+from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, u8, word_of
 
 RICH = 3  # plain characters, any of which may come: these are more texts than there can be values to avoid
-_DIRTY = -1  # the mark of a cursor that may depend on a text; 0: it does not; else the row, plus 1, in whose shadow it is
+# the mark of a cursor: 0: no text matters; the row, plus 1, in whose shadow it is; or
+_DIRTY = -1  # it may depend on a text
+_AHEAD = -2  # it does not yet, but an UNSURE lexeme or a SIGN may begin here, or has begun
+_BOTH = -3  # a doubtful lexeme has just ended, and one that surely may come: there is a way on, but what follows may mislead
+_DOUBTFUL = 1 << layout.UNSURE | 1 << layout.SIGN  # roles
 
 
 @kernel
@@ -92,10 +97,10 @@ def _walk(h, cursor, top_node, begun, doubtful):
             node += skips[node]
             continue
         if has_marks:
-            mark = _mark(h, words[depth - 1 + levels], after)
+            mark = _mark_after(h, words[depth - 1 + levels], before, byte, after)
         token = tokens[node]
         if token >= 0:
-            sure = np.int64(1) if mark == 0 else _is_rich(h, after, mark)
+            sure = _is_sure(h, after, mark)
             if sure < 0:
                 return sure
             # sure tokens are wanted where doubtful is False, the others where it is True
@@ -115,37 +120,109 @@ def _walk(h, cursor, top_node, begun, doubtful):
 
 
 @kernel
+def _mark_after(h, mark, before, byte, after):
+    """The mark of the cursor ``after`` that ``byte`` leads to from the cursor ``before``, which has ``mark``.
+
+    Where a doubtful lexeme may end, the way depends on a text for good. By another lexeme's end it does not: such a lexeme is
+    offered whatever the value is.
+    """
+    if mark != _AHEAD:
+        return _mark(h, mark, after)
+    ended = _roles_ended(h, before, byte)
+    if ended & _DOUBTFUL == 0:
+        return _mark(h, np.int64(0), after)
+    return np.int64(_BOTH if ended & 1 << layout.PLAIN and after >> 32 else _DIRTY)
+
+
+@kernel
+def _roles_ended(h, cursor, byte):
+    """The roles of the lexemes that end with ``byte``, which has just been a step of the cursor, bit r for role r; all of them
+    but PLAIN where that is not seen.
+    """
+    roles = np.int64(0)
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
+        if pair == parser_layout.ACCEPTS_HERE:
+            continue
+        after = transition(h, lexer_state_of(h, pair & layout.LOW_32), byte)
+        if after < 0 or after == lexer_layout.BEFORE:
+            return np.int64(_DOUBTFUL)
+        if after & lexer_layout.ENDS_BIT:
+            accepted = accepted_of(h, after & lexer_layout.STATE_MASK)
+            for k in range(length_of(h, accepted)):
+                roles |= np.int64(1) << role_of(h, word_of(h, accepted, k))
+    return roles
+
+
+@kernel
 def _mark(h, before, cursor):
-    """The mark of a cursor after one whose mark is ``before``.
+    """The mark of a cursor after one whose mark is ``before``, if no doubtful lexeme ends between them.
 
     0 until a shadow has begun. In a shadow: the row + 1, so that a second shadow, which begins in another row, is told from
-    the first. ``_DIRTY`` for good once the shadow has ended, a second one begun, or a lexeme without much room (UNSURE) was
-    entered.
+    the first. ``_DIRTY`` for good once the shadow has ended, or a second one begun.
     """
     if cursor >> 32:
         roles = roles_of(h, cursor & lexer_layout.STATE_MASK)
-        if (roles >> layout.UNSURE) & 1:
-            return np.int64(_DIRTY)
+        if roles & _DOUBTFUL:
+            return np.int64(_AHEAD if before == 0 and (roles >> layout.SHADOW) & 1 == 0 else _DIRTY)
         if (roles >> layout.SHADOW) & 1:
             return cursor >> 32 if before == 0 or before == cursor >> 32 else np.int64(_DIRTY)
         return np.int64(0 if before == 0 else _DIRTY)
     if before != 0:
         return np.int64(_DIRTY)
+    mark = np.int64(0)
     for i in range(length_of(h, cursor)):
         pair = word_of(h, cursor, i)
-        if pair != parser_layout.ACCEPTS_HERE and roles_of(h, lexer_state_of(h, pair & layout.LOW_32)) >> layout.SHADOW:
-            return np.int64(_DIRTY)
-    return np.int64(0)
+        if pair != parser_layout.ACCEPTS_HERE:
+            roles = roles_of(h, lexer_state_of(h, pair & layout.LOW_32))
+            if (roles >> layout.SHADOW) & 1:
+                return np.int64(_DIRTY)
+            if roles & _DOUBTFUL:
+                mark = np.int64(_AHEAD)
+    return mark
 
 
 @kernel
-def _is_rich(h, cursor, mark):
+def _is_sure(h, cursor, mark):
+    """1 if a text can go on from a cursor whatever the values are, 0 if that is not known; or a status."""
+    if mark == 0 or (mark == _BOTH and roles_of(h, cursor & lexer_layout.STATE_MASK) & 1 << layout.UNSURE == 0):
+        return np.int64(1)
+    if mark == _AHEAD:
+        return np.int64(_surely_goes_on(h, cursor))
+    return np.int64(0) if mark < 0 else _is_rich(h, cursor)
+
+
+@kernel
+def _surely_goes_on(h, cursor):
+    """Whether some lexeme of a cursor ``_AHEAD`` may come whatever the values are.
+
+    That is so at the boundary before a row without doubtful lexemes. Where a SIGN may come, but nothing else that is doubtful,
+    one of the lexemes that start in the row may, and all of them are still there: of those that begin with white space none is
+    left out by it.
+    """
+    for i in range(pairs_in(h, cursor)):
+        pair = pair_of(h, cursor, i)
+        if pair == parser_layout.ACCEPTS_HERE:
+            continue
+        state = lexer_state_of(h, pair & layout.LOW_32)
+        start = exact_start_of(h, pair >> 32)
+        if state == start:
+            if roles_of(h, state) & 1 << layout.UNSURE == 0:
+                return True
+        elif start and roles_of(h, state) & _DOUBTFUL == 1 << layout.SIGN:
+            if length_of(h, value_of(h, state)) == length_of(h, value_of(h, start)):
+                return True
+    return False
+
+
+@kernel
+def _is_rich(h, cursor):
     """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status.
 
     ``RICH`` plain characters are more texts than there can be values to avoid, so at least one of them is new: the token can
     be gone on with, whatever was seen.
     """
-    if mark == _DIRTY or cursor >> 32 == 0:
+    if cursor >> 32 == 0:
         return np.int64(0)
     state = saturated(h, cursor & lexer_layout.STATE_MASK, header(h)[layout.MAX_DEPTH])
     if state < 0:

@@ -170,12 +170,12 @@ To the parser (X_SYMBOL) and to the masks they are one lexeme.
 | X_BEGUN | its number after a byte | lexeme | lexer |
 | X_TICK | its number after a token that ends in it; itself: used up; -1: not counted | lexeme | cursors._tick, lexer |
 | X_IS_SKIP | it leaves the row as it is | 0, 1 | skips, earley, infill |
-| X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … UNSURE | lexer, tracked, earley |
+| X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … SIGN | lexer, tracked, earley |
 | X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
 | X_FENCE | a LONGEST lexeme never ends before a byte that this goes on with, 0: none | expression id | lexer |
 """
 X_NONE = (X_SKIP, X_TICK, X_TRACKED)  # fields that are -1 in a plain lexeme; X_SYMBOL and X_BEGUN are its number, the others 0
-PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE = range(6)  # X_ROLE
+PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE, SIGN = range(7)  # X_ROLE
 EXACT, LONGEST, LAZY = range(3)  # X_KIND
 
 # --- kinds of values: what their words are ---------------------------------------------------------------------------------
