@@ -27,7 +27,7 @@ import numpy as np
 
 import cdplugin as cd
 from cdplugin import memory
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm.grammar import Engine, GrammarState
 from cdplugin.bitmask import allocate_token_bitmask
 
@@ -162,7 +162,7 @@ def soak(requests: int, good: list[Request], limits: dict[str, int], seed: int) 
     rng = random.Random(seed)
     listed = tokens()
     vocab = cd.Vocabulary.from_bytes([*listed, b"</s>"], eos_token_ids=len(listed))
-    engine = Engine(vocab, Options(limits=limits))
+    engine = Engine(vocab, ServerOptions(limits=limits))
     bitmask = allocate_token_bitmask(1, vocab.size)
     outcomes: Counter[str] = Counter()
     samples: list[dict[str, Any]] = []

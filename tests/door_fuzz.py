@@ -21,7 +21,7 @@ import numpy as np
 from json_schema_fuzz import Mutator, crowded, places, suite_cases
 
 import cdplugin as cd
-from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.vllm.grammar import Engine
 from cdplugin.errors import GrammarError
 
@@ -319,7 +319,7 @@ def main() -> None:
     counts: Counter[str] = Counter()
     for case in range(arguments.cases):
         if case % 2000 == 0:
-            door, engine = Engine(vocab, Options()), Engine(vocab, Options())
+            door, engine = Engine(vocab, ServerOptions()), Engine(vocab, ServerOptions())
         rng = random.Random(f"{arguments.seed} {case}")
         asked = MAKERS[arguments.kind][1](rng) if arguments.kind else request(rng)
         found = verdict(door, engine, asked, rng)

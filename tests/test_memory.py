@@ -349,9 +349,9 @@ assert grammar.nbytes <= 48 << 20, grammar.nbytes
 check(before)
 """,
     "refused texts": """
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm.grammar import Engine
-engine = Engine(VOCAB, Options())
+engine = Engine(VOCAB, ServerOptions())
 before = None
 for i in range(N + 3):
     if i == 3:

@@ -17,7 +17,7 @@ from word_choice import CHOICE, VOCAB
 
 import cdplugin as cd
 from cdplugin.adapters.serving import metrics
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import FixedBudget
 from cdplugin.adapters.vllm.grammar import Engine
@@ -49,7 +49,7 @@ def write_row(state: Any) -> None:
 
 
 def test_checks_and_compilations() -> None:
-    engine, since = Engine(VOCAB, Options()), Since()
+    engine, since = Engine(VOCAB, ServerOptions()), Since()
     for _ in range(2):
         engine.check("CHOICE", CHOICE)
     with pytest.raises(cd.GrammarError):
@@ -66,11 +66,11 @@ def test_checks_and_compilations() -> None:
 
 def test_budgets_of_work() -> None:
     since = Since()
-    small = Engine(VOCAB, Options(limits={"max_spec_bytes": 4}))
+    small = Engine(VOCAB, ServerOptions(limits={"max_spec_bytes": 4}))
     for call in (small.check, small.state):
         with pytest.raises(cd.LimitExceeded):
             call("REGEX", "abcdef")
-    state = Engine(VOCAB, Options(limits={"max_step_work": 20_000})).state("REGEX", HUNGRY)
+    state = Engine(VOCAB, ServerOptions(limits={"max_step_work": 20_000})).state("REGEX", HUNGRY)
     told: list[str] = []
     state.tell = told.append
     count = 0
@@ -88,7 +88,7 @@ def test_budgets_of_work() -> None:
 
 def test_masks_and_endings() -> None:
     since = Since()
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     for most, forced, missed in ((100, 0, 0), (2, 1, 0), (1, 0, 1)):
         state = engine.state("CHOICE", CHOICE)
         state.budget = FixedBudget(most, 1_000)
@@ -104,7 +104,7 @@ def test_masks_and_endings() -> None:
 
 def test_slow_requests_are_named_once_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     secret = '["abc", "my password is 1234"]'
-    engine = Engine(VOCAB, Options(slow_request_seconds=0, late_mask_seconds=0, log_characters=8))
+    engine = Engine(VOCAB, ServerOptions(slow_request_seconds=0, late_mask_seconds=0, log_characters=8))
     since = Since()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
@@ -129,7 +129,7 @@ def test_what_was_relaxed_is_told(caplog: pytest.LogCaptureFixture) -> None:
     schema = json.dumps({"type": "object", "properties": properties, "x-cdplugin": {"on_unsupported": "relax"}})
     with caplog.at_level(logging.INFO):
         for characters in (60, 0):
-            engine = Engine(VOCAB, Options(log_characters=characters))
+            engine = Engine(VOCAB, ServerOptions(log_characters=characters))
             for _ in range(2):
                 engine.check("JSON", schema)
             engine.check("JSON", '{"type": "integer"}')
@@ -146,9 +146,9 @@ def test_what_was_relaxed_is_told(caplog: pytest.LogCaptureFixture) -> None:
 def test_options_of_operators(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPTIONS", wrong)
     with pytest.raises(ValueError, match=r"OPTIONS.*expected"):
-        Options.from_environment("OPTIONS")
+        ServerOptions.from_environment("OPTIONS")
     monkeypatch.setenv("OPTIONS", '{"late_mask_seconds": 0.02, "slow_request_seconds": 3, "log_characters": 0}')
-    options = Options.from_environment("OPTIONS")
+    options = ServerOptions.from_environment("OPTIONS")
     assert (options.late_mask_seconds, options.slow_request_seconds, options.log_characters) == (0.02, 3, 0)
 
 

@@ -46,7 +46,7 @@ except ImportError as error:
 from tokenizers_data import smollm2
 
 from cdplugin.adapters.sglang import plugin
-from cdplugin.adapters.sglang.backend import CdpluginBackend, Options, ReasonedGrammar
+from cdplugin.adapters.sglang.backend import CdpluginBackend, ReasonedGrammar, ServerOptions
 from cdplugin.adapters.sglang.grammar import CdpluginGrammar
 
 SIZE = 49152
@@ -388,7 +388,7 @@ def test_a_forbidden_token_aborts_its_request_alone(manager: Any, tokenizer: Any
 @pytest.fixture(scope="module")
 def small(tokenizer: Any) -> Any:
     """A backend with a small budget."""
-    return CdpluginBackend(tokenizer, SIZE, {2}, Options(limits={"max_expr_width": 60}))
+    return CdpluginBackend(tokenizer, SIZE, {2}, ServerOptions(limits={"max_expr_width": 60}))
 
 
 def hungry(small: Any, tokenizer: Any) -> tuple[Request, list[int]]:
@@ -524,7 +524,7 @@ def test_jump_forward(backend: Any, tokenizer: Any) -> None:
     """What must come is written at once; the model is asked for the rest; the text is valid."""
     schema = obj(temperature=obj(unit={"const": "celsius"}, value={"enum": [1, 2]}), place={"enum": ["Rome"]})
     text = json.dumps(schema)
-    compact = CdpluginBackend(tokenizer, SIZE, {2}, Options(whitespace="compact"))
+    compact = CdpluginBackend(tokenizer, SIZE, {2}, ServerOptions(whitespace="compact"))
     for made, share in ((compact, 0.4), (backend, 0.9)):
         grammar = compiled(made, "json", text)
         output: list[int] = []
@@ -644,7 +644,7 @@ def test_options_of_the_environment(folder: Path, tokenizer: Any, monkeypatch: p
 
 def test_the_cache_is_bounded(tokenizer: Any) -> None:
     """SGLang's own keeps every request's grammar for ever."""
-    backend = CdpluginBackend(tokenizer, SIZE, {2}, Options(limits={"max_cache_bytes": 4 << 20}))
+    backend = CdpluginBackend(tokenizer, SIZE, {2}, ServerOptions(limits={"max_cache_bytes": 4 << 20}))
     for n in range(60):
         compiled(backend, "json", json.dumps(obj(**{f"key{n}": {"type": "string", "maxLength": n + 1}})))
     held = sum(value.matcher.grammar.nbytes for value in backend.cache.values())

@@ -16,7 +16,7 @@ from engine_tools import members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm import budget, compat, plugin
 from cdplugin.adapters.vllm import logits as vllm_logits
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState
@@ -40,7 +40,7 @@ class Request:
 
 
 def made(request: Request, model_len: int = 1_000, most: int | None = None, drafts: int = 0) -> GrammarState:
-    state = Engine(VOCAB, Options()).state("CHOICE", CHOICE)
+    state = Engine(VOCAB, ServerOptions()).state("CHOICE", CHOICE)
     state.budget = budget.RequestBudget(request, model_len, most, drafts)
     return state
 
@@ -169,7 +169,7 @@ def test_prompts_that_another_instance_decodes(role: str | None) -> None:
     remote = {"kv_transfer_params": {"do_remote_decode": True}, "cdplugin_budget": 9}
     local = {"kv_transfer_params": {"do_remote_decode": False, "do_remote_prefill": True}}
     assert budget.asked(remote, True) == 0 and budget.asked(local, True) is None
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     config = SimpleNamespace(kv_transfer_config=SimpleNamespace(kv_role=role) if role else None)
     engine.only_prefills = compat.only_prefills(config)
     assert engine.only_prefills == (role == "kv_producer")
@@ -187,7 +187,7 @@ def test_prompts_that_another_instance_decodes(role: str | None) -> None:
 
 def test_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget in which no answer fits is refused with the number that would do; whatever is in between passes."""
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     for before in (False, True):
         if before:
             engine.check("CHOICE", CHOICE)
@@ -208,7 +208,7 @@ def test_the_door_searches_once_and_not_on_the_event_loop(
     least: int, is_checked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A budget that may be too small was looked at again on the event loop: 2 s for a schema of 5,000 required names."""
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     places: list[threading.Thread] = []
 
     def search(*_: Any) -> int:
@@ -229,10 +229,10 @@ def test_the_door_searches_once_and_not_on_the_event_loop(
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": false}')
-    assert Options().endings and not Options.from_environment(OPTIONS_VARIABLE).endings
+    assert ServerOptions().endings and not ServerOptions.from_environment(OPTIONS_VARIABLE).endings
     monkeypatch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"endings": 3}')
     with pytest.raises(ValueError, match="endings: expected true or false, found 3"):
-        Options.from_environment(OPTIONS_VARIABLE)
+        ServerOptions.from_environment(OPTIONS_VARIABLE)
 
 
 @pytest.mark.parametrize("endings", [True, False])
@@ -243,7 +243,7 @@ def test_the_manager_hands_the_budget_on(endings: bool) -> None:
             model_config=SimpleNamespace(max_model_len=100),
             num_speculative_tokens=2,
         )
-        backend = SimpleNamespace(engine=Engine(VOCAB, Options(endings=endings)))
+        backend = SimpleNamespace(engine=Engine(VOCAB, ServerOptions(endings=endings)))
 
         def _create_grammar(self, request: Any) -> Any:
             return self.backend.engine.state("CHOICE", CHOICE)
@@ -260,7 +260,7 @@ def test_the_manager_hands_the_budget_on(endings: bool) -> None:
 def test_the_logits_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """The V1 interface: ``max_tokens``, the context, what a request asks for; and its door."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, Options()))
+    monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, ServerOptions()))
     monkeypatch.setattr(vllm_logits.compat, "tokenizer_of", lambda _: None)
     model = SimpleNamespace(get_vocab_size=lambda: VOCAB.size, max_model_len=20)
     config = SimpleNamespace(model_config=model, structured_outputs_config=SimpleNamespace(disable_any_whitespace=False))
@@ -282,7 +282,7 @@ def test_the_logits_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = processor.apply(torch.zeros(5, VOCAB.size))
     kept = [set(torch.isfinite(row).nonzero().flatten().tolist()) for row in logits]
     assert kept == [BY_BUDGET[2], BY_BUDGET[2], BY_BUDGET[2], allowed([]), {C}]
-    monkeypatch.setattr(vllm_logits.GrammarLogitsProcessor, "door", Engine(VOCAB, Options()))
+    monkeypatch.setattr(vllm_logits.GrammarLogitsProcessor, "door", Engine(VOCAB, ServerOptions()))
     for wrong in (asking(1), asking(9, cdplugin_budget=1)):
         with pytest.raises(ValueError, match="expected at least 2"):
             asyncio.run(vllm_logits.check_off_loop(wrong))

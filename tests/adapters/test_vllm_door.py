@@ -20,7 +20,7 @@ import cdplugin as cd
 from cdplugin.adapters.serving import door
 from cdplugin.adapters.serving import engine as serving
 from cdplugin.adapters.serving.door import Lane, OffLoop
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm.grammar import Engine
 
 BYTES = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
@@ -31,7 +31,7 @@ BYTES = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_door_says_what_the_compiler_says(kind: str) -> None:
     """On random requests, right, changed and hostile. ``tests/door_fuzz.py`` runs more."""
-    door, engine = Engine(BYTES, Options()), Engine(BYTES, Options())
+    door, engine = Engine(BYTES, ServerOptions()), Engine(BYTES, ServerOptions())
     counts: Counter[str] = Counter()
     for case in range(cases(250, 10)):
         rng = random.Random(f"{kind} {case}")
@@ -53,11 +53,11 @@ def test_the_door_says_what_the_compiler_says(kind: str) -> None:
     ],
 )
 def test_what_the_door_once_let_in_and_the_compiler_refused(kind: str, text: str) -> None:
-    assert said(Engine(BYTES, Options()).check, kind, text) == said(Engine(BYTES, Options()).state, kind, text)
+    assert said(Engine(BYTES, ServerOptions()).check, kind, text) == said(Engine(BYTES, ServerOptions()).state, kind, text)
 
 
 def test_a_mistake_of_ours_refuses_one_request(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
 
     def broken(*_: object) -> None:
         raise KeyError("nobody knows")
@@ -72,7 +72,7 @@ def test_a_mistake_of_ours_refuses_one_request(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_equal_requests_at_the_same_time_are_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, calls = Engine(VOCAB, Options()), []
+    engine, calls = Engine(VOCAB, ServerOptions()), []
 
     def slow(*_: object) -> None:
         calls.append(1)
@@ -133,7 +133,7 @@ def test_a_client_that_gives_up_is_not_waited_for() -> None:
 
 def test_the_loop_goes_on_while_a_request_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check ends when the loop has done something else: on the loop it would never."""
-    engine, go, admit = Engine(VOCAB, Options()), threading.Event(), serving.admit
+    engine, go, admit = Engine(VOCAB, ServerOptions()), threading.Event(), serving.admit
 
     def waiting(*given: Any) -> Any:
         return admit(*given) if go.wait(30) else pytest.fail("the loop stood still")
@@ -150,7 +150,7 @@ def test_the_loop_goes_on_while_a_request_is_checked(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_known_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     asyncio.run(engine.check_off_loop("CHOICE", CHOICE))
     with pytest.raises(cd.GrammarError, match="position 0"):
         asyncio.run(engine.check_off_loop("REGEX", "(a"))

@@ -15,13 +15,13 @@ from engine_tools import cases, members
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
-from cdplugin.adapters.serving.requests import MAX_CACHE_BYTES, Options, grammar_kind, spec_of
+from cdplugin.adapters.serving.requests import MAX_CACHE_BYTES, ServerOptions, grammar_kind, spec_of
 from cdplugin.adapters.vllm import grammar as vllm_grammar
 from cdplugin.adapters.vllm.grammar import Engine, GrammarState, engine_for
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
-    engine = Engine(VOCAB, Options(limits=limits))
+    engine = Engine(VOCAB, ServerOptions(limits=limits))
     return engine.state(kind, text, stops)
 
 
@@ -83,7 +83,7 @@ def test_syntax_of_grammars(text: str, kind: str) -> None:
     ],
 )
 def test_bad_requests_say_what_is_wrong_each_time(kind: str, text: str, message: str) -> None:
-    engine = Engine(VOCAB, Options())
+    engine = Engine(VOCAB, ServerOptions())
     for _ in range(2):  # remembered outcomes raise as well
         with pytest.raises(cd.GrammarError, match=message):
             engine.check(kind, text)
@@ -95,7 +95,7 @@ def test_bad_requests_say_what_is_wrong_each_time(kind: str, text: str, message:
 
 def test_a_remembered_refusal_keeps_nothing_else() -> None:
     """An error's traceback would hold all that was made before it."""
-    engine = Engine(VOCAB, Options(limits={"max_spec_bytes": 3}))
+    engine = Engine(VOCAB, ServerOptions(limits={"max_spec_bytes": 3}))
     for _ in range(2):
         with pytest.raises(cd.LimitExceeded, match="max_spec_bytes") as caught:
             engine.check("REGEX", "aaaa")
@@ -111,13 +111,13 @@ def test_a_kind_that_is_unknown() -> None:
 
 def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, '{"whitespace": "compact", "limits": {"max_pairs": 7}}')
-    options = Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
-    assert options == Options(whitespace="compact", limits={"max_pairs": 7})
+    options = ServerOptions.from_environment(vllm_grammar.OPTIONS_VARIABLE)
+    assert options == ServerOptions(whitespace="compact", limits={"max_pairs": 7})
     assert options.budgets == cd.Limits(max_pairs=7, max_cache_bytes=MAX_CACHE_BYTES)
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact").key()
     exact = {"separators": [", ", ": "], "indent": 2, "unique_names": True, "regex_dialect": "ecma"}
     monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, json.dumps(exact))
-    options = Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
+    options = ServerOptions.from_environment(vllm_grammar.OPTIONS_VARIABLE)
     del exact["regex_dialect"]
     assert options.json_schema("{}").key() == cd.JsonSchema("{}", **exact).key() and options.regex_dialect == "ecma"
     assert options.compact().json_schema("{}").key() == cd.JsonSchema("{}", whitespace="compact", unique_names=True).key()
@@ -133,7 +133,7 @@ def test_options(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setenv(vllm_grammar.OPTIONS_VARIABLE, wrong)
         with pytest.raises(ValueError, match=vllm_grammar.OPTIONS_VARIABLE) as caught:
-            Options.from_environment(vllm_grammar.OPTIONS_VARIABLE)
+            ServerOptions.from_environment(vllm_grammar.OPTIONS_VARIABLE)
         assert all(name in str(caught.value) for name in [*known, "regex_dialect", "limits"])
 
 
@@ -230,7 +230,7 @@ def asking(**options: object) -> str:
 def test_a_schema_may_ask_for_options() -> None:
     """Whoever talks to a server over HTTP has no other place for them; what the engine was told holds otherwise."""
     bytes_only = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
-    engine = Engine(bytes_only, Options(whitespace="compact"))
+    engine = Engine(bytes_only, ServerOptions(whitespace="compact"))
 
     def takes(text: str, schema: str) -> bool:
         engine.check("JSON", schema)
@@ -262,7 +262,7 @@ def test_a_schema_may_ask_for_options() -> None:
 )
 def test_options_that_a_schema_may_not_have(text: str, message: str) -> None:
     with pytest.raises(cd.GrammarError, match=message):
-        Engine(VOCAB, Options()).check("JSON", text)
+        Engine(VOCAB, ServerOptions()).check("JSON", text)
     assert isinstance(spec_of("JSON", '{"properties": {"x-cdplugin": {}}}'), cd.JsonSchema)
 
 
@@ -344,7 +344,7 @@ def test_a_refusal_that_cannot_be_taken_back(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_budget_belongs_to_its_request() -> None:
-    engine = Engine(VOCAB, Options(limits={"max_expr_width": 60}))
+    engine = Engine(VOCAB, ServerOptions(limits={"max_expr_width": 60}))
     good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", "(a|b)*a(a|b){200}")
     while bad.accept_tokens("bad", [ord("a")]):
         pass
@@ -355,7 +355,7 @@ def test_a_budget_belongs_to_its_request() -> None:
 
 
 def test_grammars_are_shared_and_forgotten() -> None:
-    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 1}))  # too little for any: only their users keep them
+    engine = Engine(VOCAB, ServerOptions(limits={"max_cache_bytes": 1}))  # too little for any: only their users keep them
     one, two = engine.state("CHOICE", CHOICE), engine.state("CHOICE", CHOICE)
     assert one._matcher.grammar is two._matcher.grammar
     for i in range(5):
@@ -365,7 +365,7 @@ def test_grammars_are_shared_and_forgotten() -> None:
 
 
 def test_the_cache_is_bounded_though_grammars_grow_after_they_are_compiled() -> None:
-    engine = Engine(VOCAB, Options(limits={"max_cache_bytes": 8 << 20}))
+    engine = Engine(VOCAB, ServerOptions(limits={"max_cache_bytes": 8 << 20}))
     for i in range(cases(80, 20)):
         state = engine.state("REGEX", f"(a|b)*a(a|b){{7}}c{{{i + 1}}}")
         for step in range(cases(300, 10)):

@@ -13,7 +13,7 @@ import pytest
 from word_choice import CHOICE, END, VOCAB, WORDS, allowed
 
 import cdplugin as cd
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm import logits as vllm_logits
 from cdplugin.adapters.vllm.grammar import Engine
@@ -36,7 +36,7 @@ def update(removed: Sequence[int] = (), added: Sequence[Any] = (), moved: Sequen
 
 
 def processor(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> Any:
-    monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, Options()))
+    monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, ServerOptions()))
     monkeypatch.setattr(vllm_logits.compat, "tokenizer_of", lambda _: None)
     model = SimpleNamespace(get_vocab_size=lambda: VOCAB.size, max_model_len=1_000)
     config = SimpleNamespace(model_config=model, structured_outputs_config=SimpleNamespace(disable_any_whitespace=False))
@@ -138,7 +138,7 @@ def test_requests_come_through_the_same_door(monkeypatch: pytest.MonkeyPatch) ->
     unspellable = request(grammar="start: <|no-such-token|>")
     made = vllm_logits.GrammarLogitsProcessor
     made.validate_params(unspellable)  # nothing is known of the vocabulary
-    monkeypatch.setattr(made, "door", Engine(VOCAB, Options(limits={"max_spec_bytes": 40})))
+    monkeypatch.setattr(made, "door", Engine(VOCAB, ServerOptions(limits={"max_spec_bytes": 40})))
     for wrong, message in ((unspellable, "no-such-token"), (request(regex="a" * 50), "max_spec_bytes")):
         with pytest.raises(cd.GrammarError, match=message):
             asyncio.run(vllm_logits.check_off_loop(wrong))

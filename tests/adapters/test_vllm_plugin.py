@@ -149,7 +149,7 @@ SERVE = """
 import asyncio, threading
 from types import SimpleNamespace as Any
 import cdplugin, vllm.sampling_params
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm import grammar as vllm_grammar
 from vllm.v1.engine.async_llm import AsyncLLM
 VOCAB = cdplugin.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
@@ -157,7 +157,7 @@ class Engine(vllm_grammar.Engine):
     def _refusal(self, kind, text):
         print("checked", text, "on the loop" if threading.current_thread() is threading.main_thread() else "elsewhere")
         return super()._refusal(kind, text)
-engine = Engine(VOCAB, Options())
+engine = Engine(VOCAB, ServerOptions())
 vllm_grammar.engine_for = lambda tokenizer, size, compact: engine
 class Asked(Any):
     def __post_init__(self): pass

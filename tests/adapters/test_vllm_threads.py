@@ -8,7 +8,7 @@ from typing import Any
 
 import cdplugin as cd
 from cdplugin.adapters.serving.engine import Engine
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm.threads import GrammarThreads
 
 SECONDS = 60.0
@@ -21,7 +21,7 @@ def request(text: str, kind: str = "REGEX") -> Any:
 
 
 def test_nobody_waits_for_large_grammars() -> None:
-    engine = Engine(cd.Vocabulary.from_bytes([b"a", b"b", b"</s>"], eos_token_ids=2), Options())
+    engine = Engine(cd.Vocabulary.from_bytes([b"a", b"b", b"</s>"], eos_token_ids=2), ServerOptions())
     long_known = "a{1,9}" * 2_000
     engine.grammar("REGEX", long_known)
     assert engine.has_met("REGEX", long_known) and not engine.has_met("REGEX", "a")
@@ -47,7 +47,7 @@ def test_nobody_waits_for_large_grammars() -> None:
 
 
 def test_an_error_is_the_future_s() -> None:
-    engine = Engine(cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1), Options())
+    engine = Engine(cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1), ServerOptions())
     threads = GrammarThreads(engine, workers=1)
     assert isinstance(threads.submit(lambda r: 1 // 0, request("a")).exception(SECONDS), ZeroDivisionError)
     threads.shutdown(wait=True, cancel_futures=True)

@@ -12,7 +12,7 @@ import pytest
 from vllm_tools import needs_vllm, obj
 
 import cdplugin as cd
-from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.vllm import plugin, tools
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE
 
@@ -53,10 +53,10 @@ def test_what_clients_do_not_say(options: str, unsaid: bool, monkeypatch: pytest
 
 def test_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(OPTIONS_VARIABLE, WISH)
-    assert Options.from_environment(OPTIONS_VARIABLE).strict_tools and not Options().strict_tools
+    assert ServerOptions.from_environment(OPTIONS_VARIABLE).strict_tools and not ServerOptions().strict_tools
     monkeypatch.setenv(OPTIONS_VARIABLE, '{"strict_tools": 1}')
     with pytest.raises(ValueError, match="strict_tools: expected true or false, found 1"):
-        Options.from_environment(OPTIONS_VARIABLE)
+        ServerOptions.from_environment(OPTIONS_VARIABLE)
     assert not tools._wished()  # nothing is raised where a request is read
 
 

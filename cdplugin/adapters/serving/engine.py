@@ -11,7 +11,7 @@ import numpy as np
 
 from cdplugin.adapters.serving.door import OffLoop, taking_turns
 from cdplugin.adapters.serving.metrics import NUMBERS
-from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.serving.slow import Asked, SlowLog
 from cdplugin.admission import admit
 from cdplugin.bitmask import bitmask_words
@@ -35,7 +35,7 @@ class Engine:
     the grammar. ``logger``: the server's own, so that its handler shows the lines.
     """
 
-    def __init__(self, vocab: Vocabulary, options: Options, logger: logging.Logger | None = None) -> None:
+    def __init__(self, vocab: Vocabulary, options: ServerOptions, logger: logging.Logger | None = None) -> None:
         self.vocab = vocab
         self.options = options
         self.logger = logger or logging.getLogger("cdplugin")

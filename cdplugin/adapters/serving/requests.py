@@ -44,7 +44,7 @@ _OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
 @dataclass(frozen=True)
-class Options(JsonOptions):
+class ServerOptions(JsonOptions):
     """How requests are read, one setting for a whole server: its requests have no fields for these.
 
     From an environment variable that holds a JSON object, which every process of a server inherits. The options of
@@ -69,7 +69,7 @@ class Options(JsonOptions):
         return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
 
     @classmethod
-    def from_environment(cls, variable: str) -> Options:
+    def from_environment(cls, variable: str) -> ServerOptions:
         """The options in an environment variable.
 
         Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
@@ -103,7 +103,7 @@ class Options(JsonOptions):
             names = ", ".join(known)
             raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
 
-    def compact(self) -> Options:
+    def compact(self) -> ServerOptions:
         """The same without whitespace in JSON."""
         return replace(self, whitespace="compact", separators=None, indent=None)
 
@@ -113,13 +113,13 @@ class Options(JsonOptions):
         return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
 
 
-def spec_of(request_type: str, text: str, options: Options | None = None) -> Spec:
+def spec_of(request_type: str, text: str, options: ServerOptions | None = None) -> Spec:
     """The spec of a request. ``request_type``: ``JSON``, ``JSON_OBJECT``, ``REGEX``, ``CHOICE``, ``GRAMMAR`` or
     ``STRUCTURAL_TAG``, vLLM's names.
 
     Raises :class:`GrammarError` for text that is not what the type asks for.
     """
-    options = options or Options()
+    options = options or ServerOptions()
     if request_type == "JSON":
         return options.json_schema(text)
     if request_type == "JSON_OBJECT":

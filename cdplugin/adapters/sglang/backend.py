@@ -29,7 +29,7 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 from sglang.srt.runtime_context import get_serving
 
 from cdplugin.adapters.serving.engine import Engine
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.sglang.grammar import CdpluginGrammar, guard_drafts
 from cdplugin.bitmask import allocate_token_bitmask
 from cdplugin.errors import GrammarError
@@ -50,7 +50,7 @@ def make(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Itera
     cannot be read: the server does not start.
     """
     serving = get_serving()
-    options = Options.from_environment(OPTIONS_VARIABLE)
+    options = ServerOptions.from_environment(OPTIONS_VARIABLE)
     if serving.constrained_json_whitespace_pattern is not None:
         options = replace(options, whitespace=serving.constrained_json_whitespace_pattern, separators=None, indent=None)
     elif serving.constrained_json_disable_any_whitespace:
@@ -111,7 +111,11 @@ class CdpluginBackend(_Bounded):
     """Compiles requests for one tokenizer. A ``dispatch_…`` returns a grammar or an ``InvalidGrammarObject``; none raises."""
 
     def __init__(
-        self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | int | None = None, options: Options | None = None
+        self,
+        tokenizer: Any,
+        vocab_size: int,
+        eos_token_ids: Iterable[int] | int | None = None,
+        options: ServerOptions | None = None,
     ) -> None:
         super().__init__()
         self._bound()
@@ -121,7 +125,7 @@ class CdpluginBackend(_Bounded):
         ends = sorted({*vocab.eos_token_ids, *(int(token) for token in given)})
         if tuple(ends) != tuple(vocab.eos_token_ids):
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size, eos_token_ids=ends)
-        self.engine = Engine(vocab, options or Options.from_environment(OPTIONS_VARIABLE), logger)
+        self.engine = Engine(vocab, options or ServerOptions.from_environment(OPTIONS_VARIABLE), logger)
         self.engine.warm()
         logger.info("cdplugin: structured outputs are ready: %s, in %.1f s", vocab, time.monotonic() - began)
 

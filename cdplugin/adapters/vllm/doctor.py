@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, entry_points, version
 
-from cdplugin.adapters.serving.requests import Options
+from cdplugin.adapters.serving.requests import ServerOptions
 from cdplugin.adapters.vllm import compat, plugin
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -90,7 +90,7 @@ def _check_environment(note: Tell, problem: Tell) -> None:
         )
         note(text, "use `vllm serve`, or call cdplugin.adapters.vllm.plugin.register() before LLM is made")
     try:
-        options = Options.from_environment(OPTIONS_VARIABLE)
+        options = ServerOptions.from_environment(OPTIONS_VARIABLE)
     except ValueError as error:
         problem(str(error), f"mend {OPTIONS_VARIABLE}, or unset it")
         return

@@ -22,7 +22,7 @@ from cdplugin import forking
 from cdplugin.adapters.serving import engine as serving
 from cdplugin.adapters.serving.door import OffLoop, taking_turns
 from cdplugin.adapters.serving.metrics import NUMBERS
-from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.bitmask import bitmask_view, bitmask_words
@@ -56,7 +56,7 @@ class _KnownBudgets:
 class Engine(serving.Engine):
     """The engine of one tokenizer in vLLM: requests also have budgets, and become states."""
 
-    def __init__(self, vocab: Vocabulary, options: Options) -> None:
+    def __init__(self, vocab: Vocabulary, options: ServerOptions) -> None:
         super().__init__(vocab, options, logger)
         self.only_prefills = False
         """Whether answers are decoded elsewhere, so that they need no room to end here."""
@@ -193,7 +193,7 @@ def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine
     key = (id(tokenizer), vocab_size, compact)
     with _engines_lock:
         if key not in _engines:
-            options = Options.from_environment(OPTIONS_VARIABLE)
+            options = ServerOptions.from_environment(OPTIONS_VARIABLE)
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
             if compact:
                 options = options.compact()

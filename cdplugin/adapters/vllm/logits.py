@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from cdplugin.adapters.serving.requests import Options, spec_of
+from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.vllm import budget
 from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState, engine_for
@@ -129,7 +129,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
             if given is not None:
                 cls.door.check_budget(*request, given)
         else:  # no vocabulary to compile for: what can be said without
-            options = Options.from_environment(OPTIONS_VARIABLE)
+            options = ServerOptions.from_environment(OPTIONS_VARIABLE)
             budget.of_params(sampling_params, options.endings)
             spec_of(*request, options).rules(options.budgets)
 

@@ -65,10 +65,10 @@ def _wished() -> bool:
 
 @fixed_cache(4, entry_bytes=4000)
 def _wished_by(text: str) -> bool:
-    from cdplugin.adapters.serving.requests import Options
+    from cdplugin.adapters.serving.requests import ServerOptions
     from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE
 
     try:
-        return bool(text) and Options.from_environment(OPTIONS_VARIABLE).strict_tools
+        return bool(text) and ServerOptions.from_environment(OPTIONS_VARIABLE).strict_tools
     except ValueError:
         return False
