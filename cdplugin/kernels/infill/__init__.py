@@ -9,9 +9,10 @@ files                  what they find
 ``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``,
                        ``slots``, ``state_sets``)
 ``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``alive``,
-                       ``taken_over``, ``gap_facts``)
+                       ``taken_over``, ``gap_facts``; ``few_ends``: symbols that end in few places, at once)
 ``items``              from left to right, up to the place whose mask is asked for: parser items that can be completed
-``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``reach``, ``ways``)
+``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``first_columns``, ``reach``, ``ways``)
+``derivation``         a completion: a cheapest derivation of the text; ``measure``: what lexemes cost in gaps
 ``checkpoints``        what of all that is still true for the next text
 ``workspace``          tables, rows of bits; ``layout`` says what is in them
 =====================  ==========================================================================================
