@@ -256,7 +256,6 @@ class InfillGrammar:
         self.workspace.set(ws.RANKS, self._ranks(rules, nullable))
         self.workspace.set(ws.LAST_RANKS, self._ranks(turned, nullable))
         self._set_after(rules, nullable)
-        self._set_ups(rules)
         begins = self._edge_lexemes(rules, nullable)
         ends = self._edge_lexemes(turned, nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
@@ -352,49 +351,6 @@ class InfillGrammar:
         turns = self.workspace.tables[ws.SYMBOL_DOTS][: np.count_nonzero(np.array(symbols) != -1)]
         by_turn[:, : len(turns)] = by_dot[:, turns]
         self.workspace.set(ws.AFTER, np.packbits(by_turn, axis=1, bitorder="little").view(np.int64).ravel())
-
-    def _set_ups(self, rules: list[tuple[int, list[int]]]) -> None:
-        """By symbol: the dots before what rules of one symbol make of it (:mod:`cdplugin.kernels.infill.few_ends`)."""
-        work = self.workspace
-        if self.n_dots > MOST_DOTS_ALIVE:
-            work.set(ws.UP_DOTS, np.zeros(0, np.int64))
-            return
-        tables = self.arena.tables
-        turns = work.tables[ws.SYMBOL_DOTS][: work.tables[ws.SYMBOL_HEADS][-1]]
-        begins = (work.tables[ws.IS_FIRST][turns] != 0) & (turns > 0)
-        before = np.where(turns > 0, tables[layout.DOT_SYMBOL][turns - 1], -1)
-        is_whole = begins & (tables[layout.DOT_SYMBOL][turns + 1] == -1)
-        work.set(
-            ws.UP_RECORDS,
-            turns
-            | tables[layout.DOT_LEFT][turns] << ws.UP_LEFT
-            | begins.astype(np.int64) << ws.UP_BEGINS
-            | (tables[layout.DOT_NULL_REST][turns + 1] != 0).astype(np.int64) << ws.UP_PASSES
-            | (~begins & (before >= 0) & (tables[layout.NULLABLE][np.maximum(before, 0)] != 0)).astype(np.int64) << ws.UP_GROWS,
-        )
-        n_symbols = self.n_nonterminals + self.n_lexemes
-        heads = work.tables[ws.SYMBOL_HEADS].tolist()
-        own = int.from_bytes(np.packbits(~is_whole, bitorder="little").tobytes(), "little")
-        found = [(own >> heads[i] & ((1 << heads[i + 1] - heads[i]) - 1)) << heads[i] for i in range(n_symbols)]
-        single = [(right[0], left) for left, right in rules if len(right) == 1]
-        single = [(symbol if symbol >= 0 else self.n_nonterminals - 2 - symbol, left) for symbol, left in single]
-        rank = work.tables[ws.RANKS][: self.n_nonterminals].tolist()
-        single.sort(key=lambda pair: -rank[pair[1]])  # a left side before what it is made of, but for circles
-        grown = True
-        while grown:
-            grown = False
-            for symbol, left in single:
-                if found[left] & ~found[symbol]:
-                    found[symbol] |= found[left]
-                    grown = True
-        words = int(work.header[ws.W_TURN_SET])
-        data = b"".join(dots.to_bytes(8 * words, "little") for dots in found)
-        sets = np.frombuffer(data, np.int64).reshape(n_symbols, words)
-        of_words = np.zeros((2, n_symbols, 64), np.uint8)
-        of_words[0, :, :words] = sets != 0
-        of_words[1, :, :words] = (sets & work.tables[ws.PASSES][:words]) != 0
-        summaries = np.packbits(of_words, axis=2, bitorder="little").view(np.int64)
-        work.set(ws.UP_DOTS, np.hstack([summaries[0], summaries[1], sets]).ravel())
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""

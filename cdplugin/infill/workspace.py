@@ -70,8 +70,6 @@ _RULES = (
     ws.RANKS,
     ws.LAST_RANKS,
     ws.AFTER,
-    ws.UP_DOTS,
-    ws.UP_RECORDS,
     ws.PASSES,
     ws.SKIPPED,
 )

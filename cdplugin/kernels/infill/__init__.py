@@ -9,7 +9,7 @@ files                  what they find
 ``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``,
                        ``slots``, ``state_sets``)
 ``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``alive``,
-                       ``taken_over``, ``gap_facts``; ``few_ends``: symbols that end in few places, at once)
+                       ``taken_over``, ``gap_facts``)
 ``items``              from left to right, up to the place whose mask is asked for: parser items that can be completed
 ``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``first_columns``, ``reach``, ``ways``)
 ``derivation``         a completion: a cheapest derivation of the text; ``measure``: what lexemes cost in gaps

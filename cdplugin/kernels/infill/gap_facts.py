@@ -31,6 +31,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.alive import is_alive
 from cdplugin.kernels.infill.taken_over import note_done
 from cdplugin.kernels.infill.workspace import (
     charge,
@@ -419,20 +420,6 @@ def _lead_on(h, w, node, base, dot, ends):
 
 
 @kernel
-def _row_of_several(h, w, base, dot):
-    """A fresh row with the ends of all symbols that the rest of a rule may end with; or ``W_GROW``."""
-    symbols = i64(h, layout.DOT_SYMBOL)
-    row = new_row(w)
-    while row > 0 and symbols[dot] != layout.END_OF_RULE:
-        if i64(h, layout.DOT_NULL_REST)[dot + 1]:
-            or_row(tab(w, ws.BITS), row, _row_of(w, base, _number(w, symbols[dot])), whead(w)[ws.W_WIDTH])
-        if not _stays(w, symbols[dot]):
-            break
-        dot += 1
-    return row
-
-
-@kernel
 def _name_rows(h, w, node, base):
     """Name the rows in ``REST`` and ``DERIVED``. A dot has the row of its tail, or one of its own if it has several, or if a
     rest behind a later symbol of the rule is known. 0 or ``W_GROW``.
@@ -447,6 +434,7 @@ def _name_rows(h, w, node, base):
     n_symbols = n_nonterminals + head[ws.W_N_LEXEMES]
     width = head[ws.W_WIDTH]
     symbols = i64(h, layout.DOT_SYMBOL)
+    null_rest = i64(h, layout.DOT_NULL_REST)
     bits = tab(w, ws.BITS)
     tails = tab(w, ws.GAP_TAIL)
     rest = tab(w, ws.REST)
@@ -465,27 +453,27 @@ def _name_rows(h, w, node, base):
             note_done(w, node, np.int64(symbol), row)
     touch(w, ws.DERIVED, node * n_nonterminals, n_nonterminals)
     touch(w, ws.REST, node * n_dots, n_dots)
-    dots = tab(w, ws.SYMBOL_DOTS)
-    alive = tab(w, ws.ALIVE)
-    words = head[ws.W_TURN_SET]
-    for k in range(words):
-        set_ = alive[node * words + k]
-        while set_:
-            dot = dots[64 * k + low_bit(set_)]
-            set_ &= set_ - 1
-            tail = tails[dot]
-            if tail == 0:
+    for dot in range(n_dots):
+        tail = tails[dot]
+        if tail == 0 or not is_alive(w, node, dot):
+            continue
+        if tail > 0:
+            row = base + 2 * (tail - 1) * width
+            if bits[row + width] == 0:
                 continue
-            if tail > 0:
-                row = base + 2 * (tail - 1) * width
-                if bits[row + width] == 0:
-                    continue
-            else:
-                row = _row_of_several(h, w, base, dot)
-                if row < 0:
-                    return row
-            rest[node * n_dots + dot] = row
-            note_rest(w, node, dot)
+        else:
+            row = new_row(w)
+            if row < 0:
+                return row
+            at = np.int64(dot)
+            while symbols[at] != layout.END_OF_RULE:
+                if null_rest[at + 1]:
+                    or_row(bits, row, _row_of(w, base, _number(w, symbols[at])), width)
+                if not _stays(w, symbols[at]):
+                    break
+                at += 1
+        rest[node * n_dots + dot] = row
+        note_rest(w, node, np.int64(dot))
     for i in range(head[ws.W_N_GAP_LIST]):
         dot = tab(w, ws.GAP_LIST)[i]
         led = tab(w, ws.GAP_ROWS)[dot]

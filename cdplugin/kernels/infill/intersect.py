@@ -44,9 +44,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
-from cdplugin.kernels.infill.few_ends import follow_few, forget_going_on, none_stays, prepare_few, words_alive
 from cdplugin.kernels.infill.gap_facts import rests_in_gap
-from cdplugin.kernels.infill.growing import derived_row, grown, wait_for
 from cdplugin.kernels.infill.taken_over import (
     LAST_NODES,
     are_many,
@@ -61,6 +59,7 @@ from cdplugin.kernels.infill.workspace import (
     final_node,
     forget_rows,
     has_bit,
+    name_row,
     new_row,
     or_row,
     rest_row,
@@ -108,8 +107,6 @@ def build_rests(h, w):
     for i in range(pending):
         tab(w, ws.PENDING)[i] = 0
     find_done(w, last)
-    if prepare_few(w) < 0:
-        return np.int64(statuses.W_GROW)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     element = head[ws.W_ELEMENTS] - 1
     # right to left: a node's facts refer to nodes right of it, or to itself
@@ -119,7 +116,6 @@ def build_rests(h, w):
         # to forget this node's facts later: cut off what comes after here
         tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
-        forget_going_on(w, np.int64(node))
         if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
             element = _gap_up_to(w, element, np.int64(node))
             status = np.int64(0)
@@ -252,8 +248,6 @@ def _rests_of(h, w, node):
     fresh = new_row(w)
     if fresh < 0:
         return fresh
-    few = head[ws.W_FEW] != 0 and none_stays(w, node)
-    alive = words_alive(w, node) if few else np.int64(0)
     bits = tab(w, ws.BITS)
     useful = tab(w, ws.USEFUL)
     for i in range((n_nonterminals + 63) >> 6):
@@ -275,8 +269,6 @@ def _rests_of(h, w, node):
             many = (stays_here or some != 0) and are_many(w, row, width)
             if many or stays_here:
                 status = _follow(h, w, node, n_nonterminals + lexeme, row, many)
-            elif some and few:
-                status = follow_few(h, w, node, n_nonterminals + lexeme, fresh, alive)
             elif some:
                 status = _follow(h, w, node, n_nonterminals + lexeme, fresh, False)
             else:
@@ -295,10 +287,7 @@ def _rests_of(h, w, node):
         for i in range(node >> 6, width):  # the second row of an entry: what was followed already
             bits[fresh + i] = bits[entry + i] if again else bits[entry + i] & ~bits[entry + width + i]
             bits[entry + width + i] = bits[entry + i]
-        if few and not many:
-            status = follow_few(h, w, node, nonterminal, fresh, alive)
-        else:
-            status = _follow(h, w, node, nonterminal, fresh, many)
+        status = _follow(h, w, node, nonterminal, fresh, many)
         if status < 0:
             return status
 
@@ -399,7 +388,7 @@ def _take_over(h, w, node, dot, other):
         return into
     first = node >> 6
     if or_row(tab(w, ws.BITS), into + first, known + first, whead(w)[ws.W_WIDTH] - first):
-        return grown(h, w, node, dot)
+        return _grown(h, w, node, dot)
     return np.int64(0)
 
 
@@ -450,7 +439,7 @@ def _gather(h, w, node, dot, ends):
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
     charge(w, work)
-    return grown(h, w, node, dot) if grew else np.int64(0)
+    return _grown(h, w, node, dot) if grew else np.int64(0)
 
 
 @kernel
@@ -464,7 +453,7 @@ def _promote(w, node, left, row):
     word = node >> 6
     charge(w, whead(w)[ws.W_WIDTH] - word)
     if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
-        wait_for(w, left)
+        _wait(w, left)
     return np.int64(0)
 
 
@@ -505,5 +494,85 @@ def _derive(h, w, node, dot, ends):
                 grew = True
     charge(w, work)
     if grew:
-        wait_for(w, left)
+        _wait(w, left)
     return np.int64(0)
+
+
+@kernel
+def derived_row(w, node, nonterminal):
+    """The row of ``DERIVED`` for a nonterminal at the node under way, made now (with the one after it) if there is none; or
+    ``W_GROW``.
+
+    The row after it, ``W_WIDTH`` further on, holds the ends that were followed already.
+    """
+    index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
+    here = tab(w, ws.DERIVED_HERE)
+    bit = np.int64(1) << (nonterminal & 63)
+    if here[nonterminal >> 6] & bit:
+        return tab(w, ws.DERIVED)[index]
+    entry = name_row(w, ws.DERIVED, index)
+    if entry < 0 or new_row(w) < 0:
+        return np.int64(statuses.W_GROW)
+    here[nonterminal >> 6] |= bit
+    return entry
+
+
+@kernel
+def _wait(w, nonterminal):
+    """Let a nonterminal wait to be followed: its ends at the node have grown."""
+    rank = tab(w, ws.RANKS)[nonterminal]
+    words = (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6
+    pending = tab(w, ws.PENDING)
+    pending[rank >> 6] |= np.int64(1) << (rank & 63)
+    pending[words + (rank >> 12)] |= np.int64(1) << ((rank >> 6) & 63)
+
+
+@kernel
+def _grown(h, w, node, dot):
+    """``REST[dot]`` at ``node`` grew: pass that on, until nothing more grows. 0 or a status.
+
+    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere to the dot before, if the symbol between them
+    leads from the node to itself: it is empty, or lies in a gap.
+    """
+    head = whead(w)
+    n_dots = head[ws.W_N_DOTS]
+    word = node >> 6
+    width = head[ws.W_WIDTH] - word
+    first = tab(w, ws.IS_FIRST)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    while True:
+        row = tab(w, ws.REST)[node * n_dots + dot]
+        charge(w, 1 + width)
+        if first[dot]:
+            # the rule's beginning has new ends, so its nonterminal does
+            left = i64(h, layout.DOT_LEFT)[dot]
+            entry = derived_row(w, node, left)
+            if entry < 0:
+                return entry
+            if or_row(tab(w, ws.BITS), entry + word, row + word, width):
+                _wait(w, left)
+            return np.int64(0)
+        # the symbol before cannot lead from this node to itself, so the dot before it is not concerned
+        if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
+            return np.int64(0)
+        into = rest_row(w, node, dot - 1)
+        if into < 0:
+            return into
+        if not or_row(tab(w, ws.BITS), into + word, row + word, width):
+            return np.int64(0)
+        dot -= 1
+
+
+@kernel
+def stays(h, w, node, symbol):
+    """Whether a symbol leads from a node to itself: it derives the empty string, or lies in a gap."""
+    head = whead(w)
+    if symbol >= 0:
+        if i64(h, layout.NULLABLE)[symbol]:
+            return True
+        if not has_bit(tab(w, ws.DERIVED_HERE), 0, symbol):
+            return False
+        row = tab(w, ws.DERIVED)[node * head[ws.W_N_SYMBOLS_NT] + symbol]
+    else:
+        row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
+    return row != 0 and has_bit(tab(w, ws.BITS), row, node)

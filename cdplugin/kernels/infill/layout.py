@@ -142,14 +142,8 @@ from __future__ import annotations
     GAP_UPS,
     GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
     GAP_LIST,  # the dots that have one
-    UP_DOTS,  # symbol -> two words that tell which of the next are not 0, and which have dots of PASSES; then a set by turn,
-    # W_TURN_SET words: the dots before it and before what rules of one symbol make of it, these rules' own left out; empty
-    # where dots are many
-    UP_RECORDS,  # turn -> UP_LEFT …: what is asked of a dot
-    GOES_ON,  # node -> a word that tells which of the next are not 0, then a set by turn: the dots of which the next one has a
-    # row in REST there
     N_WORKSPACE,
-) = range(127)
+) = range(124)
 
 _S = 2 * N_WORKSPACE
 (
@@ -227,14 +221,10 @@ _S = 2 * N_WORKSPACE
     W_BITS_CLEAN,  # behind what is used of BITS and of LIVE_BITS: up to here there are zeros
     W_LIVE_CLEAN,
     W_REST_WIDTH,  # the width of the rows in REST_NODES
-    W_FEW,  # whether symbols with few ends are followed by way of UP_DOTS
     WORKSPACE_WORDS,
-) = range(_S, _S + 76)
+) = range(_S, _S + 75)
 
 GAP, SLOT = -1, -2  # in ELEMENTS
-UP_LEFT, UP_BEGINS, UP_PASSES, UP_GROWS = 24, 48, 49, 50
-"""Shifts in a word of UP_RECORDS, whose lowest bits are the dot: the rule's left side; 1 if the dot begins the rule (not rule
-0); if the rest behind the symbol after it may be empty; if the symbol before it may be."""
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 C_STATES, C_LEXEMES, C_FIRST = range(3)

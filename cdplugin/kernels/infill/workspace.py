@@ -172,21 +172,15 @@ def rest_row(w, node, dot):
 @kernel
 def note_rest(w, node, dot):
     """Note that there is a row of ``REST`` for a dot at a node: by dot (``REST_NODES``), by node (``USEFUL``) and for the
-    symbol before it (``ACTIVE``, by node ``GOES_ON``), so that nobody looks for rows where there are none.
+    symbol before it (``ACTIVE``), so that nobody looks for rows where there are none.
     """
-    head = whead(w)
     word = node >> 6
     bit = np.int64(1) << (node & 63)
-    tab(w, ws.REST_NODES)[dot * head[ws.W_WIDTH] + word] |= bit
+    tab(w, ws.REST_NODES)[dot * whead(w)[ws.W_WIDTH] + word] |= bit
     tab(w, ws.USEFUL)[word] |= bit
     if dot:
         turn = tab(w, ws.TURN_OF)[dot - 1]
-        before = np.int64(1) << (turn & 63)
-        tab(w, ws.ACTIVE)[turn >> 6] |= before
-        if head[ws.W_FEW] and turn >> 6 < head[ws.W_TURN_SET]:  # the ends of rules come last and have no room there
-            at = node * (head[ws.W_TURN_SET] + 1)
-            tab(w, ws.GOES_ON)[at] |= np.int64(1) << (turn >> 6)
-            tab(w, ws.GOES_ON)[at + 1 + (turn >> 6)] |= before
+        tab(w, ws.ACTIVE)[turn >> 6] |= np.int64(1) << (turn & 63)
 
 
 @kernel
