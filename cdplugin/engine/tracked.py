@@ -55,9 +55,7 @@ class ValueTracker:
         self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
         self._places: dict[int, _Place] = {}
-        self._first_records: dict[
-            int, np.ndarray
-        ] = {}  # the record of lexemes that track, by number, with their last expression
+        self._tracking: dict[int, np.ndarray] = {}  # the record of lexemes that track, by number, with their last expression
         self._expressions: dict[int, int] = {}
         self._remaining: dict[int, Remaining] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
@@ -77,12 +75,12 @@ class ValueTracker:
         Raises :class:`LimitExceeded` where that cannot be decided.
         """
         number = self._number[tracked.lexeme]
-        record = self._first_records.get(number)
+        record = self._tracking.get(number)
         if record is None:
             record = self._record(number)
             record[layout.X_BEGUN] = record[layout.X_SYMBOL] = record[layout.X_TRACKED]
             record[layout.X_ROLE] = layout.TRACKS
-            self._first_records[number] = record
+            self._tracking[number] = record
             self._expressions[number] = int(record[layout.X_EXPRESSION])
         expression = self._expressions[number]
         if tracked.excluded is not None:

@@ -162,7 +162,7 @@ class DistinctItems(Family[_Place]):
                 for rule in rules.get(symbol, ()):
                     pending += rule
         if holds_rewritten:
-            used.update(dict.fromkeys(self._signs.unsure(symbol) for symbol in [*used] if symbol in self._signs.events))
+            used.update(dict.fromkeys(self._signs.unsure(symbol) for symbol in used if symbol in self._signs.events))
         self._used = [*used, *self._items.uses()]
         for item, least in self._items.counted():
             if least > 1:
