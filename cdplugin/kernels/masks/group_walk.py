@@ -3,7 +3,8 @@
 Where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`), the walk has cursors that
 carry no text, so that any value stands for the lexemes that ended. What they allow is never too little. A token is *sure*
 where it cannot be too much either: if it does not get past the first byte of a shadow, or stays in one whose state is rich,
-in which so many plain characters may come that the values to avoid cannot be all there is. The other tokens are doubts.
+in which so many plain characters may come that the values to avoid cannot be all there is; or if what it gets past, where a
+doubtful lexeme (UNSURE, SIGN) might have come, is a lexeme that surely may come. The other tokens are doubts.
 Where no lexeme tracks its value, all tokens are sure.
 """
 
