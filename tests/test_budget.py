@@ -12,7 +12,7 @@ from engine_tools import TINY, cases, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.engine import arena as owner
-from cdplugin.engine import pages
+from cdplugin.engine import capacities, pages
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
@@ -149,8 +149,7 @@ def test_a_broken_arena_says_so_and_is_not_used() -> None:
 def bytes_of_tables(arena: Arena, base_arena: Arena) -> int:
     """Bytes of the distinct memory that an arena's own tables lie in: not those of the vocabulary, which all arenas have."""
     assert arena._block is not None
-    blocks = [arena._block.memory, *(page for number, page in arena._pages.items() if number < 0)]  # of several tables each
-    memory = {id(block): block.nbytes for block in blocks}
+    memory = {0: sum(end - start for start, end, _, _ in arena._block.spans.values())}  # what it has of its block's room
     for table in range(layout.N_TABLES):
         array = arena.tables[table]
         is_shared = array is base_arena.tables[table] or table in (layout.LITERAL_OFFSETS, layout.LITERAL_BYTES)
@@ -213,21 +212,58 @@ def test_a_table_that_grows_is_never_there_twice(monkeypatch: pytest.MonkeyPatch
     """Its pages become more; where somebody refers to it, it is copied, and the reference holds what it did."""
     monkeypatch.setattr(pages, "LARGE", 1 << 12)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
-    arena.reserve(layout.TOKEN_LISTS, 1 << 14)
+    arena.reserve(layout.TOKEN_LISTS, 1 << 18)  # more than it has room for in the block that it began in
     installed = []
     install = Arena._install
     monkeypatch.setattr(Arena, "_install", lambda self, *a: (installed.append(a[0]), install(self, *a))[1])
-    arena.tables[layout.TOKEN_LISTS][: 1 << 14] = np.arange(1 << 14)
-    arena.reserve(layout.TOKEN_LISTS, 1 << 15)
+    arena.tables[layout.TOKEN_LISTS][: 1 << 18] = np.arange(1 << 18)
+    arena.reserve(layout.TOKEN_LISTS, 1 << 19)
     assert not installed
     held = arena.tables[layout.TOKEN_LISTS]
     size = len(held)
     arena.reserve(layout.TOKEN_LISTS, size + 1)
     assert installed == [(layout.TOKEN_LISTS,)]
     grown = arena.tables[layout.TOKEN_LISTS]
-    assert len(held) == size < len(grown) and grown[: 1 << 14].tolist() == held[: 1 << 14].tolist() == [*range(1 << 14)]
+    assert len(held) == size < len(grown) and grown[: 1 << 18].tolist() == held[: 1 << 18].tolist() == [*range(1 << 18)]
     head = arena.header[2 * layout.TOKEN_LISTS : 2 * layout.TOKEN_LISTS + 2].tolist()
     assert head == [grown.ctypes.data, len(grown)]
+
+
+def test_a_table_grows_where_it_is_while_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "_free", {})  # else its memory may have been another's, which had grown
+    monkeypatch.setattr(pages, "_kept", 0)
+    arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
+    monkeypatch.setattr(Arena, "_install", lambda *_: pytest.fail("it was copied"))
+    for table in capacities.ROOM:
+        before, nbytes = arena.tables[table], arena.nbytes
+        before[:] = 7
+        arena.reserve(table, len(before) + 1)
+        after = arena.tables[table]
+        assert after.ctypes.data == before.ctypes.data and len(after) > len(before)
+        assert arena.nbytes - nbytes == after.nbytes - before.nbytes
+        assert (after[: len(before)] == 7).all()
+        assert table in capacities.IN_USE or not after[len(before) :].any()
+
+
+def test_memory_that_tables_grew_in_is_handed_on_as_large_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted for the next arena, too, whose tables are zeros where they must be."""
+    monkeypatch.setattr(pages, "_free", {})
+    monkeypatch.setattr(pages, "_kept", 0)
+    compiler = cd.Compiler(VOCAB)
+    arena = compiler.compile_ir(SPECS[0].to_ir(compiler.limits))._arena
+    for table in capacities.ROOM:
+        arena.reserve(table, 2 * len(arena.tables[table]))
+        arena.tables[table][-1] = 7
+    sizes, address = {table: len(arena.tables[table]) for table in capacities.ROOM}, arena._block.memory.ctypes.data
+    del arena
+    taken = compiler.compile_ir(SPECS[0].to_ir(compiler.limits))._arena
+    assert taken._block.memory.ctypes.data == address
+    assert {table: len(taken.tables[table]) for table in capacities.ROOM} == sizes
+    assert all(not taken.tables[table][-1] for table in capacities.ROOM if table not in capacities.IN_USE)
+    assert taken.nbytes == bytes_of_tables(taken, compiler._base.arena) + owner._OBJECT_BYTES + taken.header.nbytes
+    small = cd.Compiler(VOCAB, cd.Limits(max_cache_bytes=8 << 20))
+    del taken
+    assert small.compile_ir(SPECS[0].to_ir(small.limits))._arena.nbytes < 1 << 20, "a small cache takes no large memory over"
 
 
 def test_an_arena_that_was_replaced_goes_at_once() -> None:

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of, spans_of
-from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, Room
+from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
+from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, ROOM, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -41,8 +41,8 @@ _RESTART_WORK = 200  # units of work of an operation that begins again, besides 
 _OBJECT_BYTES = 8 << 10
 """An arena without its tables: the arrays' headers, lists, the lock."""
 
-_OF_BLOCK, _OF_WALKS = -1, -2  # instead of a table's number: the pages of a clone's block, of the tables for walks
-_WALK_SPANS, _WALK_BYTES = spans_of(FOR_WALKS, {})
+_PARTS = 8  # of what an arena may have: a table leaves the block that it began in when it is larger than one of so many
+_TAKEN_OVER = 64  # used memory is taken over where an arena, and the cache of grammars, may have so many times its bytes
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
@@ -123,7 +123,8 @@ class Arena(Values):
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
         self._begin(vocab, limits, Notes(0))
         self._block: Block | None = None
-        self._spans: list[np.ndarray] = []  # what is copied into a clone's block: where that is zeros, and anywhere else
+        self._spans: list[np.ndarray] = []  # what is copied into a clone's block: if that has been in use, and if it is zeros
+        self._kind: tuple[object, ...] = ()  # of memory that clones have their block in
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
@@ -198,9 +199,10 @@ class Arena(Values):
         in_use = self._in_use()
         in_use[layout.STACK] = 0
         self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
-        self._block = Block.of({table: self.tables[table] for table in INITIAL}, in_use)
+        self._block = Block.of({table: self.tables[table] for table in INITIAL}, in_use, ROOM)
         self.set_block(self._block)
         self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
+        self._kind = (len(self._block.memory), *sorted(self._block.rooms.items()))
         self._fixed = {t: array for t, array in self.tables.items() if t not in INITIAL}
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
@@ -212,12 +214,19 @@ class Arena(Values):
         other.max_bytes = self.max_bytes
         other.header = self.header.copy()
         other.address = address_of(other.header)
-        memory, is_zero = pages.acquire(len(self._block.memory))
-        spans = self._spans[is_zero]
-        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(spans), len(spans))
-        block = other._block = Block(memory, self._block.spans)
+        own, other._kind = self._block, self._kind
+        most = min(self.max_bytes, self.limits.max_cache_bytes) // _TAKEN_OVER
+        memory, noted = pages.acquire_room(len(own.memory), self._kind, most)
+        copied = self._spans[noted is None]
+        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(copied), len(copied))
+        block = other._block = Block(memory, own.spans, own.zeros, own.rooms)
+        if noted is not None:
+            block.take_over(noted)
+            for table in block.rooms:
+                start, end, _, _ = block.spans[table]
+                other.header[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         other.tables = Tables(self._fixed, (block,))
-        other._pages, other._own = {_OF_BLOCK: memory}, {}
+        other._pages, other._own = {}, {}
         return other
 
     def set_block(self, block: Block) -> None:
@@ -249,16 +258,20 @@ class Arena(Values):
         if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
             self.tables.clear()
             self.tables.blocks = ()
-            self._block = None
             freed = list(self._pages.values())
             self._pages.clear()
             pages.release(freed)
+            block, self._block = self._block, None
+            if block is not None and self._kind:
+                freed, nbytes, spans = [block.memory], block.nbytes, block.spans
+                del block
+                pages.release_room(freed, self._kind, nbytes, spans)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arena's own tables, those that a clone began with included, and of what makes rules late."""
         late = 0 if self.expand is None else self.expand.nbytes
-        block = 0 if self._block is None else self._block.memory.nbytes
+        block = 0 if self._block is None else self._block.nbytes
         return late + _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
 
     def note_size(self) -> None:
@@ -477,10 +490,22 @@ class Arena(Values):
         added = reserved
         for table in tables:
             size = items * DTYPES[table].itemsize
+            if items <= self._most_in_block(table):
+                added += size - self.tables[table].nbytes
+                continue
             added += size if size < pages.LARGE else pages.rounded(size)
             if self._is_extended(table):
                 added -= self._own[table]
         return self.nbytes + added <= self._most_bytes
+
+    def _most_in_block(self, table: int) -> int:
+        """How many items a table may have where it is, in the block that the arena began with; 0: it does not lie there.
+
+        When it moves out, its room stays taken, so that is a part of what the arena may have.
+        """
+        if self._block is None or table in self._own:
+            return 0
+        return min(self._block.most(table), self.max_bytes // _PARTS // DTYPES[table].itemsize)
 
     def _is_extended(self, table: int) -> bool:
         """Whether a table's pages become more when it grows."""
@@ -502,6 +527,9 @@ class Arena(Values):
         """
         length = len(self.tables[tables[0]])
         is_hashed = tables[0] in HASHED
+        in_block = self._most_in_block(tables[0])
+        if needed <= in_block:
+            wanted = min(wanted, in_block)
         least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
         items = wanted
         reserved = 0 if is_hashed or self._stretched else self._doubled
@@ -510,6 +538,12 @@ class Arena(Values):
         if items == least and not self._has_bytes(tables, least):
             self.over_budget = True
             raise self._too_large()
+        if items <= in_block:
+            assert self._block is not None
+            with self._changing():
+                self.set_table(tables[0], self._block.extend(tables[0], items))
+            self.note_size()
+            return
         if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
             try:
                 fresh = [Room.of(table, items) for table in tables]
@@ -545,24 +579,10 @@ class Arena(Values):
 
     def reserve_for_walks(self) -> None:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
-        again. To be called between operations: of each table what is in use is copied into one block.
+        again. To be called between operations.
         """
-        is_grown = any(table in self._pages or len(self.tables[table]) > size for table, size in FOR_WALKS.items())
-        if is_grown or not self._has_bytes((), 0, _WALK_BYTES):
-            for table, size in FOR_WALKS.items():
-                self.reserve(table, size)
-            return
-        memory, _ = pages.acquire(_WALK_BYTES)
-        block = Block(memory, _WALK_SPANS)
-        in_use = self._in_use()
-        for table in FOR_WALKS:
-            old = self.tables[table]
-            used = min(in_use[table], len(old))
-            block.table(table)[:used] = old[:used]
-        self.set_block(block)
-        self._pages[_OF_WALKS] = memory
-        self._own[_OF_WALKS] = memory.nbytes
-        self.note_size()
+        for table, size in FOR_WALKS.items():
+            self.reserve(table, size)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import addressof, c_char
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from cdplugin.kernels.store import layout
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
+_PAGE = 4096  # bytes: tables that have room begin at a page, so that what they do not use is not touched
 
 
 def dtype_of(table: int) -> type:
@@ -35,43 +36,65 @@ Span = tuple[int, int, int, type]
 """Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
 
 
-def spans_of(sizes: Mapping[int, int], in_use: Mapping[int, int]) -> tuple[dict[int, Span], int]:
-    """Where tables of so many items lie in a block, and the bytes of all; ``in_use``: how many items of a table matter, else
-    none.
-    """
-    at = 0
-    spans: dict[int, Span] = {}
-    for table, items in sizes.items():
-        size = DTYPES[table].itemsize
-        nbytes = items * size
-        spans[table] = (at, at + nbytes, at + in_use.get(table, 0) * size, dtype_of(table))
-        at += -(-nbytes // _LINE) * _LINE
-    return spans, at
-
-
 @dataclass(eq=False, slots=True)
 class Block:
     """Several tables in one piece of memory, so that an arena takes them over at once.
 
-    ``memory``: uint8; ``zeros``: tables that are zeros where they are not in use.
+    ``memory``: uint8; ``zeros``: tables that are zeros where they are not in use; ``rooms``: for tables that may become larger
+    where they are, the byte where their room ends. Room that nobody has used takes no memory.
     """
 
     memory: np.ndarray
     spans: Mapping[int, Span]
     zeros: Sequence[int] = ()
+    rooms: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros."""
-        used = {
-            table: min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
-            for table, array in tables.items()
-        }
-        spans, nbytes = spans_of({table: len(array) for table, array in tables.items()}, used)
-        block = cls(np.zeros(nbytes, np.uint8), spans, [table for table in tables if table not in in_use])
+    def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int], room: Mapping[int, int]) -> Block:
+        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros. ``room``: how
+        many times as large a table may become (default: 1).
+        """
+        at = 0
+        spans: dict[int, Span] = {}
+        rooms: dict[int, int] = {}
+        for table in sorted(tables, key=lambda table: table in room):
+            array = tables[table]
+            used = min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
+            unit = _PAGE if table in room else _LINE
+            at = -(-at // unit) * unit
+            spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
+            at += array.nbytes * room.get(table, 1)
+            if table in room:
+                rooms[table] = at
+        block = cls(np.zeros(at, np.uint8), spans, [table for table in tables if table not in in_use], rooms)
         for table, array in tables.items():
             block.table(table)[:] = array
         return block
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return sum([end - start for start, end, _, _ in self.spans.values()])
+
+    def most(self, table: int) -> int:
+        """How many items a table may have where it is; 0: it has no room."""
+        return (self.rooms[table] - self.spans[table][0]) // DTYPES[table].itemsize if table in self.rooms else 0
+
+    def extend(self, table: int, items: int) -> np.ndarray:
+        """The table with so many items, at most :meth:`most`."""
+        start, before, used, dtype = self.spans[table]
+        end = start + items * DTYPES[table].itemsize
+        self.spans = {**self.spans, table: (start, end, used, dtype)}
+        if table in self.zeros:
+            self.memory[before:end] = 0
+        return self.table(table)
+
+    def take_over(self, spans: Mapping[int, Span]) -> None:
+        """Make the tables as large as those that an earlier arena had in the same memory."""
+        for table in self.zeros:
+            self.memory[self.spans[table][1] : spans[table][1]] = 0
+        own = self.spans
+        self.spans = {table: (*span[:2], own[table][2], span[3]) for table, span in spans.items()}
 
     @classmethod
     def around(cls, words: np.ndarray, sizes: Iterable[tuple[int, int]]) -> Block:

@@ -31,6 +31,21 @@ INITIAL = {
 """Items that tables begin with: zeros. Record 0 ("none") of values, lexer states, their transitions, and rows is among them:
 kernels read it without asking."""
 
+ROOM = {
+    layout.DATA: 8,
+    layout.VALUES: 4,
+    layout.STACK: 8,
+    layout.TRANSITIONS: 16,
+    layout.LEXER_STATES: 16,
+    layout.ROWS: 4,
+    layout.BASES: 4,
+    layout.MASKS: 4,
+    layout.TOKEN_LISTS: 16,
+    layout.ENDS: 16,
+}
+"""How many times ``INITIAL`` a table of a clone may become where it is: addresses that take no memory until they are used. Most
+grammars grow, and a copy would take fresh pages for what is there already."""
+
 FOR_WALKS = {
     layout.DATA: 1 << 15,
     layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
@@ -40,6 +55,7 @@ FOR_WALKS = {
     layout.TOKEN_LISTS: 1 << 17,
     layout.ENDS: 1 << 15,
 }
+"""Items for walks of much of the trie."""
 
 IN_USE = {
     layout.DATA: (layout.DATA_USED, 1),

@@ -10,7 +10,9 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
+from collections.abc import Hashable
 from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +22,19 @@ LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
 _HUGE = 4 << 20  # bytes: while somebody needs so many at once, none wait for others
-_REFERENCES = 3  # in `release`: the caller's list, the loop's variable, the argument of getrefcount
+_REFERENCES = 2  # in `_keep`: the caller's list, the argument of getrefcount
+
+
+class Waiting(NamedTuple):
+    """A block that waits for a user: how many of its bytes have been in use, and what its last user noted."""
+
+    block: np.ndarray
+    nbytes: int
+    note: Any
+
 
 _lock = threading.RLock()  # an arena may die, and release, wherever Python collects garbage
-_free: dict[int, list[np.ndarray]] = {}  # by size, the sizes that were asked for last at the end
+_free: dict[Hashable, list[Waiting]] = {}  # by size, or by kind; what was asked for last is at the end
 _kept = 0
 
 
@@ -49,17 +60,39 @@ def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
     """uint8, :func:`rounded` ``nbytes``, and whether they are zeros; otherwise their content is anything."""
     global _kept
     size = rounded(nbytes)
-    with _lock:
-        blocks = _free[size] = _free.pop(size, [])
-        if blocks:
-            _kept -= size
-            return blocks.pop(), False
-        if size >= _HUGE:
+    found = _take(size)
+    if found is not None:
+        return found.block, False
+    if size >= _HUGE:
+        with _lock:
             _free.clear()
             _kept = 0
+    return _fresh(size), True
+
+
+def acquire_room(nbytes: int, kind: Hashable, most: int) -> tuple[np.ndarray, Any]:
+    """uint8, ``nbytes``, of which only a part may ever be used, and what was noted when a block of this ``kind`` was released,
+    of which at most ``most`` bytes had been in use; None: it is fresh, and zeros.
+    """
+    found = _take(kind, most)
+    return (_fresh(nbytes), None) if found is None else (found.block, found.note)
+
+
+def _take(key: Hashable, most: int = sys.maxsize) -> Waiting | None:
+    global _kept
+    with _lock:
+        waiting = _free[key] = _free.pop(key, [])
+        if not waiting or waiting[-1].nbytes > most:
+            return None
+        found = waiting.pop()
+        _kept -= found.nbytes
+        return found
+
+
+def _fresh(size: int) -> np.ndarray:
     if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return np.zeros(size, np.uint8), True
-    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8), True
+        return np.zeros(size, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
 
 
 def release(blocks: list[np.ndarray]) -> None:
@@ -69,27 +102,35 @@ def release(blocks: list[np.ndarray]) -> None:
     Where too many wait, those go whose size was asked for least recently. Otherwise what large grammars left would stay for
     good, and every later grammar would take fresh pages.
     """
+    while blocks:
+        _keep(blocks, len(blocks[-1]), len(blocks[-1]), None)
+
+
+def release_room(blocks: list[np.ndarray], kind: Hashable, nbytes: int, note: Any) -> None:
+    """The same for the one block of the list, from :func:`acquire_room`: ``nbytes`` of it have been in use."""
+    _keep(blocks, kind, nbytes, note)
+
+
+def _keep(blocks: list[np.ndarray], key: Hashable, nbytes: int, note: Any) -> None:
+    """Keep the last block of the list, if nothing else refers to it."""
     global _kept
     with _lock:
-        while blocks:
-            block = blocks[-1]
-            if sys.getrefcount(block) <= _REFERENCES and _has_room(len(block)):
-                _free.setdefault(len(block), []).append(block)
-                _kept += len(block)
-            blocks.pop()
+        if sys.getrefcount(blocks[-1]) <= _REFERENCES and _has_room(key, nbytes):
+            _free.setdefault(key, []).append(Waiting(blocks[-1], nbytes, note))
+            _kept += nbytes
+        blocks.pop()
 
 
-def _has_room(size: int) -> bool:
+def _has_room(key: Hashable, nbytes: int) -> bool:
     """Whether a block of so many bytes may wait, after others have made room for it: those of sizes asked for less recently."""
     global _kept
     for other in list(_free):
-        if _kept + size <= _MOST_KEPT or other == size:
+        if _kept + nbytes <= _MOST_KEPT or other == key:
             break
         waiting = _free.get(other)
-        while waiting and _kept + size > _MOST_KEPT:
-            waiting.pop()
-            _kept -= other
-    return _kept + size <= _MOST_KEPT
+        while waiting and _kept + nbytes > _MOST_KEPT:
+            _kept -= waiting.pop().nbytes
+    return _kept + nbytes <= _MOST_KEPT
 
 
 def extended(blocks: list[np.ndarray], nbytes: int) -> np.ndarray:
