@@ -145,6 +145,7 @@ def tight_tables() -> Iterator[None]:
     small[arena.layout.TRANSITIONS] = 256
     with (
         _replaced(arena, "INITIAL", small),
+        _replaced(arena, "ROOM", dict.fromkeys(arena.ROOM, 2)),  # else most would never be allocated anew
         _replaced(arena, "_GROWTH_SMALL", 1.02),
         _replaced(arena, "_GROWTH_LARGE", 1.01),
         _replaced(pages, "LARGE", 1 << 12),
