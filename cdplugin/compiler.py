@@ -306,5 +306,5 @@ def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
         raise LimitExceeded(message, expected=error.expected) from None
     if not nullable:
         return True
-    after = (arena.call(kernels.OP_DERIVE, expression, byte) for byte in range(256))
-    return any(arena.call(kernels.OP_STATUS, e) & kernels.MATCHES_SOMETHING for e in after)
+    after = arena.derivatives(expression)
+    return any(arena.call(kernels.OP_STATUS, e) & kernels.MATCHES_SOMETHING for _, e in after)

@@ -12,7 +12,8 @@ cat("\\"", repeat([a-c], 1, None), "\\"")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from sys import getsizeof
 from typing import Any, ParamSpec, TypeVar
@@ -101,6 +102,67 @@ class Names(Expr):
         return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
 
 
+class Automaton(Expr):
+    """What a deterministic automaton without cycles over bytes below 64 (digits, signs) matches, a few words per edge.
+
+    An alternation whose one part, a tree with a node for each edge, is built when somebody asks for it: arenas read the states.
+
+    Attributes: ``tails``, what texts may end with; ``states``, int64, those that others lead to first and the start last: the
+    number of the state's tail (from 1; 0: it does not end), the number of its edges, and for each edge its bytes (bit b: byte
+    b) and the state that it leads to; ``n_states``.
+    """
+
+    __slots__ = ("n_states", "states", "tails")
+
+    def __init__(self, tails: tuple[Expr, ...], states: array[int], n_states: int) -> None:
+        self.op = ALT_OP
+        self.tails = tails
+        self.states = states
+        self.n_states = n_states
+        self.holders = 0
+        self._rest = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "args":
+            raise AttributeError(name)
+        self.args = (self._tree(),)
+        return self.args
+
+    @property
+    def n_nodes(self) -> int:
+        """About how many nodes the tree has, without the tails."""
+        return len(self.states) // 2
+
+    def within(self, allowed: int) -> array[int]:
+        """``states`` with no bytes but those of a set on their edges."""
+        states = self.states[:]
+        for first, end in self._edges():
+            for at in range(first, end, 2):
+                states[at] &= allowed
+        return states
+
+    def _edges(self) -> Iterator[tuple[int, int]]:
+        """Where the edges of each state begin and end."""
+        at = 0
+        for _ in range(self.n_states):
+            end = at + 2 + 2 * self.states[at + 1]
+            yield at + 2, end
+            at = end
+
+    def _tree(self) -> Expr:
+        states = self.states
+        trees: list[Expr] = []
+        for first, end in self._edges():
+            tail = states[first - 2]
+            edges = [cat(byte_mask(states[at]), trees[states[at + 1]]) for at in range(first, end, 2)]
+            trees.append(alt(*(self.tails[tail - 1 : tail] if tail else ()), *edges))
+        return trees[-1]
+
+    def weigh(self) -> tuple[int, Sequence[Expr]]:
+        """Bytes of the states, and the tails."""
+        return _NODE_BYTES + getsizeof(self.states), self.tails
+
+
 _LETTER_BYTES = 16  # of a text, with its place in the tree
 _NODE_BYTES = 72
 _TEXT_BYTES = 48  # of a bytes object, besides its content
@@ -184,16 +246,20 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
     """Nodes of a tree that are not below known ones."""
     seen: set[Any] = set(known)
     before = len(seen)
+    inner = 0  # nodes that are not there as objects
     pending = [] if root is None else [root]
     while pending:
         node = pending.pop()
         if node not in seen:
             seen.add(node)
-            if node.op in (CAT_OP, ALT_OP, AND_OP):
+            if type(node) is Automaton:
+                inner += node.n_nodes
+                pending += node.tails
+            elif node.op in (CAT_OP, ALT_OP, AND_OP):
                 pending += () if type(node) is Names else node.args
             elif node.op in (NOT_OP, REPEAT_OP):
                 pending.append(node.args[0])
-    return len(seen) - before
+    return len(seen) - before + inner
 
 
 class _Shown:
@@ -204,6 +270,8 @@ class _Shown:
 
     def show(self, node: Expr) -> str:
         self.left -= 1
+        if isinstance(node, Automaton):
+            return f"automaton({node.n_states} states)"
         if isinstance(node, Names):
             return _show_texts([word.encode() for word in node.words])
         op, args = node.op, node.args

@@ -322,6 +322,13 @@ class Arena(Values):
             result = self.finish(result, op, a, b, c, statuses.NEED_RULES)
         return None if result < 0 else result
 
+    def derivatives(self, expression: int, first: int = 0, end: int = 256) -> list[tuple[int, int]]:
+        """What the bytes from ``first`` to ``end - 1`` lead to: how many bytes, and their derivative, which may be
+        :data:`EMPTY`; one pair for each class of bytes that certainly share it.
+        """
+        found = self.call(kernels.OP_DERIVATIVES, expression, first, end)
+        return list(map(tuple, self.tables[layout.STACK][: 2 * found].reshape(-1, 2).tolist()))
+
     def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
         """Put a question at the bottom of the stack, run an operation on it, and return its answer (int64): the words above the
         question, as many as the result says. The arena may grow by ``more_bytes`` for it. Its stack keeps its size.

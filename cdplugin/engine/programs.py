@@ -16,8 +16,8 @@ import numpy as np
 
 from cdplugin import expr
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr, Names
-from cdplugin.kernels.regex.programs import CHARACTERS, CONSTANT, FIRST_CHARACTER, KEEP, KEYS, LOAD, NAMES
+from cdplugin.expr import Automaton, Expr, Names
+from cdplugin.kernels.regex.programs import AUTOMATON, CHARACTERS, CONSTANT, FIRST_CHARACTER, KEEP, KEYS, LOAD, NAMES
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
@@ -152,6 +152,8 @@ class Program:
                     if op in _COMPOUND and (type(child) is not Names or self._characters is None):
                         if op == expr.NOT_OP:
                             pending.append((child, iter(child.args), False, self._uncut_words_of))
+                        elif type(child) is Automaton:
+                            pending.append((child, iter(child.tails), inside, words_of))
                         else:
                             children = child.args if op in KINDS else child.args[:1]
                             pending.append((child, iter(children), inside, words_of))
@@ -163,12 +165,8 @@ class Program:
                 if node is not None:
                     number = self.n_results
                     self.n_results += 1
-                    op = node.op
-                    if op in KINDS:
-                        words += (KINDS[op], len(node.args), KEEP, number)
-                    else:
-                        self._emit(op, node.args)
-                        words += (KEEP, number)
+                    self._emit(node, inside)
+                    words += (KEEP, number)
                     pending[-1][-1][id(node)] = (LOAD, number)
         known = self._result(root)
         if known is None:  # a leaf or a constant
@@ -203,15 +201,21 @@ class Program:
         words = self._words_of.get(id(node))
         return words[1] if words is not None and words[0] == LOAD else self._result_of.get(id(node))
 
-    def _emit(self, op: int, args: tuple) -> None:
-        """Append the instruction of a complement or a repetition."""
-        words = self.words
-        if op == expr.NOT_OP:
+    def _emit(self, node: Expr, positive: bool) -> None:
+        """Append the instruction of a node whose children's values are on the stack."""
+        words, op = self.words, node.op
+        if type(node) is Automaton:
+            states = node.within(self._allowed) if positive and self._cut else node.states
+            words += (AUTOMATON, len(node.tails), node.n_states, len(states))
+            words += states
+        elif op in KINDS:
+            words += (KINDS[op], len(node.args))
+        elif op == expr.NOT_OP:
             words.append(layout.K_NOT)
             if self._cut:  # relative to what can be spelt
                 words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
         else:
-            _, low, high = args
+            _, low, high = node.args
             if max(low, high or 0) > self._limits.max_repeat:
                 raise LimitExceeded(
                     "repetition count too large",

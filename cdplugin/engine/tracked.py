@@ -5,7 +5,6 @@ The owner's side of :mod:`cdplugin.kernels.lexer.tracked`. Everything here belon
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
@@ -227,15 +226,15 @@ def count_words(arena: Arena, expression: int) -> int:
     """A lower bound on how many texts of printable ASCII an expression has, at most :data:`MOST_COUNTED`."""
     total = 0
     level = {expression: 1}
-    after: dict[int, Counter[int]] = {}
+    after: dict[int, list[tuple[int, int]]] = {}
     for _ in range(_MOST_LEVELS):
         following: dict[int, int] = {}
         for state, ways in level.items():
             if state not in after:
                 if len(after) >= _MOST_STATES:
                     return min(total, MOST_COUNTED)
-                after[state] = Counter(arena.call(kernels.OP_DERIVE, state, byte) for byte in range(0x20, 0x7F))
-            for child, times in after[state].items():
+                after[state] = arena.derivatives(state, 0x20, 0x7F)
+            for times, child in after[state]:
                 following[child] = min(following.get(child, 0) + ways * times, MOST_COUNTED)
         following.pop(EMPTY, None)
         level = following

@@ -24,7 +24,7 @@ from cdplugin.kernels.parser.cursors import accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.tokens import accept
-from cdplugin.kernels.regex.derive import derive
+from cdplugin.kernels.regex.derive import derivatives, derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable
 from cdplugin.kernels.regex.programs import evaluate
@@ -54,8 +54,9 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
     OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
     OP_PREPARE,  # a: words of a question at the bottom of the stack (parser/rules.py) -> words of the answer, UNUSUAL, NO_TEXT
+    OP_DERIVATIVES,  # a: expression, b, c: bytes from .. below -> how many pairs (bytes, their derivative) are on the stack
     OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
-) = range(22)
+) = range(23)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -250,6 +251,8 @@ def engine(h, op, a, b, c):
         return np.int64(alive if alive < 0 else alive + (MATCHES_EMPTY if nullable(h, a) else 0))
     if op == OP_DERIVE:
         return np.int64(derive(h, a, b))
+    if op == OP_DERIVATIVES:
+        return np.int64(derivatives(h, a, b, c))
     if op == OP_CONSTANTS:
         return np.int64(_constants(h))
     if op == OP_START_CURSOR:

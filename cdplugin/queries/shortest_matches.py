@@ -18,7 +18,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.measures import Measures, total
 
 _PLACE_BYTES = 150  # measured: an entry of a table
-_PRINTABLE = range(0x20, 0x7F)
+_PRINTABLE = 0x20, 0x7F
 _LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 
@@ -179,9 +179,9 @@ class ShortestMatches:
                     e = came_from[e]
                 return found
             self._budget.take(work=_DERIVED_WORK)
-            children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in _PRINTABLE}
+            children = {child for _, child in arena.derivatives(e, *_PRINTABLE)}
             if children == {expressions.EMPTY}:
-                children = {arena.call(kernels.OP_DERIVE, e, byte) for byte in range(256)}
+                children = {child for _, child in arena.derivatives(e)}
             for child in sorted(children):
                 if child != expressions.EMPTY and taken + 1 < depth.get(child, FAR):
                     depth[child], came_from[child] = taken + 1, e

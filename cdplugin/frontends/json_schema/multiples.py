@@ -15,18 +15,20 @@ zeros, so that the double a reader makes of it denotes the same decimal. ``jsons
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from itertools import chain
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import (
     EMPTY,
     EPSILON,
+    Automaton,
     Expr,
     alt,
     both,
-    byte_mask,
     cat,
     complement,
     counted,
@@ -54,6 +56,12 @@ _LESS, _EQUAL, _GREATER = range(3)
 
 _ZERO = literal(b"0")
 _POINT = literal(b".")
+
+# of states: none; tails (_tails), from 1, 0 where a text may not end; the bytes of edges
+_NO_STATE = -1
+_ENDS, _PADDED_TAIL, _PADDING_TAIL = 1, 2, 5
+_DIGITS = [(digit, 1 << (0x30 + digit)) for digit in range(10)]
+_POINT_BIT = 1 << ord(".")
 
 
 class TooManyResiduesError(UnsupportedError):
@@ -247,15 +255,31 @@ class _Layout:
             masks: dict[int, int] = {}
             for digit in range(10):
                 below = self.classes[(10 * member + digit) % modulus]
-                masks[below] = masks.get(below, 0) | 1 << (0x30 + digit)
+                masks[below] = masks.get(below, 0) | 1 << 0x30 + digit
             self.moves.append([(mask, below) for below, mask in masks.items()])
-        self.known: dict[tuple[int, int, int, int], Expr] = {}
-        self.fractions: dict[tuple[int, int, int, int], Expr] = {}
+        self.known: dict[tuple[int, int, int, int], int] = {}
+        self.fractions: dict[tuple[int, int, int, int], int] = {}
+        self.states = array("q")
+        self.numbers: dict[tuple[int, ...], int] = {}
 
     def expr(self) -> Expr:
         # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
         first = self.classes[0]
-        return alt(*_by_digit(lambda d: self._whole(1, *self._step(0, first, _EQUAL, _EQUAL, d), is_zero=d == 0)))
+        after = ((bit, self._whole(1, *self._step(0, first, _EQUAL, _EQUAL, d), is_zero=d == 0)) for d, bit in _DIGITS)
+        if self._state(0, _grouped(after)) == _NO_STATE:
+            return EMPTY
+        return Automaton(_tails(self.zeros), self.states, len(self.numbers))
+
+    def _state(self, tail: int, edges: Iterable[tuple[int, int]]) -> int:
+        """The number of a state: the same for the same; ``_NO_STATE`` for one that matches nothing."""
+        words = (tail, *chain.from_iterable(edges))
+        if words == (0,):
+            return _NO_STATE
+        found = self.numbers.get(words)
+        if found is None:
+            found = self.numbers[words] = len(self.numbers)
+            self.states.extend((tail, len(words) >> 1, *words[1:]))
+        return found
 
     def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
         """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
@@ -269,43 +293,39 @@ class _Layout:
             low = _GREATER
         return self.classes[(10 * self.members[residue] + digit) % self.modulus], low, high
 
-    def _whole(self, done: int, residue: int, low: int, high: int, is_zero: bool = False) -> Expr:
-        """What may follow ``done`` digits of the whole part."""
+    def _whole(self, done: int, residue: int, low: int, high: int, is_zero: bool = False) -> int:
+        """The state after ``done`` digits of the whole part."""
         key = (done, residue, low, high)
         if not is_zero:
             found = self.known.get(key)
             if found is not None:
                 return found
-        parts: list[Expr] = []
-        value = self.members[residue]
+        tail = 0
+        edges: list[tuple[int, int]] = []
+        if low == _GREATER and high == _LESS and not is_zero and done + (self.high is not None) < self.length:
+            edges = _grouped((mask, self._whole(done + 1, below, low, high)) for mask, below in self.moves[residue])
+        elif not is_zero and done < self.length:
+            edges = _grouped((bit, self._whole(done + 1, *self._step(done, residue, low, high, d))) for d, bit in _DIGITS)
         fits_low = low if done >= len(self.low) else _LESS
         fits_high = high if self.high is not None and done >= len(self.high) else _LESS
-        zeros = literal(b"0" * (0 if is_zero else self.zeros))
         if fits_low != _LESS and fits_high != _GREATER:
-            ends = _fits(value * 10**self.scale, self.unit, self.others)
+            ends = _fits(self.members[residue] * 10**self.scale, self.unit, self.others)
             ends = ends and (fits_low == _GREATER or not self.low_fraction.strip("0"))
             exact = done + self.zeros + self.scale <= _EXACT_DIGITS
-            below = EMPTY
+            if ends:
+                padded = exact and self.points and not self.scale
+                tail = (_PADDED_TAIL if padded else _ENDS) + (0 if is_zero else 2)
             if exact and self.scale:
                 below = self._fraction(0, residue, fits_low, fits_high)
-            elif exact and self.points and ends:
-                below = repeat(_ZERO, 1, _PADDING)
-            point = cat(_POINT, below)
-            parts.append(cat(zeros, optional(point)) if ends and point is not EMPTY else cat(zeros, EPSILON if ends else point))
-        if low == _GREATER and high == _LESS and not is_zero and done + (self.high is not None) < self.length:
-            for mask, below_class in self.moves[residue]:
-                child = self._whole(done + 1, below_class, low, high)
-                if child is not EMPTY:
-                    parts.append(cat(_digit(mask), child))
-        elif not is_zero and done < self.length:
-            parts += _by_digit(lambda digit: self._whole(done + 1, *self._step(done, residue, low, high, digit)))
-        result = alt(*parts)
+                if below != _NO_STATE:
+                    edges.append((_POINT_BIT, below))
+        result = self._state(tail, edges)
         if not is_zero:
             self.known[key] = result
         return result
 
-    def _fraction(self, done: int, residue: int, low: int, high: int) -> Expr:
-        """What may follow ``done`` digits after the point."""
+    def _fraction(self, done: int, residue: int, low: int, high: int) -> int:
+        """The state after ``done`` digits after the point."""
         key = (done, residue, low, high)
         found = self.fractions.get(key)
         if found is not None:
@@ -314,40 +334,39 @@ class _Layout:
         ends = _fits(self.members[residue] * 10**left, self.unit, self.others)
         ends = ends and (low == _GREATER or not self.low_fraction[done:].strip("0"))
 
-        def after(digit: int) -> Expr:
+        def after(digit: int) -> int:
             new_low = _compare(digit, self.low_fraction[done]) if low == _EQUAL else low
             new_high = _compare(digit, self.high_fraction[done]) if high == _EQUAL else high
             if new_low == _LESS or new_high == _GREATER:
-                return EMPTY
+                return _NO_STATE
             below = self.classes[(10 * self.members[residue] + digit) % self.modulus]
             return self._fraction(done + 1, below, new_low, new_high)
 
-        if not left:
-            result = repeat(_ZERO, 0, _PADDING) if ends else EMPTY
+        if left:
+            result = self._state(_ENDS if ends and done else 0, _grouped((bit, after(digit)) for digit, bit in _DIGITS))
         else:
-            result = alt(*_by_digit(after))
-            if ends and done and result is not EMPTY:
-                result = optional(result)
-            elif ends and done:
-                result = EPSILON
+            result = self._state(_PADDING_TAIL if ends else 0, ())
         self.fractions[key] = result
         return result
 
 
-@fixed_cache(1024, entry_bytes=600)
-def _digit(mask: int) -> Expr:
-    """One digit of a set: the same object each time, since an automaton has it at every state."""
-    return byte_mask(mask)
+@fixed_cache(64, entry_bytes=1200)
+def _tails(zeros: int) -> tuple[Expr, ...]:
+    """What may follow the digits that are read, by number from 1: after zero, after another number, which ``zeros`` zeros end,
+    and after a fraction. ``_ENDS``: nothing more; ``_PADDED_TAIL``: a point and zeros, too. 2 is added where it is not zero.
+    """
+    more = literal(b"0" * zeros)
+    point = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING)))
+    return EPSILON, point, more, cat(more, point), repeat(_ZERO, 0, _PADDING)
 
 
-def _by_digit(after: Callable[[int], Expr]) -> list[Expr]:
-    """Each digit and what may come after it, digits after which the same may come as one set."""
-    by_child: dict[Expr, int] = {}
-    for digit in range(10):
-        child = after(digit)
-        if child is not EMPTY:
-            by_child[child] = by_child.get(child, 0) | 1 << (0x30 + digit)
-    return [cat(_digit(mask), child) for child, mask in by_child.items()]
+def _grouped(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Edges (bytes, a bit each, and the state that they lead to) with those that lead to the same state as one."""
+    by_child: dict[int, int] = {}
+    for mask, child in edges:
+        if child != _NO_STATE:
+            by_child[child] = by_child.get(child, 0) | mask
+    return [(mask, child) for child, mask in by_child.items()]
 
 
 def _fits(value: int, unit: int, others: tuple[int, ...]) -> bool:

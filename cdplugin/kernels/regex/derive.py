@@ -34,7 +34,7 @@ from cdplugin.kernels.regex.expressions import (
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
-from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes
+from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push, push_all, push_pair
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
@@ -150,6 +150,32 @@ def derive(h, e, byte):
             return statuses.GROW
         head[layout.STACK_TOP] -= 1
     return result
+
+
+@kernel
+def derivatives(h, e, first, end):
+    """Leave on the stack what the bytes from ``first`` to ``end - 1`` lead to: pairs (how many bytes, their derivative), one
+    for each class of bytes that certainly share it. How many pairs, or a status.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    covered = byte_set(0)
+    for byte in range(first, end):
+        if has_byte(covered, byte):
+            continue
+        byte_class = byte_set(-1)
+        if refine_class(h, e, byte, byte_class, FEW_VISITS) < 0:
+            return np.int64(statuses.GROW)
+        count = np.int64(0)
+        for other in range(byte, end):
+            count += has_byte(byte_class, other) and not has_byte(covered, other)
+        add_bytes(covered, byte_class)
+        result = derive(h, e, byte)
+        if result < 0:
+            return np.int64(result)
+        if push_pair(h, count, result) < 0:
+            return np.int64(statuses.GROW)
+    return (head[layout.STACK_TOP] - base) >> 1
 
 
 @kernel

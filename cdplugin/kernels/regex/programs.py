@@ -17,10 +17,18 @@ from cdplugin.kernels.regex.expressions import (
     make_repeat,
 )
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, u8
+from cdplugin.kernels.store.arena import header, i64, spend, u8
 from cdplugin.kernels.store.stack import push, push_pair
 
-LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS = -1, -2, -3, -4, -5, -6  # instructions besides the kinds of expressions
+LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS, AUTOMATON = (
+    -1,
+    -2,
+    -3,
+    -4,
+    -5,
+    -6,
+    -7,
+)  # instructions besides the kinds of expressions
 FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
 
 
@@ -32,8 +40,8 @@ def evaluate(h, start, count):
     n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``LOAD slot``: load a result; ``KEEP
     slot``: keep the top as a result; ``CONSTANT id``: an expression that the arena has; ``CHARACTERS n id…``: what ``NAMES``
     writes characters as from now on, leaves nothing; ``NAMES low high``: see :func:`_names`; ``KEYS low high tail slot``: for
-    each of the literals, itself and then the expression ``tail``, as results from ``slot`` on, leaves nothing. Results lie in
-    VISIT_STAMPS, which the owner has made large enough.
+    each of the literals, itself and then the expression ``tail``, as results from ``slot`` on, leaves nothing; ``AUTOMATON
+    tails states n word…``: see :func:`_automaton`. Results lie in VISIT_STAMPS, which the owner has made large enough.
 
     For example, ``(a|b){0,3}`` with the byte sets of a and b is ``K_BYTES … K_BYTES … K_ALT 2 K_REPEAT 0 3``. Operands stand
     above the program on the same stack, so a program of any depth needs no recursion.
@@ -79,6 +87,9 @@ def evaluate(h, start, count):
         elif code == NAMES:
             result = _names(h, words[at], words[at + 1], characters)
             at += 2
+        elif code == AUTOMATON:
+            result = _automaton(h, at + 3, words[at], words[at + 1])
+            at += 3 + words[at + 2]
         elif code == layout.K_EMPTY:
             result = np.int64(EMPTY)
         elif code == layout.K_EPSILON:
@@ -187,4 +198,44 @@ def _written(h, start, end, tail, characters):
         result = make_cat(h, i64(h, layout.STACK)[characters + np.int64(text[at]) - FIRST_CHARACTER], result)
         if result < 0:
             return result
+    return result
+
+
+@kernel
+def _automaton(h, at, n_tails, n_states):
+    """What an automaton over bytes below 64 (digits, signs) matches from its last state on: an id or a status.
+
+    The top ``n_tails`` operands, which are taken off, are what a text may end with. States stand from ``STACK[at]`` on, those
+    that others lead to first: the number of a tail, from 1, or 0; how many edges; and for each edge its bytes, a bit each, and
+    the state that they lead to. Each becomes an alternation, and stands on the stack until the last is made.
+    """
+    head = header(h)
+    states = head[layout.STACK_TOP]
+    tails = states - n_tails
+    for _ in range(n_states):
+        first = head[layout.STACK_TOP]
+        tail = i64(h, layout.STACK)[at]
+        n_edges = i64(h, layout.STACK)[at + 1]
+        at += 2
+        if not spend(h, 1 + n_edges):
+            return np.int64(statuses.LIMIT_WORK)
+        if tail and push(h, i64(h, layout.STACK)[tails + tail - 1]) < 0:
+            return np.int64(statuses.GROW)
+        for _ in range(n_edges):
+            part = np.int64(make_bytes(h, i64(h, layout.STACK)[at], 0, 0, 0))
+            if part >= 0:
+                part = np.int64(make_cat(h, part, i64(h, layout.STACK)[states + i64(h, layout.STACK)[at + 1]]))
+            if part < 0:
+                return part
+            if push(h, part) < 0:
+                return np.int64(statuses.GROW)
+            at += 2
+        state = np.int64(make_alt(h, first, head[layout.STACK_TOP] - first))
+        if state < 0:
+            return state
+        head[layout.STACK_TOP] = first
+        if push(h, state) < 0:
+            return np.int64(statuses.GROW)
+    result = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
+    head[layout.STACK_TOP] = tails
     return result
