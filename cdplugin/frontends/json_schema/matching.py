@@ -235,10 +235,24 @@ def _head(expression: Expr) -> bytes:
     return head
 
 
-@bounded_cache
+def _is_open(expression: Expr, side: int) -> bool:
+    """Whether texts of an expression certainly stay such texts with any text before them (``side`` 0) or behind them (-1)."""
+    branches = expression.args if expression.op == ALT_OP else (expression,)
+    edges = [branch.args[side] for branch in branches if branch.op == CAT_OP]
+    return any(edge.op == REPEAT_OP and edge.args == (UTF8.any_char, 0, None) for edge in edges)
+
+
 def share_no_text(first: str, second: str) -> tuple[bool, int]:
     """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
+    return _share_no_text(*sorted((first, second)))
+
+
+@bounded_cache
+def _share_no_text(first: str, second: str) -> tuple[bool, int]:
     parts = [pattern_text(pattern, UTF8) for pattern in (first, second)]
+    # a match of the one behind a match of the other: what most patterns are, words to be found somewhere
+    if EMPTY not in parts and any(_is_open(parts[i], -1) and _is_open(parts[1 - i], 0) for i in (0, 1)):
+        return False, 1
     heads = [_head(part) for part in parts]
     n = min(map(len, heads))
     if heads[0][:n] != heads[1][:n]:
