@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -214,6 +215,17 @@ def test_finite_languages(tree: Expr, text: bytes) -> None:
     if arena.flags(np.array([e]))[0] & FINITE:
         long = [derivative(arena, e, bytes([byte]) * 40) for byte in BYTES]
         assert not any(status(arena, after)[0] for after in long), tree
+
+
+@given(boolean_trees(), st.sampled_from([(0, 256), (0x20, 0x7F), (0x61, 0x81)]))
+@settings(max_examples=cases(200, 30))
+def test_derivatives_of_all_bytes(tree: Expr, span: tuple[int, int]) -> None:
+    """By class of bytes, as many bytes lead to each derivative as one by one."""
+    arena, (e,) = ids_of(tree)
+    counts: Counter[int] = Counter()
+    for count, after in arena.derivatives(e, *span):
+        counts[after] += count
+    assert counts == Counter(arena.call(kernels.OP_DERIVE, e, byte) for byte in range(*span))
 
 
 @given(boolean_trees(), st.lists(TEXT, min_size=1, max_size=4))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from array import array
 
 import pytest
-from engine_tools import EVERY_BYTE, cases
+from engine_tools import EVERY_BYTE, cases, ids_of
 from naive_regex import accepts
 
 from cdplugin import expr
@@ -83,3 +84,49 @@ def test_a_cut_vocabulary_has_no_names_of_its_own() -> None:
     )
     program.add(names_text(["ab", "c"]))
     assert not program._has_names
+
+
+def random_automaton(rng: random.Random) -> expr.Automaton:
+    """An automaton over ``012.``; some states match nothing."""
+    tails = (expr.EPSILON, expr.literal(b"00"), expr.repeat(expr.literal(b"0"), 0, 3))
+    states = array("q")
+    n_states = rng.randint(1, 8)
+    for number in range(n_states):
+        edges: dict[int, int] = {}
+        for byte in b"012.":
+            if number and rng.random() < 0.7:
+                child = rng.randrange(number)
+                edges[child] = edges.get(child, 0) | 1 << byte
+        states.extend((rng.randint(0, len(tails)), len(edges)))
+        for child, mask in edges.items():
+            states.extend((mask, child))
+    return expr.Automaton(tails, states, n_states)
+
+
+@pytest.mark.parametrize("seed", range(cases(60, 10)))
+def test_an_automaton_is_the_tree_that_it_stands_for(seed: int) -> None:
+    """The kernel's expression is the very value that the tree gives: alone, denied, and where a byte cannot be spelt."""
+    rng = random.Random(seed)
+    node = random_automaton(rng)
+    (tree,) = node.args
+    for allowed in (expr.ALL_BYTES, expr.ALL_BYTES & ~(1 << ord("1"))):
+        _, (found, expected, denied, expected_denied) = ids_of(
+            node, tree, expr.complement(node), expr.complement(tree), allowed=allowed
+        )
+        assert found == expected
+        assert denied == expected_denied
+    for _ in range(30):
+        text = bytes(rng.choices(b"012.", k=rng.randint(0, 6)))
+        assert accepts(tree, text) == _follows(node, node.n_states - 1, text)
+    assert node.args[0] is tree
+    assert "automaton" in repr(node)
+
+
+def _follows(node: expr.Automaton, state: int, text: bytes) -> bool:
+    """Whether an automaton matches a text from a state on, read off its words."""
+    first, end = list(node._edges())[state]
+    tail = node.states[first - 2]
+    if tail and accepts(node.tails[tail - 1], text):
+        return True
+    edges = range(first, end, 2)
+    return any(text and node.states[at] >> text[0] & 1 and _follows(node, node.states[at + 1], text[1:]) for at in edges)

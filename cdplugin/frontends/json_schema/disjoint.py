@@ -10,7 +10,7 @@ from typing import Any
 
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
 from cdplugin.frontends.json_schema.matching import share_no_text
-from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
 from cdplugin.frontends.json_schema.values import canonical
 
@@ -62,7 +62,7 @@ class Apart:
             once |= f.types
         if shared & ~OBJECT_BIT:
             return False  # `required` says nothing about what is no object
-        names = set(facts[0].required).intersection(*(f.required for f in facts[1:]))
+        names = set(facts[0].conjunction.required).intersection(*(f.conjunction.required for f in facts[1:]))
         return any(_all_differ([shortest_values(self._basics_of(f.children(name))) for f in facts]) for name in names)
 
     def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
@@ -130,7 +130,7 @@ class Apart:
         parts = [s.object for s in first.basics + second.basics if s.object is not None]
         if _counts_clash([(part.low, part.high) for part in parts]):
             return True
-        for name in {**first.required, **second.required}:
+        for name in {**first.conjunction.required, **second.conjunction.required}:
             left, right = first.children(name), second.children(name)
             if any(child.types == 0 for child in left + right):
                 return True
@@ -142,13 +142,12 @@ class Apart:
 class _Facts:
     """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``."""
 
-    __slots__ = ("basics", "choices", "denied", "members", "required", "types", "values")
+    __slots__ = ("_conjunction", "basics", "choices", "denied", "members", "types", "values")
 
     def __init__(self, sub: Subschema) -> None:
         self.types = ALL_TYPES
         self.basics: list[Subschema] = []
         self.choices: list[tuple[Subschema, ...]] = []
-        self.required: dict[str, None] = {}
         self.denied: set[Subschema] = set()
         members: dict[Subschema, None] = {}
         stack = [sub]
@@ -167,14 +166,20 @@ class _Facts:
                     self.choices.append(item.members)
             if part.constrains_itself():
                 self.basics.append(part)
-            if part.object is not None:
-                self.required.update(dict.fromkeys(part.object.required))
         self.members = members
         self.values = shortest_values(self.basics)
+        self._conjunction: Conjunction | None = None
+
+    @property
+    def conjunction(self) -> Conjunction:
+        """What the ``basics`` say together."""
+        if self._conjunction is None:
+            self._conjunction = Conjunction(self.basics)
+        return self._conjunction
 
     def children(self, name: str) -> list[Subschema]:
         """The schemas for the member called ``name``."""
-        return children_of(name, [s.object for s in self.basics if s.object is not None])
+        return self.conjunction.children(name)
 
     def items(self, i: int) -> list[Subschema]:
         """The schemas for item ``i``."""

@@ -12,6 +12,7 @@ from itertools import combinations
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, both, cat, complement
+from cdplugin.frontends.json_schema.dialect import ALL_TYPES
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text, pattern_text
@@ -39,6 +40,34 @@ def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
         if declared is None and part.additional is not None:
             out.append(part.additional)
     return out
+
+
+class Conjunction:
+    """Schemas that apply at once: which types are left, how many schemas there are, and what they say of members.
+
+    ``objects``: what they say of objects; ``required``: the names that one of them requires.
+    """
+
+    __slots__ = ("_children", "objects", "required", "size", "types")
+
+    def __init__(self, schemas: Iterable[Subschema]) -> None:
+        self.types = ALL_TYPES
+        self.size = 0
+        self.objects: list[ObjectPart] = []
+        for sub in schemas:
+            self.size += 1
+            self.types &= sub.types
+            if sub.object is not None:
+                self.objects.append(sub.object)
+        self.required = dict.fromkeys([name for part in self.objects for name in part.required])
+        self._children: dict[str, list[Subschema]] = {}
+
+    def children(self, name: str) -> list[Subschema]:
+        """The schemas that hold for the member called ``name``."""
+        found = self._children.get(name)
+        if found is None:
+            found = self._children[name] = children_of(name, self.objects)
+        return found
 
 
 def allowed_by_names(name: str, parts: Sequence[ObjectPart], holds: Callable[[Subschema, str], bool]) -> bool:

@@ -28,7 +28,7 @@ from cdplugin.frontends.json_schema.dialect import (
 from cdplugin.frontends.json_schema.effort import Effort, located
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import share_no_text
-from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import (
@@ -125,6 +125,7 @@ class Shaper:
         self._guesser = Evaluator(reader, _give_up)
         self._logician = Logician(reader, self._maybe, self.count)
         self._flattened: dict[Subschema, _State] = {}
+        self._conjunctions: dict[Subschema, Conjunction] = {}
         self._unevaluated: Unevaluated | None = None
         if reader.has_unevaluated:
             logician = self._logician
@@ -421,7 +422,7 @@ class Shaper:
         merged = dict.fromkeys(basics)
         for branch in branches:
             more, more_choices = self._flat(branch)
-            if not self._compatible(list(merged), more):
+            if not self._compatible(Conjunction(merged), branch):
                 return []
             merged.update(dict.fromkeys(more))
             choices += more_choices
@@ -432,6 +433,7 @@ class Shaper:
         out: list[tuple[Subschema, ...]] = []
         denies = self._logician.denies
         types = types_of(basics)
+        held = Conjunction(basics)
         for branches in choices:
             kept = []
             for branch in branches:
@@ -440,7 +442,7 @@ class Shaper:
                 more, more_choices = self._flat(branch)
                 if not more_choices and all(s in members or self._implied(s, basics, types) for s in more):
                     break  # holds anyway
-                if self._compatible(basics, more):
+                if self._compatible(held, branch):
                     kept.append(branch)
             else:
                 out.append(tuple(kept))
@@ -452,31 +454,32 @@ class Shaper:
     def _implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
         return self._unevaluated is None and self._logician.implied(sub, basics, types)
 
-    def _compatible(self, basics: list[Subschema], more: list[Subschema]) -> bool:
+    def _compatible(self, held: Conjunction, branch: Subschema) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
-        self.count(2 + len(basics) // 16)
-        types = ALL_TYPES
-        for sub in (*basics, *more):  # asked so often that a call would show
-            types &= sub.types
-        return bool(types) and (types != OBJECT_BIT or not self._objects_clash(basics, more))
+        self.count(2 + held.size // 16)
+        more = self._conjunctions.get(branch)
+        if more is None:
+            more = self._conjunctions[branch] = Conjunction(self._flat(branch)[0])
+        types = held.types & more.types
+        return bool(types) and (types != OBJECT_BIT or not self._objects_clash(held, more))
 
-    def _objects_clash(self, basics: list[Subschema], more: list[Subschema]) -> bool:
+    def _objects_clash(self, held: Conjunction, more: Conjunction) -> bool:
         """Whether a property that one of both requires has no value that is valid under both."""
-        new = [sub.object for sub in more if sub.object is not None]
-        if not new:
+        if not more.objects:
             return False
-        old = [sub.object for sub in basics if sub.object is not None]
-        required = {name for part in new for name in part.required}
-        for name in dict.fromkeys(name for part in (*new, *old) for name in part.required):
-            fresh = children_of(name, new)
-            if name in required or fresh:
-                children = children_of(name, old) + fresh
+        disjoint = self._logician.disjoint
+        for name in {**more.required, **held.required}:
+            fresh = more.children(name)
+            is_new = name in more.required
+            if is_new or fresh:
+                children = held.children(name) + fresh
                 self.count(len(children) // 2)
-                if any(child.types == 0 for child in children):
-                    return True
-                pairs = combinations(children, 2) if name in required else product(fresh, children)
-                if any(self._logician.disjoint(a, b, 2) for a, b in pairs):
-                    return True
+                for child in children:
+                    if child.types == 0:
+                        return True
+                for a, b in combinations(children, 2) if is_new else product(fresh, children):
+                    if disjoint(a, b, 2):
+                        return True
         return False
 
     def _flat(self, branch: Subschema) -> _State:

@@ -16,38 +16,47 @@ _SCHEMA, _MAP, _VALUE = range(3)
 """What stands in a place: a schema (or a list of them), schemas by name, instance data."""
 
 
+_Member = tuple[Any, Any, int]
+"""Name or index, value, and what it stands for."""
+
+
 def share_equal_parts(document: dict | bool) -> Any:
     """A copy of a schema without its annotations, in which equal parts are the same object. Linear in the size of the schema,
     parts that are shared already counted once; nothing recurses.
     """
+    if isinstance(document, bool):
+        return document
     shared: dict[tuple[int, int], Any] = {}  # (id of a part, what it stands for) -> its copy
     copies: dict[tuple, Any] = {}
-    pending: list[tuple[Any, int, bool]] = [(document, _SCHEMA, False)]
+    pending: list[tuple[Any, int, list[_Member] | None]] = [(document, _SCHEMA, None)]
     while pending:
-        part, place, is_ready = pending.pop()
+        part, place, members = pending.pop()
         if (id(part), place) in shared:
             continue
-        children = [(member, below) for _, member, below in _members(part, place)]
-        if not is_ready and children:
-            pending.append((part, place, True))
-            pending += [(member, below, False) for member, below in children]
-            continue
-        parts = [shared[id(member), below] for member, below in children]
+        if members is None:
+            members = _members(part, place)
+            inner = [(member, below, None) for _, member, below in members if isinstance(member, (dict, list))]
+            if inner:
+                pending.append((part, place, members))
+                pending += inner
+                continue
+        parts = [
+            shared[id(member), below] if isinstance(member, (dict, list)) else copies.setdefault((type(member), member), member)
+            for _, member, below in members
+        ]
         key: tuple
-        copy: Any
+        copy: Any = parts
         if isinstance(part, dict):
-            names = [name for name, _, _ in _members(part, place)]
+            names = [name for name, _, _ in members]
             copy, key = dict(zip(names, parts, strict=True)), (dict, *names, *map(id, parts))
-        elif isinstance(part, list):
-            copy, key = parts, (list, *map(id, parts))
         else:
-            copy, key = part, (type(part), part)
+            key = (list, *map(id, parts))
         shared[id(part), place] = copies.setdefault(key, copy)
     return shared[id(document), _SCHEMA]
 
 
-def _members(part: Any, place: int) -> list[tuple[Any, Any, int]]:
-    """Name or index, value, and what it stands for, of each member that matters."""
+def _members(part: Any, place: int) -> list[_Member]:
+    """The members that matter."""
     if isinstance(part, list):
         return [(i, member, place) for i, member in enumerate(part)]
     if not isinstance(part, dict):
