@@ -152,9 +152,12 @@ class Automaton(Expr):
     def _tree(self) -> Expr:
         states = self.states
         trees: list[Expr] = []
+        sets: dict[int, Expr] = {}
         for first, end in self._edges():
             tail = states[first - 2]
-            edges = [cat(byte_mask(states[at]), trees[states[at + 1]]) for at in range(first, end, 2)]
+            for mask in states[first:end:2]:
+                sets.setdefault(mask, byte_mask(mask))
+            edges = [cat(sets[states[at]], trees[states[at + 1]]) for at in range(first, end, 2)]
             trees.append(alt(*(self.tails[tail - 1 : tail] if tail else ()), *edges))
         return trees[-1]
 
