@@ -68,6 +68,10 @@ def _pushed(parts: Sequence[Part], below: _Stack | None) -> _Stack | None:
     return below
 
 
+def _is_lexeme(part: Part) -> bool:
+    return isinstance(part, TrackedLexeme) or (isinstance(part, int) and part < 0)
+
+
 class _Between(NamedTuple):
     """Between items: how many there were and matched what (``place``, a parameter of :class:`members.Items`), and their values;
     where these are not known, whether there are so few of them that a lexeme with many values has others left.
@@ -125,6 +129,7 @@ class DistinctItems(Family[_Place]):
         self._productive: Productive = lambda symbol: True
         self._sure: dict[_Stack, bool] = {}
         self._known: dict[tuple[int, Hashable], Sequence[Sequence[Part]]] = {}
+        self._unfolded: dict[Part, tuple[int, list[list[Part]]]] = {}
         self._differs: dict[tuple[_Stack, Typing, _Between], bool] = {}
 
     def start(self) -> Symbol:
@@ -200,14 +205,24 @@ class DistinctItems(Family[_Place]):
 
     def _heads(self, stack: _Stack) -> list[_Stack]:
         """The stack with its first symbol unfolded until that is a lexeme, in all ways."""
-        out: list[_Stack] = []
-        pending = [stack]
+        if _is_lexeme(stack.top):
+            self.work += _PLACE_WORK
+            return [stack]
+        work, ways = _kept(self._unfolded, stack.top, lambda: self._unfold(stack.top))
+        self.work += work
+        return [_Stack(first, _pushed(more, stack.below)) for first, *more in ways]
+
+    def _unfold(self, top: Part) -> tuple[int, list[list[Part]]]:
+        """What may stand for a symbol, with a lexeme first, in all ways; and the work that takes."""
+        out: list[list[Part]] = []
+        pending = [_Stack(top, None)]
+        n_places = 0
         while pending:
             one = pending.pop()
-            self.work += _PLACE_WORK
+            n_places += 1
             top = one.top
-            if isinstance(top, TrackedLexeme) or (isinstance(top, int) and top < 0):
-                out.append(one)
+            if _is_lexeme(top):
+                out.append(list(one))
                 continue
             member = self._member_on(one)
             rights: Sequence[Sequence[Part]] = ()
@@ -220,7 +235,7 @@ class DistinctItems(Family[_Place]):
                 assert after is not None  # no rule of a schema is empty
                 pending.append(after)
         out.reverse()
-        return out
+        return _PLACE_WORK * n_places, out
 
     def _expanded(self, family: Family[Any], value: Hashable) -> Sequence[Sequence[Part]]:
         """The rules of some family's member."""

@@ -143,6 +143,12 @@ class Chain:
     def __hash__(self) -> int:
         return self._hash
 
+    def __iter__(self) -> Iterator[Any]:
+        link: Chain | None = self
+        while link is not None:
+            yield link.top
+            link = link.below
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return False
