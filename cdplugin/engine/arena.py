@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
-from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, ROOM, Room
+from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
+from cdplugin.engine.capacities import AT_ONCE, FOR_WALKS, HASHED, IN_USE, INITIAL, MEMO, ROOM, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -32,6 +32,7 @@ _LIMIT_MESSAGES = {
 }
 
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+_MANY_GROWTHS = 3  # in one operation: from then on large tables grow as fast as small ones
 
 _OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
@@ -125,6 +126,7 @@ class Arena(Values):
         self._block: Block | None = None
         self._spans: list[np.ndarray] = []  # what is copied into a clone's block: if that has been in use, and if it is zeros
         self._kind: tuple[object, ...] = ()  # of memory that clones have their block in
+        self._opened: dict[int, Span] | None = None  # the tables of a clone's block, as large as they may be at once
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self._own: dict[int, int] = {}  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
         self._pages: dict[int, np.ndarray] = {}  # of tables that lie in pages of their own
@@ -145,6 +147,7 @@ class Arena(Values):
         self.lock = threading.Lock()
         self.over_budget = self.is_fresh = self._stretched = False
         self._broken_by: LimitExceeded | None = None
+        self._n_growths = 0  # in the operation that is being finished
         self._limit = "max_step_work"
         self.start = 0
         self.expand: Expand | None = None
@@ -203,6 +206,9 @@ class Arena(Values):
         self.set_block(self._block)
         self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
         self._kind = (len(self._block.memory), *sorted(self._block.rooms.items()))
+        opened = self._block.opened(AT_ONCE)
+        if sum([end - start for start, end, _, _ in opened.values()]) <= self._most_taken_over:
+            self._opened = opened
         self._fixed = {t: array for t, array in self.tables.items() if t not in INITIAL}
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
@@ -215,11 +221,11 @@ class Arena(Values):
         other.header = self.header.copy()
         other.address = address_of(other.header)
         own, other._kind = self._block, self._kind
-        most = min(self.max_bytes, self.limits.max_cache_bytes) // _TAKEN_OVER
-        memory, noted = pages.acquire_room(len(own.memory), self._kind, most)
+        memory, noted = pages.acquire_room(len(own.memory), self._kind, self._most_taken_over)
         copied = self._spans[noted is None]
         kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(copied), len(copied))
         block = other._block = Block(memory, own.spans, own.zeros, own.rooms)
+        noted = noted or self._opened
         if noted is not None:
             block.take_over(noted)
             for table in block.rooms:
@@ -228,6 +234,11 @@ class Arena(Values):
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {}, {}
         return other
+
+    @property
+    def _most_taken_over(self) -> int:
+        """Bytes up to which a clone's tables may be larger than they need to be."""
+        return min(self.max_bytes, self.limits.max_cache_bytes) // _TAKEN_OVER
 
     def set_block(self, block: Block) -> None:
         """Make the tables of a block this arena's."""
@@ -395,6 +406,7 @@ class Arena(Values):
         head = self.header
         held = head[layout.HOLDS_WORK]
         head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already
+        self._n_growths = 0
         try:
             while result < 0 and result != unless:
                 self.recover(result)
@@ -478,11 +490,39 @@ class Arena(Values):
 
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""
-        length = len(self.tables[table])
-        wanted = max(int((_GROWTH_SMALL if length * DTYPES[table].itemsize < 1 << 20 else _GROWTH_LARGE) * length), needed)
+        wanted = max(self._grown(table), needed)
         if table in (layout.INDEX, layout.MEMO_KEYS):
             wanted, needed = 1 << (wanted - 1).bit_length(), 1 << (needed - 1).bit_length()
         self._replace(MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
+        self._n_growths += 1
+        self._grow_beside(table)
+
+    def _grown(self, table: int) -> int:
+        """How many items a table is to have when it grows."""
+        length = len(self.tables[table])
+        is_small = length * DTYPES[table].itemsize < 1 << 20 or self._n_growths >= _MANY_GROWTHS
+        return int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
+
+    def _grow_beside(self, grown: int) -> None:
+        """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
+
+        Tables grow where they are, which costs nothing; with a copy only if it is not the first time that the operation begins
+        again, since it does much then.
+        """
+        head = self.header
+        is_long = self._n_growths > 1
+        for table, (counter, words) in IN_USE.items():
+            items = len(self.tables[table])
+            if table == grown or 2 * words * int(head[counter]) < items:
+                continue
+            wanted, in_block = self._grown(table), self._most_in_block(table)
+            if items < in_block or (is_long and self._has_bytes((table,), wanted, self._doubled)):
+                self._replace((table,), wanted, items + 1)
+        for tables, counter in ((MEMO, layout.MEMO_USED), ((layout.INDEX,), layout.N_VALUES)) if is_long else ():
+            items = len(self.tables[tables[0]])
+            wanted = self._grown(tables[0])
+            if tables[0] != grown and 4 * int(head[counter]) > items and self._has_bytes(tables, wanted, self._doubled):
+                self._replace(tables, wanted, items)
 
     def reserve(self, table: int, size: int) -> None:
         """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""

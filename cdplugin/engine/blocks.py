@@ -96,6 +96,15 @@ class Block:
         own = self.spans
         self.spans = {table: (*span[:2], own[table][2], span[3]) for table, span in spans.items()}
 
+    def opened(self, times: Mapping[int, int]) -> dict[int, Span]:
+        """``spans`` with some of the tables that have room so many times as large, or as large as their room."""
+        out = dict(self.spans)
+        for table, factor in times.items():
+            if table in self.rooms:
+                start, end, used, dtype = self.spans[table]
+                out[table] = (start, min(start + factor * (end - start), self.rooms[table]), used, dtype)
+        return out
+
     @classmethod
     def around(cls, words: np.ndarray, sizes: Iterable[tuple[int, int]]) -> Block:
         """Tables that lie in ``words`` (int64) one after the other: their numbers, and how many items they have."""

@@ -46,6 +46,17 @@ ROOM = {
 """How many times ``INITIAL`` a table of a clone may become where it is: addresses that take no memory until they are used. Most
 grammars grow, and a copy would take fresh pages for what is there already."""
 
+AT_ONCE = {
+    layout.DATA: 2,
+    layout.VALUES: 2,
+    layout.TRANSITIONS: 4,
+    layout.LEXER_STATES: 4,
+    layout.TOKEN_LISTS: 2,
+    layout.ENDS: 2,
+}
+"""How many times ``INITIAL`` such a table may be used from the beginning, where arenas may be large: an operation that runs out
+of room begins again. Only tables that fill from the front, so that what is not used is not touched."""
+
 FOR_WALKS = {
     layout.DATA: 1 << 15,
     layout.VALUES: (1 << 12) * layout.VALUE_WORDS,
