@@ -490,9 +490,9 @@ class Arena(Values):
 
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""
+        if table in HASHED:
+            needed = 1 << (needed - 1).bit_length()
         wanted = max(self._grown(table), needed)
-        if table in (layout.INDEX, layout.MEMO_KEYS):
-            wanted, needed = 1 << (wanted - 1).bit_length(), 1 << (needed - 1).bit_length()
         self._replace(MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
         self._n_growths += 1
         self._grow_beside(table)
@@ -501,7 +501,8 @@ class Arena(Values):
         """How many items a table is to have when it grows."""
         length = len(self.tables[table])
         is_small = length * DTYPES[table].itemsize < 1 << 20 or self._n_growths >= _MANY_GROWTHS
-        return int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
+        wanted = int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
+        return 1 << (wanted - 1).bit_length() if table in HASHED else wanted
 
     def _grow_beside(self, grown: int) -> None:
         """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
