@@ -146,6 +146,7 @@ def tight_tables() -> Iterator[None]:
     with (
         _replaced(arena, "INITIAL", small),
         _replaced(arena, "ROOM", dict.fromkeys(arena.ROOM, 2)),  # else most would never be allocated anew
+        _replaced(arena, "AT_ONCE", {}),
         _replaced(arena, "_GROWTH_SMALL", 1.02),
         _replaced(arena, "_GROWTH_LARGE", 1.01),
         _replaced(pages, "LARGE", 1 << 12),

@@ -131,7 +131,11 @@ class Pair:
         self.tally.tokens += 1
 
     def _attempt(self, call):  # type: ignore[no-untyped-def]
-        """Call it, perhaps with a fault; None where that went off."""
+        """Call it, with tables that grow by little, perhaps with a fault; None where that went off."""
+        with tight_tables():
+            return self._tightly(call)
+
+    def _tightly(self, call):  # type: ignore[no-untyped-def]
         if self.rng.random() < 0.5:
             return call()
         fault = Fault(self.rng.choice(KINDS), int(self.rng.choice([1, 1, 1, 2, 3, 5, 9, 30])))
